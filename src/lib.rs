@@ -1,0 +1,1 @@
+//! Which pods of a cluster are broken, and why.

@@ -1,0 +1,2 @@
+//! The `orchestr` command.
+fn main() {}
