@@ -1,1 +1,12 @@
 //! Which pods of a cluster are broken, and why.
+//!
+//! The modules stand in the order in which the data flows: [`pods`] are watched and kept slim,
+//! [`diagnosis`] judges them, [`logs`] explains them, [`report`] makes a status of what was found, and
+//! [`controller`] writes it.
+
+pub mod api;
+pub mod diagnosis;
+pub mod logs;
+pub mod pods;
+pub mod report;
+pub mod settings;

@@ -1,0 +1,165 @@
+//! Durations as Go writes them: `90s`, `1h30m`, `1.5h`.
+
+use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// A non-negative duration in the notation of Go's `time.ParseDuration`, kept as its author wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GoDuration(String);
+
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseDurationError {
+    /// Nothing, a sign, a number without a unit, a unit that Go doesn't know.
+    #[error("is not a duration such as 90s, 5m or 1h30m")]
+    Syntax,
+    /// More than the 292 years that Go's 64 bits of nanoseconds hold.
+    #[error("is longer than a duration can be")]
+    Overflow,
+}
+
+impl GoDuration {
+    /// The length of time that the text stands for.
+    ///
+    /// # Errors
+    /// When the text isn't a duration. The API server's schema refuses most such texts, but an object
+    /// may be older than the schema.
+    pub fn parse(&self) -> Result<Duration, ParseDurationError> {
+        parse(&self.0)
+    }
+
+    /// The text as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for GoDuration {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for GoDuration {
+    fn schema_name() -> Cow<'static, str> {
+        "GoDuration".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "maxLength": 32,
+            "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$",
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Duration, ParseDurationError> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if text.is_empty() {
+        return Err(ParseDurationError::Syntax);
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(ParseDurationError::Syntax)?;
+        let (number, after) = rest.split_at(number_end);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let nanos_per_unit: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60 * 1_000_000_000,
+            "h" => 3_600 * 1_000_000_000,
+            _ => return Err(ParseDurationError::Syntax),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return Err(ParseDurationError::Syntax);
+        }
+        let whole = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| ParseDurationError::Overflow)? };
+        let mut nanos = nanos_per_unit.checked_mul(whole).ok_or(ParseDurationError::Overflow)?;
+        let mut scale = nanos_per_unit;
+        for digit in fraction.bytes() {
+            scale /= 10;
+            nanos = nanos.checked_add(u64::from(digit - b'0') * scale).ok_or(ParseDurationError::Overflow)?;
+        }
+        total = total.checked_add(Duration::from_nanos(nanos)).ok_or(ParseDurationError::Overflow)?;
+        rest = after;
+    }
+    if total.as_nanos() > i64::MAX as u128 {
+        return Err(ParseDurationError::Overflow);
+    }
+    Ok(total)
+}
+
+impl FromStr for GoDuration {
+    type Err = ParseDurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_go_reads() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("0s", 0),
+            ("1ns", 1),
+            ("2us", 2_000),
+            ("2µs", 2_000),
+            ("3ms", 3_000_000),
+            ("90s", 90_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            (".5s", 500_000_000),
+            ("1m0.001s", 60_001_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest() {
+        use ParseDurationError::{Overflow, Syntax};
+        for (text, error) in [
+            ("", Syntax),
+            ("5", Syntax),
+            ("-5s", Syntax),
+            ("5 s", Syntax),
+            ("s", Syntax),
+            (".s", Syntax),
+            ("1.2.3s", Syntax),
+            ("1d", Syntax),
+            ("1é", Syntax),
+            ("99999999999999999999s", Overflow),
+            ("9999999h", Overflow),
+        ] {
+            assert_eq!(parse(text), Err(error), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The `Orchestr` object as users write it and read it: `kopf.dev/v1`.
+//!
+//! These are the raw types of the wire. What a spec means, with defaults applied and patterns
+//! compiled, is [`crate::settings::Settings`].
+
+mod duration;
+mod spec;
+mod status;
+
+pub use duration::{GoDuration, ParseDurationError};
+pub use spec::{
+    Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
+    SecretSource, Thresholds, Webhook, WebhookFormat,
+};
+pub use status::{
+    ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource, OrchestrStatus, Owner,
+    PodProblem, WebhookStatus,
+};
+
+/// The API group of [`Orchestr`].
+pub const GROUP: &str = "kopf.dev";
+/// The annotation by which a pod (or its workload's pod template) asks never to be reported.
+pub const IGNORE_ANNOTATION: &str = "kopf.dev/ignore";
+
+/// Types of the conditions in an `Orchestr`'s status.
+pub mod condition {
+    /// Whether the operator does what the spec asks.
+    pub const READY: &str = "Ready";
+    /// Whether every selected pod is healthy.
+    pub const PODS_HEALTHY: &str = "PodsHealthy";
+    /// True while the object can make no progress until its spec changes (kstatus' convention).
+    pub const STALLED: &str = "Stalled";
+    /// Whether the webhooks' receivers have taken what they were due.
+    pub const ALERTS_DELIVERED: &str = "AlertsDelivered";
+}
+
+/// Reasons of the conditions in an `Orchestr`'s status. Users match on them: they never change.
+pub mod reason {
+    /// Ready=True: the pods are watched.
+    pub const WATCHING: &str = "Watching";
+    /// Ready=False: `spec.alerts.checkRunningPods` is false.
+    pub const PAUSED: &str = "Paused";
+    /// Ready=False: `spec.alerts.checkRunningPods` is not set; permanent until the spec changes.
+    pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
+    /// Ready=False: a value of the spec can't be used; permanent until the spec changes.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// Ready=Unknown: the first list of pods is not complete yet.
+    pub const SYNCING: &str = "Syncing";
+    /// Ready=False: RBAC refuses what the operator needs.
+    pub const POD_ACCESS_DENIED: &str = "PodAccessDenied";
+    /// PodsHealthy=True.
+    pub const PODS_HEALTHY: &str = "PodsHealthy";
+    /// PodsHealthy=False.
+    pub const PODS_UNHEALTHY: &str = "PodsUnhealthy";
+}

@@ -1,0 +1,82 @@
+//! What a judgement says.
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{ContainerKind, ContainerStateName, Owner},
+    pods::Terminated,
+};
+
+/// A judgement, and how long it stands by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What the pod is now.
+    pub health: Health,
+    /// When time alone may change that: a threshold is reached, or a failure is old enough to be
+    /// forgotten. Always after the time of judgement. Absent where only a change of the pod can.
+    pub recheck: Option<Timestamp>,
+}
+
+/// What a pod is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Health {
+    /// Nothing is wrong, or nothing will be said of it.
+    Healthy,
+    /// In a state that is no problem before the verdict's `recheck`.
+    Settling,
+    /// Something is wrong.
+    Problem(Box<Finding>),
+}
+
+/// What is wrong with a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What `kubectl get pods` prints as its STATUS.
+    pub status: String,
+    /// The cause.
+    pub reason: String,
+    /// The container that causes it; empty where the pod as a whole does.
+    pub container: String,
+    /// The cause in words; one line.
+    pub message: String,
+    /// When it began, as far as the pod tells.
+    pub since: Timestamp,
+    /// The top controller as far as names tell.
+    pub owner: Option<Owner>,
+    /// Each troubled container: those that cause the problem first, then in the pod's order.
+    pub containers: Vec<ContainerFinding>,
+}
+
+/// What is wrong with a container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerFinding {
+    /// The container's name.
+    pub name: String,
+    /// What it is to its pod.
+    pub kind: ContainerKind,
+    /// Its present state.
+    pub state: ContainerStateName,
+    /// The state's reason.
+    pub reason: String,
+    /// The state's message.
+    pub message: String,
+    /// Whether it passes its readiness probe.
+    pub ready: bool,
+    /// How often it was restarted.
+    pub restarts: i32,
+    /// How its present life ended, or else its previous one.
+    pub last_termination: Option<Terminated>,
+    /// Which log explains it.
+    pub log: LogChoice,
+}
+
+/// Which log explains a container's trouble. Decided with the pod in hand; read later, if at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogChoice {
+    /// The life before the present one: it failed, and the container was started again or is about to be.
+    Previous,
+    /// The present life: it runs but isn't ready, or it has ended and isn't started again.
+    Current,
+    /// No life ever started: there is no log, and the kubelet isn't asked.
+    NeverStarted,
+}

@@ -1,0 +1,492 @@
+//! From the JSON of a pod to [`Pod`], without building what isn't used.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use jiff::Timestamp;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+use crate::api::IGNORE_ANNOTATION;
+
+use super::pod::{
+    ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
+    Uid, Waiting,
+};
+
+/// The most containers, conditions, labels or finalizers that are read of one pod: the API server takes
+/// pods of up to 1.5 MiB, which can hold thousands.
+const LIST_LIMIT: usize = 256;
+
+/// Why a pod could not be decoded. Tells where, never what stood there: pods hold secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at line {line}, column {column}")]
+pub struct DecodeError {
+    kind: &'static str,
+    line: usize,
+    column: usize,
+}
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        use serde_json::error::Category;
+        let kind = match error.classify() {
+            Category::Io | Category::Eof => "an early end",
+            Category::Syntax => "no JSON",
+            Category::Data => "a value of the wrong type",
+        };
+        Self { kind, line: error.line(), column: error.column() }
+    }
+}
+
+/// Decodes one pod.
+///
+/// # Errors
+/// When the text isn't JSON, or a field that is used has another type than the API gives it.
+pub fn from_json(json: &str) -> Result<Pod, DecodeError> {
+    Ok(serde_json::from_str::<Pod>(json)?)
+}
+
+impl<'de> Deserialize<'de> for Pod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let WirePod { metadata, spec, status } = WirePod::deserialize(deserializer)?;
+        Ok(Self {
+            uid: Uid::from_text(&metadata.uid),
+            namespace: metadata.namespace,
+            name: metadata.name,
+            labels: metadata.labels.0,
+            ignored: metadata.annotations.0,
+            controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
+                kind: owner.kind,
+                name: owner.name,
+                uid: owner.uid,
+            }),
+            finalizers: metadata.finalizers.into_iter().map(|Text(text)| text).collect(),
+            created: metadata.creation_timestamp,
+            deletion: metadata.deletion_timestamp,
+            node: spec.node_name,
+            init_containers: spec.init_containers.into_iter().map(Into::into).collect(),
+            containers: spec.containers.into_iter().map(Into::into).collect(),
+            phase: status.phase,
+            reason: status.reason,
+            message: status.message,
+            started: status.start_time,
+            conditions: status.conditions.into_iter().map(Into::into).collect(),
+            init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
+            statuses: status.container_statuses.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+impl Uid {
+    /// The identity that a UID's text stands for. Texts that are no UUID are hashed (FNV-1a), which keeps
+    /// them apart as well as chance allows.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        let digits = || text.bytes().filter(|byte| *byte != b'-');
+        if digits().count() == 32 && digits().all(|byte| byte.is_ascii_hexdigit()) {
+            return Self(
+                digits().fold(0, |uid, byte| uid << 4 | u128::from(char::from(byte).to_digit(16).unwrap_or_default())),
+            );
+        }
+        Self(text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
+            (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+        }))
+    }
+}
+
+// The wire's shape. Fields that stand in no type here are skipped by serde_json without being built.
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WirePod {
+    #[serde(deserialize_with = "or_default")]
+    metadata: WireMeta,
+    #[serde(deserialize_with = "or_default")]
+    spec: WireSpec,
+    #[serde(deserialize_with = "or_default")]
+    status: WireStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireMeta {
+    #[serde(deserialize_with = "text")]
+    uid: String,
+    #[serde(deserialize_with = "text")]
+    namespace: String,
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    labels: Labels,
+    #[serde(deserialize_with = "or_default")]
+    annotations: Ignored,
+    #[serde(deserialize_with = "list")]
+    owner_references: Vec<WireOwner>,
+    #[serde(deserialize_with = "list")]
+    finalizers: Vec<Text>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireOwner {
+    #[serde(deserialize_with = "text")]
+    kind: String,
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "text")]
+    uid: String,
+    #[serde(deserialize_with = "or_default")]
+    controller: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireSpec {
+    #[serde(deserialize_with = "text")]
+    node_name: String,
+    #[serde(deserialize_with = "list")]
+    init_containers: Vec<WireContainer>,
+    #[serde(deserialize_with = "list")]
+    containers: Vec<WireContainer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireContainer {
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
+    #[serde(deserialize_with = "or_default")]
+    resources: WireResources,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireResources {
+    #[serde(deserialize_with = "or_default")]
+    limits: WireLimits,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireLimits {
+    #[serde(deserialize_with = "text")]
+    memory: String,
+}
+
+impl From<WireContainer> for ContainerSpec {
+    fn from(wire: WireContainer) -> Self {
+        Self {
+            name: wire.name,
+            restart_always: wire.restart_policy == "Always",
+            memory_limit: wire.resources.limits.memory,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireStatus {
+    #[serde(deserialize_with = "text")]
+    phase: String,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    start_time: Option<Timestamp>,
+    #[serde(deserialize_with = "list")]
+    conditions: Vec<WireCondition>,
+    #[serde(deserialize_with = "list")]
+    init_container_statuses: Vec<WireContainerStatus>,
+    #[serde(deserialize_with = "list")]
+    container_statuses: Vec<WireContainerStatus>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireCondition {
+    #[serde(rename = "type", deserialize_with = "text")]
+    kind: String,
+    #[serde(deserialize_with = "text")]
+    status: String,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    last_transition_time: Option<Timestamp>,
+}
+
+impl From<WireCondition> for PodCondition {
+    fn from(wire: WireCondition) -> Self {
+        Self {
+            kind: wire.kind,
+            status: wire.status,
+            reason: wire.reason,
+            message: wire.message,
+            since: wire.last_transition_time,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireContainerStatus {
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    ready: bool,
+    started: Option<bool>,
+    #[serde(deserialize_with = "or_default")]
+    restart_count: i32,
+    #[serde(deserialize_with = "or_default")]
+    state: WireState,
+    #[serde(deserialize_with = "or_default")]
+    last_state: WireState,
+}
+
+impl From<WireContainerStatus> for ContainerStatus {
+    fn from(wire: WireContainerStatus) -> Self {
+        Self {
+            name: wire.name,
+            ready: wire.ready,
+            started: wire.started,
+            restarts: wire.restart_count,
+            state: ContainerState {
+                waiting: wire.state.waiting.map(|wire| Waiting { reason: wire.reason, message: wire.message }),
+                running: wire.state.running.map(|wire| Running { started: wire.started_at }),
+                terminated: wire.state.terminated.map(Into::into),
+            },
+            last: wire.last_state.terminated.map(Into::into),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireState {
+    waiting: Option<WireWaiting>,
+    running: Option<WireRunning>,
+    terminated: Option<WireTerminated>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireWaiting {
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireRunning {
+    started_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireTerminated {
+    #[serde(deserialize_with = "or_default")]
+    exit_code: i32,
+    #[serde(deserialize_with = "or_default")]
+    signal: i32,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    started_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+    #[serde(rename = "containerID", deserialize_with = "text")]
+    container_id: String,
+}
+
+impl From<WireTerminated> for Terminated {
+    fn from(wire: WireTerminated) -> Self {
+        Self {
+            exit_code: wire.exit_code,
+            signal: wire.signal,
+            reason: wire.reason,
+            message: wire.message,
+            started: wire.started_at,
+            finished: wire.finished_at,
+            container_id: wire.container_id,
+        }
+    }
+}
+
+/// A null, which Go writes for an empty value, is that empty value.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let mut text: String = or_default(deserializer)?;
+    if text.len() > TEXT_LIMIT {
+        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+        text.shrink_to_fit();
+    }
+    Ok(text)
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer).map(Self)
+    }
+}
+
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct List<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while list.len() < LIST_LIMIT {
+                match seq.next_element()? {
+                    Some(element) => list.push(element),
+                    None => return Ok(list),
+                }
+            }
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_any(List(PhantomData))
+}
+
+/// Label pairs, sorted by key.
+#[derive(Default)]
+struct Labels(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default().min(LIST_LIMIT));
+                while let Some((Text(key), Text(value))) = map.next_entry()? {
+                    if labels.len() < LIST_LIMIT {
+                        labels.push((key, value));
+                    }
+                }
+                labels.sort_unstable();
+                Ok(Labels(labels))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Whether the annotations hold [`IGNORE_ANNOTATION`] with the value "true".
+#[derive(Default)]
+struct Ignored(bool);
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Annotations;
+
+        impl<'de> Visitor<'de> for Annotations {
+            type Value = Ignored;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut ignored = false;
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    if key == IGNORE_ANNOTATION {
+                        ignored = map.next_value::<String>()? == "true";
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Ignored(ignored))
+            }
+        }
+
+        deserializer.deserialize_map(Annotations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_is_used_and_skips_the_rest() {
+        let pod = from_json(
+            r#"{"kind":"Pod","metadata":{"uid":"0d1b2c3d-0000-0000-0000-00000000000f","name":"a","namespace":"b",
+                "labels":{"z":"1","a":"2"},"annotations":{"x":"y","kopf.dev/ignore":"true"},"managedFields":[{}],
+                "ownerReferences":[{"kind":"Other","name":"o","uid":"1"},{"kind":"ReplicaSet","name":"r","uid":"2","controller":true}]},
+                "spec":{"containers":[{"name":"app","env":[{"name":"P","value":"s"}],"resources":{"limits":{"memory":"1Gi"}}}],"nodeName":"n"},
+                "status":{"phase":"Running","conditions":null,"containerStatuses":[{"name":"app","ready":true,"restartCount":3,
+                "state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(pod.uid, Uid(0x0d1b_2c3d_0000_0000_0000_0000_0000_000f));
+        assert_eq!(pod.labels, [("a".into(), "2".into()), ("z".into(), "1".into())]);
+        assert!(pod.ignored);
+        assert_eq!(pod.controller.unwrap().kind, "ReplicaSet");
+        assert_eq!(pod.containers[0].memory_limit, "1Gi");
+        assert_eq!(pod.statuses[0].last.as_ref().unwrap().exit_code, 137);
+        assert_eq!(pod.statuses[0].state.running.as_ref().unwrap().started, "2026-01-02T03:04:05Z".parse().ok());
+    }
+
+    #[test]
+    fn an_empty_object_is_a_pod() {
+        assert_eq!(from_json("{}").unwrap(), Pod { uid: Uid::from_text(""), ..Pod::default() });
+        assert!(from_json(r#"{"metadata":null,"spec":null,"status":{"containerStatuses":null}}"#).is_ok());
+    }
+
+    #[test]
+    fn texts_and_lists_are_bounded() {
+        let json = format!(
+            r#"{{"metadata":{{"finalizers":[{}]}},"status":{{"message":"{}"}}}}"#,
+            vec![r#""f""#; LIST_LIMIT + 9].join(","),
+            "é".repeat(TEXT_LIMIT),
+        );
+        let pod = from_json(&json).unwrap();
+        assert_eq!(pod.finalizers.len(), LIST_LIMIT);
+        assert_eq!(pod.message, "é".repeat(TEXT_LIMIT / 2));
+    }
+
+    #[test]
+    fn errors_tell_where_but_not_what() {
+        let error = from_json(r#"{"status":{"phase":{"password":"hunter2"}}}"#).unwrap_err().to_string();
+        assert!(error.contains("wrong type") && error.contains("line 1"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn uids_that_are_no_uuid_stay_apart() {
+        assert_ne!(Uid::from_text("mirror-a"), Uid::from_text("mirror-b"));
+    }
+}

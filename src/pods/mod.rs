@@ -1,0 +1,10 @@
+//! Pods: what is kept of one, how it is decoded, watched and indexed.
+
+mod decode;
+mod pod;
+
+pub use decode::{DecodeError, from_json};
+pub use pod::{
+    ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
+    Uid, Waiting,
+};

@@ -1,0 +1,172 @@
+//! A pod as the diagnosis sees it: the fields it uses, and no others.
+//!
+//! Everything a cluster can put into these fields is data, never trusted: texts are clipped to a bound
+//! as they are read, and a field of an unknown value is kept as it stands.
+
+use jiff::Timestamp;
+
+/// The longest text kept of a `message` or a `reason`, in bytes. The kubelet itself cuts termination
+/// messages at 4096.
+pub const TEXT_LIMIT: usize = 4096;
+
+/// A pod's identity across its life: its UID, as the 128 bits that it nearly always is, else a hash of
+/// the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(pub u128);
+
+/// A pod, with what is needed to judge it and to name it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pod {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.labels`, sorted by key.
+    pub labels: Vec<(String, String)>,
+    /// Whether `metadata.annotations` asks that the pod never be reported.
+    pub ignored: bool,
+    /// The owner reference with `controller: true`.
+    pub controller: Option<Controller>,
+    /// `metadata.finalizers`.
+    pub finalizers: Vec<String>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// `metadata.deletionTimestamp`: when its grace period ends.
+    pub deletion: Option<Timestamp>,
+    /// `spec.nodeName`; empty where it is not scheduled.
+    pub node: String,
+    /// `spec.initContainers`, in order.
+    pub init_containers: Vec<ContainerSpec>,
+    /// `spec.containers`, in order.
+    pub containers: Vec<ContainerSpec>,
+    /// `status.phase`: Pending, Running, Succeeded, Failed, Unknown, or empty.
+    pub phase: String,
+    /// `status.reason`.
+    pub reason: String,
+    /// `status.message`.
+    pub message: String,
+    /// `status.startTime`.
+    pub started: Option<Timestamp>,
+    /// `status.conditions`.
+    pub conditions: Vec<PodCondition>,
+    /// `status.initContainerStatuses`, in order.
+    pub init_statuses: Vec<ContainerStatus>,
+    /// `status.containerStatuses`, in order.
+    pub statuses: Vec<ContainerStatus>,
+}
+
+/// A controller as an owner reference names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Controller {
+    /// Such as ReplicaSet.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID as text.
+    pub uid: String,
+}
+
+/// What the spec says of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerSpec {
+    /// Its name.
+    pub name: String,
+    /// Whether `restartPolicy` is Always, which makes an init container a native sidecar.
+    pub restart_always: bool,
+    /// `resources.limits.memory` as written; empty where there is none.
+    pub memory_limit: String,
+}
+
+/// One of `status.conditions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodCondition {
+    /// Such as PodScheduled.
+    pub kind: String,
+    /// True, False or Unknown.
+    pub status: String,
+    /// The machine's word for why.
+    pub reason: String,
+    /// Why, in words.
+    pub message: String,
+    /// `lastTransitionTime`.
+    pub since: Option<Timestamp>,
+}
+
+/// What the kubelet says of a container.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it passes its readiness probe.
+    pub ready: bool,
+    /// Whether it passed its startup probe; absent while the kubelet doesn't know.
+    pub started: Option<bool>,
+    /// How often it was restarted.
+    pub restarts: i32,
+    /// Its present state.
+    pub state: ContainerState,
+    /// How its previous life ended, with no more than `terminated` set.
+    pub last: Option<Terminated>,
+}
+
+/// A container's state. The kubelet sets at most one of the three; where none is set, it waits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerState {
+    /// It waits to start.
+    pub waiting: Option<Waiting>,
+    /// It runs.
+    pub running: Option<Running>,
+    /// It has ended.
+    pub terminated: Option<Terminated>,
+}
+
+/// Why a container waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Such as CrashLoopBackOff; may be empty.
+    pub reason: String,
+    /// In words.
+    pub message: String,
+}
+
+/// A running container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// `startedAt`.
+    pub started: Option<Timestamp>,
+}
+
+/// How a container's life ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terminated {
+    /// The exit code.
+    pub exit_code: i32,
+    /// The signal, where the runtime tells it, else 0.
+    pub signal: i32,
+    /// Such as OOMKilled; may be empty.
+    pub reason: String,
+    /// The termination message.
+    pub message: String,
+    /// `startedAt`; absent where the container never ran.
+    pub started: Option<Timestamp>,
+    /// `finishedAt`.
+    pub finished: Option<Timestamp>,
+    /// `containerID`: which life of the container this was; may be empty.
+    pub container_id: String,
+}
+
+impl Pod {
+    /// The condition of this type, if the pod has it.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+
+    /// Whether a condition of this type has status True.
+    #[must_use]
+    pub fn is_true(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition.status == "True")
+    }
+}
