@@ -5,8 +5,12 @@
 //! [`controller`] writes it.
 
 pub mod api;
+pub mod app;
+pub mod backoff;
+pub mod controller;
 pub mod diagnosis;
 pub mod logs;
 pub mod pods;
 pub mod report;
 pub mod settings;
+pub mod watch;

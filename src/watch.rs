@@ -5,7 +5,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use futures::{
-    Stream, StreamExt,
+    StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
@@ -135,7 +135,7 @@ where
     fn change(&mut self, event: watcher::Event<K>) -> Change<K> {
         match event {
             // Not yet a sign of success: kube's watcher says it before it has asked the server.
-            watcher::Event::Init => return Change::Relisting,
+            watcher::Event::Init => Change::Relisting,
             watcher::Event::InitApply(object) => Change::Listed(object),
             watcher::Event::InitDone => {
                 self.backoff.reset();

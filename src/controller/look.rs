@@ -1,6 +1,6 @@
 //! One look at one object: judge what it sees, make its status, and write it if it says something new.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -8,18 +8,12 @@ use tokio::time::Instant;
 use crate::{
     api::OrchestrStatus,
     diagnosis::{Facts, Finding, Health, judge, needs_job},
-    pods::{Pod, ViewId},
+    pods::Pod,
     report::{self, Change, Idle, Troubled},
-    settings::{Settings, SpecError},
+    settings::Settings,
 };
 
-use super::{
-    Controller, Done,
-    jobs,
-    object::ObjectKey,
-    pods_state::Knowledge,
-    status,
-};
+use super::{Controller, Done, jobs, object::ObjectKey, pods_state::Knowledge, status};
 
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
@@ -42,10 +36,9 @@ impl Controller {
         let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
         let wall = Timestamp::now();
         let sight = match (&object.settings, self.pods_state.knowledge()) {
-            (Err(SpecError::AlertsNotSet), _) => self.idle(key, &Idle::AlertsNotSet, wall),
-            (Err(error), _) => self.idle(key, &Idle::InvalidSpec(error.to_string()), wall),
+            (Err(error), _) => self.idle(key, &error.clone().into(), wall),
             (Ok(settings), _) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
-            (Ok(_), Knowledge::Denied(refusal)) => self.idle(key, &Idle::PodAccessDenied(refusal), wall),
+            (Ok(_), Knowledge::Denied(refusal)) => self.idle(key, &Idle::PodAccessDenied { message: refusal }, wall),
             (Ok(_), Knowledge::Syncing) => {
                 let grace_ends = self.started + RESUME_GRACE;
                 if object.status.is_some() && now < grace_ends {
@@ -129,23 +122,37 @@ impl Controller {
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
-            unreadable: self.index.unreadable().map(|(count, first)| (count, format!("{} ({})", first.name, first.error))),
+            unreadable: self
+                .index
+                .unreadable()
+                .map(|(count, first)| (count, format!("{} ({})", first.name, first.error))),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             previous: object.status.as_ref(),
             now: wall,
         });
         let mut lacks_logs = false;
         if let Some(policy) = policy {
-            let by_name: HashMap<_, _> =
-                found.iter().map(|(pod, finding)| ((pod.namespace.as_str(), pod.name.as_str()), (*pod, finding))).collect();
+            let by_name: HashMap<_, _> = found
+                .iter()
+                .map(|(pod, finding)| ((pod.namespace.as_str(), pod.name.as_str()), (*pod, finding)))
+                .collect();
             for shown in &status.problematic_pods {
-                let Some((pod, finding)) = by_name.get(&(shown.namespace.as_str(), shown.name.as_str())) else { continue };
-                for container in finding.containers.iter().filter(|own| shown.container_issues.iter().any(|issue| issue.name == own.name)) {
+                let Some((pod, finding)) = by_name.get(&(shown.namespace.as_str(), shown.name.as_str())) else {
+                    continue;
+                };
+                for container in finding
+                    .containers
+                    .iter()
+                    .filter(|own| shown.container_issues.iter().any(|issue| issue.name == own.name))
+                {
                     let answer = self.tails.ask(pod, container, policy, key, now);
                     lacks_logs |= answer.is_lacking;
+                    if let Some(at) = answer.again {
+                        check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
+                    }
                     if let Some(request) = answer.request {
-                        let reader = std::sync::Arc::clone(&self.reader);
-                        self.tasks.spawn(async move { todo!() });
+                        let (reader, key) = (Arc::clone(&self.reader), request.key().clone());
+                        self.tasks.spawn(async move { Done::Read { key, outcome: reader.read(request).await } });
                     }
                 }
             }

@@ -32,20 +32,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::OrchestrStatus,
-    backoff::Backoff,
-    logs::{LogReader, Outcome},
+    logs::{LogReader, Outcome, TailKey},
     pods::{Index, SeenPod, ViewId},
     watch::Change,
 };
 
 use self::{
-    events::Ration,
     jobs::Jobs,
     object::{Object, ObjectKey, Observed},
     pods_state::PodsState,
-    schedule::Schedule,
     status::WriteError,
-    tails::{TailKey, Tails},
+    tails::Tails,
 };
 
 pub use self::{pods_state::Scope, status::resource};
@@ -57,13 +54,16 @@ const COMPACTION: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for what is under way.
 const DRAIN: Duration = Duration::from_secs(4);
 
+/// Changes of pods, as many at a time as there are.
+pub type PodChanges = BoxStream<'static, Vec<(Scope, Change<SeenPod>)>>;
+
 /// The watches that the controller lives on: each event with the scope of its watch.
 pub struct Sources {
     /// `Orchestr` objects.
     pub objects: BoxStream<'static, (Scope, Change<DynamicObject>)>,
     /// Opens the watches of pods. Called once the objects are known, and again where an object's
     /// thresholds reach further back than what was kept.
-    pub open_pods: Box<dyn Fn() -> BoxStream<'static, Vec<(Scope, Change<SeenPod>)>> + Send>,
+    pub open_pods: Box<dyn Fn() -> PodChanges + Send>,
     /// What is watched: each namespace, or all of them.
     pub scopes: Vec<Scope>,
 }
@@ -140,6 +140,7 @@ impl Controller {
                 pods = open_pods();
                 pods_open = true;
             }
+            let wake = self.wake();
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some((scope, change)) = objects.next() => self.on_object(scope, change),
@@ -148,7 +149,7 @@ impl Controller {
                     Ok(done) => self.on_done(done),
                     Err(error) => tracing::error!(%error, "a task failed"),
                 },
-                () = until(self.wake()) => {}
+                () = until(wake) => {}
                 _ = compaction.tick() => self.compact(),
             }
         }
@@ -257,11 +258,12 @@ impl Controller {
             self.forget(&key);
             return;
         }
+        let is_new = !self.objects.contains_key(&key);
         let object = self.objects.entry(key.clone()).or_insert_with(|| {
             tracing::info!(namespace = key.0, name = key.1, generation = observed.generation, "taken up");
             Object::new(&observed, now)
         });
-        let spec_changed = object.view.is_none() || object.generation != observed.generation;
+        let spec_changed = is_new || object.generation != observed.generation;
         let status_changed = object.adopt(&observed);
         if spec_changed {
             self.respec(&key, observed);

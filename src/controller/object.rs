@@ -1,16 +1,23 @@
 //! One `Orchestr` as the controller knows it.
 
-use kube::core::DynamicObject;
+use std::time::Duration;
+
+use kube::{api::DynamicObject, runtime::events::Event};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     api::{OrchestrSpec, OrchestrStatus},
     backoff::Backoff,
     pods::ViewId,
+    report::transitions,
     settings::{Settings, SpecError},
 };
 
-use super::schedule::Schedule;
+use super::{
+    events::{Ration, spec_event},
+    schedule::Schedule,
+};
 
 /// Left on objects by the tutorial's operator, which was built with Kopf. Nobody else would ever take it
 /// off, and the object could never be deleted.
@@ -41,8 +48,6 @@ pub struct Observed {
     pub settings: Result<Settings, SpecError>,
     /// Its status, if there is one that can be read.
     pub status: Option<OrchestrStatus>,
-    /// Whether it holds a status at all.
-    pub has_status: bool,
 }
 
 impl Observed {
@@ -62,7 +67,6 @@ impl Observed {
             kopf_leftovers: finalizers.iter().any(|finalizer| finalizer == KOPF_FINALIZER)
                 || annotations.contains_key(KOPF_ANNOTATION),
             settings: settings(data.get_mut("spec").map(Value::take).unwrap_or_default()),
-            has_status: status.is_some(),
             status: status.and_then(|status| serde_json::from_value(status).ok()),
         }
     }
@@ -96,14 +100,14 @@ pub struct Object {
     pub resource_version: String,
     /// When it is next looked at.
     pub schedule: Schedule,
+    /// Its place in the controller's queue.
+    pub queued: Option<Instant>,
     /// Whether a write of its status is under way.
     pub writing: bool,
-    /// Whether its leftovers are being removed.
-    pub cleaning: bool,
     /// Delays between failed writes.
     pub backoff: Backoff,
-    /// Whether its spec's error was told by an event since it appeared.
-    pub told_generation: Option<i64>,
+    /// How many events it may still have.
+    pub ration: Ration,
 }
 
 impl Object {
@@ -139,5 +143,18 @@ impl Object {
         let changed = self.status != observed.status;
         self.status.clone_from(&observed.status);
         changed
+    }
+
+    /// The events that tell what a status that has just been written changes.
+    pub fn events_of(&mut self, written: &OrchestrStatus, now: Instant) -> Vec<Event> {
+        let old = self.status.as_ref();
+        match &self.settings {
+            Err(error) => {
+                let answered = old.and_then(|status| status.observed_generation);
+                let is_news = answered != written.observed_generation;
+                is_news.then(|| spec_event(error)).into_iter().collect()
+            }
+            Ok(_) => self.ration.events(&transitions(old, written), now),
+        }
     }
 }

@@ -76,7 +76,13 @@ impl From<kube::Error> for WriteError {
             kube::Error::Api(status) if status.is_forbidden() => Self::Denied(status.message),
             // The server's message repeats values; which fields it names is told by its causes.
             kube::Error::Api(status) if status.is_invalid() => Self::Invalid(
-                status.details.map_or_else(Vec::new, |details| details.causes).into_iter().map(|cause| cause.field).collect::<Vec<_>>().join(", "),
+                status
+                    .details
+                    .map_or_else(Vec::new, |details| details.causes)
+                    .into_iter()
+                    .map(|cause| cause.field)
+                    .collect::<Vec<_>>()
+                    .join(", "),
             ),
             kube::Error::Api(status) => Self::Unavailable(format!("{} ({})", status.reason, status.code)),
             kube::Error::SerdeError(_) => Self::Unavailable("an answer that can't be read".to_owned()),

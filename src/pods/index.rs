@@ -8,12 +8,12 @@ use std::{collections::HashMap, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{Facts, Health, Thresholds, judge},
+    diagnosis::{Facts, Health, Thresholds, judge, needs_job},
     settings::Scope,
 };
 
 use super::{
-    Pod, Uid, Unreadable,
+    Controller, Pod, Uid, Unreadable,
     cohort::{CohortId, Cohorts},
 };
 
@@ -214,6 +214,30 @@ impl Index {
         Some((self.unreadable.len() as u64, first))
     }
 
+    /// Whether this pod was not known to be unreadable.
+    #[must_use]
+    pub fn is_news(&self, unreadable: &Unreadable) -> bool {
+        !self.unreadable.contains_key(&unreadable.uid) && self.unreadable.len() < UNREADABLE_LIMIT
+    }
+
+    /// The Jobs of failed pods.
+    pub fn failed_jobs(&self) -> impl Iterator<Item = &Controller> {
+        self.kept.values().filter_map(|pod| needs_job(pod))
+    }
+
+    /// Who looks at failed pods of this Job.
+    #[must_use]
+    pub fn viewers_of_job(&self, uid: &str) -> Vec<ViewId> {
+        let failed = self.kept.values().filter(|pod| needs_job(pod).is_some_and(|job| job.uid == uid));
+        let mut viewers: Vec<_> = failed
+            .filter_map(|pod| self.pods.get(&pod.uid))
+            .flat_map(|entry| self.viewers(entry.cohort, None))
+            .collect();
+        viewers.sort_unstable();
+        viewers.dedup();
+        viewers
+    }
+
     /// How many pods there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -249,9 +273,8 @@ impl Index {
     }
 
     fn viewers(&self, cohort: CohortId, other: Option<CohortId>) -> Vec<ViewId> {
-        let sees = |view: &View| {
-            view.cohorts.contains(cohort) || other.is_some_and(|other| view.cohorts.contains(other))
-        };
+        let sees =
+            |view: &View| view.cohorts.contains(cohort) || other.is_some_and(|other| view.cohorts.contains(other));
         let views = self.views.iter().enumerate();
         views.filter(|(_, view)| view.as_ref().is_some_and(sees)).map(|(index, _)| ViewId(index)).collect()
     }

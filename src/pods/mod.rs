@@ -1,5 +1,6 @@
 //! Pods: what is kept of one, how it is decoded, watched and indexed.
 
+mod cohort;
 mod decode;
 mod index;
 mod pod;
