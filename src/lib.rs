@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod diagnosis;
+pub mod glob;
 pub mod logs;
 pub mod pods;
 pub mod report;
