@@ -9,6 +9,7 @@ pub mod app;
 pub mod backoff;
 pub mod controller;
 pub mod diagnosis;
+pub mod glob;
 pub mod logs;
 pub mod pods;
 pub mod report;
