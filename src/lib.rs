@@ -5,8 +5,11 @@
 //! [`controller`] writes it.
 
 pub mod api;
+pub mod cli;
+pub mod config;
 pub mod diagnosis;
 pub mod logs;
 pub mod pods;
 pub mod report;
 pub mod settings;
+pub mod telemetry;
