@@ -40,18 +40,25 @@ impl From<serde_json::Error> for DecodeError {
     }
 }
 
-/// Decodes one pod.
+/// Decodes one pod, and its resource version.
 ///
 /// # Errors
 /// When the text isn't JSON, or a field that is used has another type than the API gives it.
-pub fn from_json(json: &str) -> Result<Pod, DecodeError> {
-    Ok(serde_json::from_str::<Pod>(json)?)
+pub fn from_json(json: &str) -> Result<(Pod, String), DecodeError> {
+    let mut wire = serde_json::from_str::<WirePod>(json)?;
+    let resource_version = std::mem::take(&mut wire.metadata.resource_version);
+    Ok((wire.into(), resource_version))
 }
 
 impl<'de> Deserialize<'de> for Pod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let WirePod { metadata, spec, status } = WirePod::deserialize(deserializer)?;
-        Ok(Self {
+        WirePod::deserialize(deserializer).map(Into::into)
+    }
+}
+
+impl From<WirePod> for Pod {
+    fn from(WirePod { metadata, spec, status }: WirePod) -> Self {
+        Self {
             uid: Uid::from_text(&metadata.uid),
             namespace: metadata.namespace,
             name: metadata.name,
@@ -75,7 +82,7 @@ impl<'de> Deserialize<'de> for Pod {
             conditions: status.conditions.into_iter().map(Into::into).collect(),
             init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
-        })
+        }
     }
 }
 
@@ -118,6 +125,8 @@ struct WireMeta {
     namespace: String,
     #[serde(deserialize_with = "text")]
     name: String,
+    #[serde(deserialize_with = "text")]
+    resource_version: String,
     #[serde(deserialize_with = "or_default")]
     labels: Labels,
     #[serde(deserialize_with = "or_default")]
@@ -450,7 +459,8 @@ mod tests {
                 "status":{"phase":"Running","conditions":null,"containerStatuses":[{"name":"app","ready":true,"restartCount":3,
                 "state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}"#,
         )
-        .unwrap();
+        .unwrap()
+        .0;
         assert_eq!(pod.uid, Uid(0x0d1b_2c3d_0000_0000_0000_0000_0000_000f));
         assert_eq!(pod.labels, [("a".into(), "2".into()), ("z".into(), "1".into())]);
         assert!(pod.ignored);
@@ -462,7 +472,7 @@ mod tests {
 
     #[test]
     fn an_empty_object_is_a_pod() {
-        assert_eq!(from_json("{}").unwrap(), Pod { uid: Uid::from_text(""), ..Pod::default() });
+        assert_eq!(from_json("{}").unwrap().0, Pod { uid: Uid::from_text(""), ..Pod::default() });
         assert!(from_json(r#"{"metadata":null,"spec":null,"status":{"containerStatuses":null}}"#).is_ok());
     }
 
@@ -473,7 +483,7 @@ mod tests {
             vec![r#""f""#; LIST_LIMIT + 9].join(","),
             "é".repeat(TEXT_LIMIT),
         );
-        let pod = from_json(&json).unwrap();
+        let pod = from_json(&json).unwrap().0;
         assert_eq!(pod.finalizers.len(), LIST_LIMIT);
         assert_eq!(pod.message, "é".repeat(TEXT_LIMIT / 2));
     }

@@ -1,10 +1,14 @@
 //! Pods: what is kept of one, how it is decoded, watched and indexed.
 
 mod decode;
+mod index;
 mod pod;
+mod seen;
 
 pub use decode::{DecodeError, from_json};
+pub use index::{Index, ViewId};
 pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
     Uid, Waiting,
 };
+pub use seen::{SeenPod, Unreadable};

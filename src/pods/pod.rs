@@ -169,4 +169,10 @@ impl Pod {
     pub fn is_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition.status == "True")
     }
+
+    /// Whether a container of this name is a native sidecar: an init container that always restarts.
+    #[must_use]
+    pub fn is_sidecar(&self, container: &str) -> bool {
+        self.init_containers.iter().any(|spec| spec.name == container && spec.restart_always)
+    }
 }

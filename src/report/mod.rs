@@ -1,13 +1,34 @@
 //! From findings to the object's status. Pure: the same input always gives the same bytes.
+//!
+//! [`watching`] and [`idle`] make a whole status, except for what other field managers write into it
+//! (`webhooks` and the condition AlertsDelivered): server-side apply leaves theirs alone. [`differs`]
+//! tells whether a status is worth a write, and [`transitions`] what began and ended between two.
+
+mod change;
+mod conditions;
+mod fit;
+mod idle;
+mod incidents;
+mod json;
+mod problem;
+mod text;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+pub use change::{Change, Transitions, differs, transitions};
+pub use idle::{Idle, idle};
 
 use crate::{
-    api::OrchestrStatus,
+    api::{OrchestrStatus, condition, reason},
     diagnosis::{ContainerFinding, Finding},
     logs::Tail,
     pods::Pod,
 };
+use conditions::Conditions;
+
+/// The longest message of a condition, in bytes.
+pub const CONDITION_MESSAGE_LIMIT: usize = 1024;
 
 /// A pod with what is wrong with it.
 #[derive(Clone, Copy, Debug)]
@@ -38,3 +59,61 @@ pub struct Input<'a> {
     /// The time.
     pub now: Timestamp,
 }
+
+/// The status of an object whose pods are watched.
+///
+/// A problem that the previous status lists under the same namespace, name and reason keeps the earlier
+/// of both beginnings, as does an incident: a container that crashes again has not just begun to. What
+/// the previous status had left out begins when the finding says.
+#[must_use]
+pub fn watching(input: &Input<'_>) -> OrchestrStatus {
+    let problems = problem::ordered(input);
+    let incidents = incidents::ordered(&problems, input.previous);
+
+    let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
+    let ready = text::watching(input.watched_pods, input.unreadable.as_ref());
+    let healthy = if problems.is_empty() {
+        conditions.is_true(condition::PODS_HEALTHY, reason::PODS_HEALTHY, &text::healthy(input.watched_pods))
+    } else {
+        let message = text::unhealthy(&incidents, problems.len(), input.watched_pods);
+        conditions.is_false(condition::PODS_HEALTHY, reason::PODS_UNHEALTHY, &message)
+    };
+
+    let mut status = OrchestrStatus {
+        observed_generation: Some(input.generation),
+        conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
+        watched_pods: count(input.watched_pods),
+        problematic_pod_count: count(problems.len()),
+        // Before anything is listed, all is left out: so the digits of both counts are in the size.
+        omitted_pods: count(problems.len()),
+        omitted_incidents: count(incidents.len()),
+        ..OrchestrStatus::default()
+    };
+    let listed = incidents.iter().take(fit::MAX_INCIDENTS).map(incidents::Group::incident);
+    status.incidents = fit::prefix(listed, fit::INCIDENT_BYTES);
+    status.omitted_incidents = count(incidents.len() - status.incidents.len());
+
+    let budget = fit::BUDGET.saturating_sub(json::size(&status));
+    let candidates = &problems[..problems.len().min(input.max_pods)];
+    status.problematic_pods = fit::pods(candidates, input.tail, budget);
+    status.omitted_pods = count(problems.len() - status.problematic_pods.len());
+    status
+}
+
+/// A count as the API has it.
+fn count(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+/// A time as the API writes it: in whole seconds. What lies before 1970 is no time that a cluster means,
+/// and would not be read back.
+fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second().max(0)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn wire_time(time: Timestamp) -> Time {
+    Time(seconds(time))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Events on the object when problems begin and end: what `kubectl describe orchestr` shows. They are
+//! folded and rationed; the status is the record.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType};
+use tokio::time::Instant;
+
+use crate::{
+    api::{Incident, reason},
+    report::Transitions,
+    settings::SpecError,
+};
+
+use super::object::ObjectKey;
+
+/// Events that may come at once; one more every [`REFILL`] after that.
+const BURST: u32 = 10;
+const REFILL: Duration = Duration::from_secs(30);
+/// The API's bound on a note is 1 kB.
+const NOTE_LIMIT: usize = 1000;
+/// The API's bound on a reason.
+const REASON_LIMIT: usize = 128;
+
+/// How many events an object may still have.
+#[derive(Debug)]
+pub struct Ration {
+    tokens: u32,
+    refilled: Instant,
+    /// Incidents that began or ended without an event.
+    untold: usize,
+}
+
+impl Ration {
+    /// A full ration.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self { tokens: BURST, refilled: now, untold: 0 }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let refills = now.saturating_duration_since(self.refilled).as_secs() / REFILL.as_secs();
+        if let Ok(refills @ 1..) = u32::try_from(refills) {
+            self.tokens = self.tokens.saturating_add(refills).min(BURST);
+            self.refilled = now;
+        }
+        let granted = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        granted
+    }
+
+    /// The events that tell of these transitions. What the ration leaves out is counted, and told by the
+    /// next event.
+    pub fn events(&mut self, transitions: &Transitions<'_>, now: Instant) -> Vec<Event> {
+        let began = transitions.began.iter().map(|incident| (EventType::Warning, *incident));
+        let ended = transitions.ended.iter().map(|incident| (EventType::Normal, *incident));
+        let mut events = Vec::new();
+        for (type_, incident) in began.chain(ended) {
+            if self.take(now) {
+                let untold = std::mem::take(&mut self.untold);
+                events.push(incident_event(type_, incident, untold));
+            } else {
+                self.untold += 1;
+            }
+        }
+        events
+    }
+}
+
+fn incident_event(type_: EventType, incident: &Incident, untold: usize) -> Event {
+    let Incident { namespace, owner, container, pods, .. } = incident;
+    let subject = format!("{} {namespace}/{}", owner.kind, owner.name);
+    let container = if container.is_empty() { String::new() } else { format!(", container {container}") };
+    let mut note = match type_ {
+        EventType::Warning => {
+            let count = if *pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+            format!("{subject}{container}: {count}, such as {}", incident.example_pods.join(", "))
+        }
+        EventType::Normal => format!("{subject}{container}: {} is over", incident.reason),
+    };
+    if untold > 0 {
+        note = format!("{note} ({untold} more changes had no event of their own)");
+    }
+    Event {
+        type_,
+        reason: match type_ {
+            EventType::Warning => clip(&incident.reason, REASON_LIMIT),
+            EventType::Normal => "Recovered".to_owned(),
+        },
+        note: Some(clip(&note, NOTE_LIMIT)),
+        action: "Watch".to_owned(),
+        // Repeats are folded per owner and reason: another owner's trouble is another event.
+        secondary: Some(ObjectReference {
+            kind: Some(owner.kind.clone()),
+            name: Some(owner.name.clone()),
+            namespace: Some(namespace.clone()),
+            field_path: (!incident.container.is_empty()).then(|| format!("spec.containers{{{}}}", incident.container)),
+            ..ObjectReference::default()
+        }),
+    }
+}
+
+/// The event that tells of a spec that can't be used.
+#[must_use]
+pub fn spec_event(error: &SpecError) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: match error {
+            SpecError::AlertsNotSet => reason::ALERTS_NOT_SET,
+            SpecError::Invalid { .. } => reason::INVALID_SPEC,
+        }
+        .to_owned(),
+        note: Some(clip(&error.to_string(), NOTE_LIMIT)),
+        action: "Validate".to_owned(),
+        secondary: None,
+    }
+}
+
+/// How events refer to the object.
+#[must_use]
+pub fn reference((namespace, name): &ObjectKey, uid: &str) -> ObjectReference {
+    let resource = super::status::resource();
+    ObjectReference {
+        api_version: Some(resource.api_version),
+        kind: Some(resource.kind),
+        namespace: Some(namespace.clone()),
+        name: Some(name.clone()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn clip(text: &str, limit: usize) -> String {
+    text[..text.floor_char_boundary(limit)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Owner;
+
+    fn incident(name: &str) -> Incident {
+        Incident {
+            key: name.to_owned(),
+            namespace: "shop".to_owned(),
+            owner: Owner { kind: "Deployment".to_owned(), name: name.to_owned() },
+            container: "app".to_owned(),
+            reason: "OOMKilled".to_owned(),
+            pods: 3,
+            since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+            example_pods: vec![format!("{name}-1")],
+        }
+    }
+
+    #[test]
+    fn a_storm_is_rationed_and_what_it_cut_is_told() {
+        let incidents: Vec<_> = (0..50).map(|index| incident(&format!("web{index}"))).collect();
+        let storm = Transitions { began: incidents.iter().collect(), ended: vec![] };
+        let start = Instant::now();
+        let mut ration = Ration::new(start);
+        assert_eq!(ration.events(&storm, start).len(), 10);
+        let one = Transitions { began: vec![], ended: vec![&incidents[0]] };
+        assert!(ration.events(&one, start + Duration::from_secs(29)).is_empty());
+        let events = ration.events(&one, start + Duration::from_secs(30));
+        assert_eq!(events.len(), 1);
+        assert!(events[0].note.as_ref().unwrap().contains("41 more changes"), "{:?}", events[0].note);
+    }
+
+    #[test]
+    fn hostile_names_stay_within_the_bounds_of_the_api() {
+        let mut long = incident(&"é".repeat(2000));
+        long.reason = "é".repeat(2000);
+        let event = incident_event(EventType::Warning, &long, 0);
+        assert!(event.note.unwrap().len() <= NOTE_LIMIT && event.reason.len() <= REASON_LIMIT);
+    }
+}

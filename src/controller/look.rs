@@ -1,0 +1,171 @@
+//! One look at one object: judge what it sees, make its status, and write it if it says something new.
+
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    api::OrchestrStatus,
+    diagnosis::{Facts, Finding, Health, judge, needs_job},
+    pods::{Pod, ViewId},
+    report::{self, Change, Idle, Troubled},
+    settings::{Settings, SpecError},
+};
+
+use super::{
+    Controller, Done,
+    jobs,
+    object::ObjectKey,
+    pods_state::Knowledge,
+    status,
+};
+
+/// How often an object is looked at where no event asks for it: the count of its pods may have changed,
+/// and the wall clock, by which thresholds are judged, may have been set.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// A status that an earlier run wrote stands this long while the first list is read, before it says
+/// Syncing: a restart of the operator is nothing that its users need to see.
+const RESUME_GRACE: Duration = Duration::from_secs(10);
+
+/// What a look has found.
+struct Sight {
+    status: OrchestrStatus,
+    /// Whether the status should show logs that are still being read.
+    lacks_logs: bool,
+    /// When time alone may change it.
+    recheck: Option<Timestamp>,
+}
+
+impl Controller {
+    pub(super) fn look(&mut self, key: &ObjectKey, now: Instant) {
+        let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
+        let wall = Timestamp::now();
+        let sight = match (&object.settings, self.pods_state.knowledge()) {
+            (Err(SpecError::AlertsNotSet), _) => self.idle(key, &Idle::AlertsNotSet, wall),
+            (Err(error), _) => self.idle(key, &Idle::InvalidSpec(error.to_string()), wall),
+            (Ok(settings), _) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
+            (Ok(_), Knowledge::Denied(refusal)) => self.idle(key, &Idle::PodAccessDenied(refusal), wall),
+            (Ok(_), Knowledge::Syncing) => {
+                let grace_ends = self.started + RESUME_GRACE;
+                if object.status.is_some() && now < grace_ends {
+                    self.rest(key, grace_ends);
+                    return;
+                }
+                self.idle(key, &Idle::Syncing, wall)
+            }
+            (Ok(settings), Knowledge::Complete) => {
+                let settings = settings.clone();
+                self.watching(key, &settings, now, wall)
+            }
+        };
+        let Some(sight) = sight else { return };
+        let Some(object) = self.objects.get_mut(key) else { return };
+        let recheck = sight.recheck.map(|at| now + until(at, wall)).map_or(now + INTERVAL, |at| at.min(now + INTERVAL));
+        object.schedule.recheck_at(Some(recheck));
+        if sight.lacks_logs && object.schedule.wait_for_logs(now) {
+            return;
+        }
+        match report::differs(object.status.as_ref(), &sight.status) {
+            Change::None => object.schedule.settled(),
+            Change::CountOnly if object.schedule.since_write(now).is_some_and(|since| since < INTERVAL) => {
+                object.schedule.settled();
+            }
+            Change::CountOnly | Change::Substantial => self.write(key, sight.status, now),
+        }
+    }
+
+    /// Leaves an object alone until `at`, unless something happens.
+    fn rest(&mut self, key: &ObjectKey, at: Instant) {
+        if let Some(object) = self.objects.get_mut(key) {
+            object.schedule.settled();
+            object.schedule.recheck_at(Some(at));
+        }
+    }
+
+    fn idle(&self, key: &ObjectKey, state: &Idle, wall: Timestamp) -> Option<Sight> {
+        let object = self.objects.get(key)?;
+        let status = report::idle(state, object.generation, object.status.as_ref(), wall);
+        Some(Sight { status, lacks_logs: false, recheck: None })
+    }
+
+    fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
+        let object = self.objects.get(key)?;
+        let view = object.view?;
+        let mut recheck: Option<Timestamp> = None;
+        let mut check_again = |at: Timestamp| recheck = Some(recheck.map_or(at, |known| known.min(at)));
+        let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
+        for pod in self.index.kept(view) {
+            let mut facts = Facts::default();
+            if let Some(job) = needs_job(pod) {
+                let fact = self.jobs.fact(pod, job, now);
+                if let Some(query) = fact.query {
+                    let client = self.client.clone();
+                    self.tasks.spawn(async move {
+                        let complete = jobs::is_complete(&client, &query).await;
+                        Done::Job { uid: query.uid, complete }
+                    });
+                }
+                if let Some(at) = fact.ask_at {
+                    check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
+                }
+                match fact.complete {
+                    Some(complete) => facts.job_complete = complete,
+                    None => continue,
+                }
+            }
+            let verdict = judge(pod, facts, &settings.thresholds, wall);
+            verdict.recheck.into_iter().for_each(&mut check_again);
+            if let Health::Problem(finding) = verdict.health
+                && !settings.ignore_reasons.contains(&finding.reason)
+            {
+                found.push((pod, finding));
+            }
+        }
+
+        let policy = settings.logs.as_ref();
+        let status = report::watching(&report::Input {
+            generation: object.generation,
+            max_pods: settings.max_pods,
+            watched_pods: self.index.watched(view),
+            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            unreadable: self.index.unreadable().map(|(count, first)| (count, format!("{} ({})", first.name, first.error))),
+            tail: &|pod, container| self.tails.get(pod, container, policy?),
+            previous: object.status.as_ref(),
+            now: wall,
+        });
+        let mut lacks_logs = false;
+        if let Some(policy) = policy {
+            let by_name: HashMap<_, _> =
+                found.iter().map(|(pod, finding)| ((pod.namespace.as_str(), pod.name.as_str()), (*pod, finding))).collect();
+            for shown in &status.problematic_pods {
+                let Some((pod, finding)) = by_name.get(&(shown.namespace.as_str(), shown.name.as_str())) else { continue };
+                for container in finding.containers.iter().filter(|own| shown.container_issues.iter().any(|issue| issue.name == own.name)) {
+                    let answer = self.tails.ask(pod, container, policy, key, now);
+                    lacks_logs |= answer.is_lacking;
+                    if let Some(request) = answer.request {
+                        let reader = std::sync::Arc::clone(&self.reader);
+                        self.tasks.spawn(async move { todo!() });
+                    }
+                }
+            }
+        }
+        Some(Sight { status, lacks_logs, recheck })
+    }
+
+    fn write(&mut self, key: &ObjectKey, status: OrchestrStatus, now: Instant) {
+        let Some(object) = self.objects.get_mut(key) else { return };
+        object.schedule.writing(now);
+        object.writing = true;
+        self.writes += 1;
+        let (client, key, uid) = (self.client.clone(), key.clone(), object.uid.clone());
+        self.tasks.spawn(async move {
+            let result = status::apply(&client, &key, &uid, &status).await.map(Box::new);
+            Done::Written { key, uid, sent: Box::new(status), result }
+        });
+    }
+}
+
+fn until(at: Timestamp, wall: Timestamp) -> Duration {
+    at.duration_since(wall).try_into().unwrap_or(Duration::ZERO)
+}

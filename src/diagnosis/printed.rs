@@ -1,0 +1,180 @@
+//! What `kubectl get pods` prints of a pod: its STATUS, READY and RESTARTS.
+//!
+//! The columns are drawn by the API server, in `printPod` of Kubernetes' `pkg/printers/internalversion`;
+//! this follows it as of v1.36 step by step, oddities included. Tests compare the two on the same pods.
+
+use std::borrow::Cow;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::pods::{ContainerState, ContainerStatus, Pod, Terminated};
+
+/// The STATUS column, such as `CrashLoopBackOff` or `Init:0/1`. Empty where the pod has no status yet.
+#[must_use]
+pub fn printed_status(pod: &Pod) -> String {
+    Printed::of(pod).status.into_owned()
+}
+
+/// The READY column: how many containers are ready, and how many there are.
+#[must_use]
+pub fn ready_counts(pod: &Pod) -> (usize, usize) {
+    let printed = Printed::of(pod);
+    (printed.ready, printed.total)
+}
+
+/// The RESTARTS column, such as `0` or `4 (3m ago)`.
+#[must_use]
+pub fn restarts(pod: &Pod, now: Timestamp) -> String {
+    let Restarts { count, last } = Printed::of(pod).restarts;
+    match last {
+        Some(last) if count != 0 => format!("{count} ({} ago)", human_duration(now.duration_since(last))),
+        _ => count.to_string(),
+    }
+}
+
+/// A span of time as the AGE and RESTARTS columns print it: two units at most, as in `2d3h`.
+///
+/// Follows `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`.
+#[must_use]
+pub fn human_duration(span: SignedDuration) -> String {
+    // Go's durations end at 2^63 ns, and its `time.Since` saturates there.
+    let seconds = span.as_secs().min(i64::MAX / 1_000_000_000);
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let pair = |large: i64, unit: char, small: i64, sub: char| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit}{small}{sub}"),
+    };
+    match () {
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 2 * 60 => format!("{seconds}s"),
+        () if minutes < 10 => pair(minutes, 'm', seconds % 60, 's'),
+        () if minutes < 3 * 60 => format!("{minutes}m"),
+        () if hours < 8 => pair(hours, 'h', minutes % 60, 'm'),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 8 * 24 => pair(days, 'd', hours % 24, 'h'),
+        () if hours < 2 * 365 * 24 => format!("{days}d"),
+        () if hours < 8 * 365 * 24 => pair(years, 'y', days % 365, 'd'),
+        () => format!("{years}y"),
+    }
+}
+
+struct Printed<'a> {
+    status: Cow<'a, str>,
+    ready: usize,
+    total: usize,
+    restarts: Restarts,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Timestamp>,
+}
+
+impl Restarts {
+    fn add(&mut self, status: &ContainerStatus) {
+        self.count = self.count.saturating_add(status.restarts.into());
+        self.last = self.last.max(status.last.as_ref().and_then(|last| last.finished));
+    }
+}
+
+impl<'a> Printed<'a> {
+    fn of(pod: &'a Pod) -> Self {
+        let mut printed = Self {
+            status: Cow::Borrowed(if pod.reason.is_empty() { &pod.phase } else { &pod.reason }),
+            ready: 0,
+            total: pod.containers.len() + pod.init_containers.iter().filter(|spec| spec.restart_always).count(),
+            restarts: Restarts::default(),
+        };
+        if pod.conditions.iter().any(|condition| condition.kind == "PodScheduled" && condition.reason == GATED) {
+            printed.status = Cow::Borrowed(GATED);
+        }
+        let (initializing, sidecars) = printed.init_containers(pod);
+        if !initializing || pod.is_true("Initialized") {
+            printed.restarts = sidecars;
+            printed.containers(pod);
+        }
+        if pod.deletion.is_some() {
+            if pod.reason == "NodeLost" {
+                printed.status = Cow::Borrowed("Unknown");
+            } else if pod.phase != "Succeeded" && pod.phase != "Failed" {
+                printed.status = Cow::Borrowed("Terminating");
+            }
+        }
+        printed
+    }
+
+    /// Goes through the init containers up to the first that isn't done. Tells whether there is one, and
+    /// the sidecars' restarts among those it saw.
+    fn init_containers(&mut self, pod: &'a Pod) -> (bool, Restarts) {
+        let mut sidecars = Restarts::default();
+        for (index, status) in pod.init_statuses.iter().enumerate() {
+            let sidecar = pod.is_sidecar(&status.name);
+            self.restarts.add(status);
+            if sidecar {
+                sidecars.add(status);
+            }
+            let ContainerState { waiting, terminated, .. } = &status.state;
+            self.status = match (terminated, waiting) {
+                (Some(Terminated { exit_code: 0, .. }), _) => continue,
+                _ if sidecar && status.started == Some(true) => {
+                    self.ready += usize::from(status.ready);
+                    continue;
+                }
+                (Some(terminated), _) => Cow::Owned(format!("Init:{}", termination_reason(terminated))),
+                (None, Some(waiting)) if !matches!(waiting.reason.as_str(), "" | "PodInitializing") => {
+                    Cow::Owned(format!("Init:{}", waiting.reason))
+                }
+                _ => Cow::Owned(format!("Init:{index}/{}", pod.init_containers.len())),
+            };
+            return (true, sidecars);
+        }
+        (false, sidecars)
+    }
+
+    fn containers(&mut self, pod: &'a Pod) {
+        let mut running = false;
+        let mut error: Option<Cow<'a, str>> = None;
+        for status in pod.statuses.iter().rev() {
+            self.restarts.add(status);
+            let ContainerState { waiting, running: runs, terminated } = &status.state;
+            match (waiting, terminated) {
+                (Some(waiting), _) if !waiting.reason.is_empty() => self.status = Cow::Borrowed(&waiting.reason),
+                (_, Some(terminated)) => {
+                    self.status = termination_reason(terminated);
+                    if terminated.exit_code != 0 {
+                        error = Some(self.status.clone());
+                    }
+                }
+                _ if status.ready && runs.is_some() => {
+                    running = true;
+                    self.ready += 1;
+                }
+                _ => {}
+            }
+        }
+        if self.status == "Completed" {
+            let ready =
+                || pod.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
+            self.status = match error {
+                _ if running && ready() => Cow::Borrowed("Running"),
+                Some(error) => error,
+                None if running => Cow::Borrowed("NotReady"),
+                None => Cow::Borrowed("Completed"),
+            };
+        }
+    }
+}
+
+const GATED: &str = "SchedulingGated";
+
+/// How kubectl names the end of a container's life: its reason, or its signal, or its exit code.
+pub(super) fn termination_reason(terminated: &Terminated) -> Cow<'_, str> {
+    match terminated {
+        Terminated { reason, .. } if !reason.is_empty() => Cow::Borrowed(reason),
+        Terminated { signal: 0, exit_code, .. } => Cow::Owned(format!("ExitCode:{exit_code}")),
+        Terminated { signal, .. } => Cow::Owned(format!("Signal:{signal}")),
+    }
+}

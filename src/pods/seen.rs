@@ -1,0 +1,118 @@
+//! A pod as it comes off the wire: decoded if it can be, and named if it can't.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{NamespaceResourceScope, api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use super::{DecodeError, Pod, Uid, from_json};
+
+/// What a list or a watch holds where a pod should stand. Decoding one never fails because of what is in
+/// it: a list of thousands must not be lost for one bad pod.
+#[derive(Clone, Debug)]
+pub struct SeenPod {
+    /// The pod, or why there is none.
+    pub pod: Result<Box<Pod>, Unreadable>,
+    /// Holds the resource version, which kube's watcher resumes from, and nothing else.
+    meta: ObjectMeta,
+}
+
+/// A pod that could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its identity, if that could be read.
+    pub uid: Uid,
+    /// Its namespace and name, if they could be read.
+    pub name: String,
+    /// What is wrong with it.
+    pub error: DecodeError,
+}
+
+impl<'de> Deserialize<'de> for SeenPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        let outline = || serde_json::from_str::<Outline>(raw.get());
+        match from_json(raw.get()) {
+            Ok((pod, resource_version)) => Ok(Self { pod: Ok(Box::new(pod)), meta: meta(resource_version) }),
+            Err(error) => {
+                let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;
+                let name = format!("{}/{}", metadata.namespace, metadata.name);
+                let pod = Err(Unreadable { uid: Uid::from_text(&metadata.uid), name, error });
+                Ok(Self { pod, meta: meta(metadata.resource_version) })
+            }
+        }
+    }
+}
+
+fn meta(resource_version: String) -> ObjectMeta {
+    ObjectMeta { resource_version: Some(resource_version), ..ObjectMeta::default() }
+}
+
+#[derive(Deserialize)]
+struct Outline {
+    metadata: OutlineMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct OutlineMeta {
+    uid: String,
+    namespace: String,
+    name: String,
+    resource_version: String,
+}
+
+impl Resource for SeenPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        core::Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        core::Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        core::Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        core::Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectList;
+
+    use super::*;
+
+    #[test]
+    fn one_bad_pod_leaves_the_list_whole() {
+        let list: ObjectList<SeenPod> = serde_json::from_str(
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
+                {"metadata":{"name":"a","namespace":"n","uid":"1","resourceVersion":"5"}},
+                {"metadata":{"name":"b","namespace":"n","uid":"2","resourceVersion":"6"},"status":{"phase":["hunter2"]}},
+                {"metadata":{"name":"c","namespace":"n","uid":"3","resourceVersion":"7"}}]}"#,
+        )
+        .unwrap();
+        let [a, b, c] = list.items.try_into().unwrap();
+        assert_eq!(a.pod.unwrap().name, "a");
+        assert_eq!(b.meta.resource_version.as_deref(), Some("6"));
+        let unreadable = b.pod.unwrap_err();
+        assert_eq!((unreadable.uid, unreadable.name.as_str()), (Uid::from_text("2"), "n/b"));
+        assert_eq!(c.pod.unwrap().name, "c");
+    }
+}

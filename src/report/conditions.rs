@@ -1,0 +1,44 @@
+//! Conditions, whose transition times outlive the statuses that they stand in.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::api::OrchestrStatus;
+
+use super::{text, wire_time};
+
+/// What all conditions of a status have in common.
+pub(super) struct Conditions<'a> {
+    pub(super) generation: i64,
+    pub(super) previous: Option<&'a OrchestrStatus>,
+    pub(super) now: Timestamp,
+}
+
+impl Conditions<'_> {
+    pub(super) fn is_true(&self, kind: &str, reason: &str, message: &str) -> Condition {
+        self.condition(kind, "True", reason, message)
+    }
+
+    pub(super) fn is_false(&self, kind: &str, reason: &str, message: &str) -> Condition {
+        self.condition(kind, "False", reason, message)
+    }
+
+    pub(super) fn is_unknown(&self, kind: &str, reason: &str, message: &str) -> Condition {
+        self.condition(kind, "Unknown", reason, message)
+    }
+
+    fn condition(&self, kind: &str, status: &str, reason: &str, message: &str) -> Condition {
+        let unchanged = self
+            .previous
+            .and_then(|previous| previous.conditions.iter().find(|old| old.type_ == kind))
+            .filter(|old| old.status == status);
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: text::message(message),
+            observed_generation: Some(self.generation),
+            last_transition_time: wire_time(unchanged.map_or(self.now, |old| old.last_transition_time.0)),
+        }
+    }
+}

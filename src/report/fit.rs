@@ -1,0 +1,189 @@
+//! What the status has room for.
+//!
+//! Pods share what the conditions, the counts and the incidents leave. Where that isn't enough, logs are
+//! shortened first, evenly: each keeps its end, and short ones stay whole while long ones pay. Next go
+//! the containers' details, of all pods alike, and last whole pods. Sizes are added up piece by piece
+//! and given up as soon as they exceed the budget: no input costs more than a few times its bytes.
+
+use serde::Serialize;
+
+use crate::{api::PodProblem, diagnosis::ContainerFinding, logs::Tail, pods::Pod};
+
+use super::{
+    json,
+    problem::{Detail, Problem},
+    text,
+};
+
+/// The largest status, as JSON in bytes.
+pub(super) const STATUS_LIMIT: usize = 256 * 1024;
+/// What of it is left to the status's other writers: ten webhooks, and AlertsDelivered.
+const RESERVED: usize = 24 * 1024;
+/// What a status made here may take.
+pub(super) const BUDGET: usize = STATUS_LIMIT - RESERVED;
+
+/// How many incidents are listed.
+pub(super) const MAX_INCIDENTS: usize = 100;
+/// What they may take, so that pods are shown beside them whatever their names.
+pub(super) const INCIDENT_BYTES: usize = 96 * 1024;
+
+/// What is left of a pod's details, step by step.
+const DETAILS: [Detail; 6] = [
+    Detail::FULL,
+    Detail { container_message: 256, ..Detail::FULL },
+    Detail { container_message: 256, containers: 3, ..Detail::FULL },
+    Detail { container_message: 64, containers: 3, message: 256 },
+    Detail { container_message: 64, containers: 1, message: 256 },
+    LEAST,
+];
+const LEAST: Detail = Detail { container_message: 0, containers: 0, message: 256 };
+
+/// The longest note on a log that is kept beside ours, in bytes.
+const NOTE_LIMIT: usize = 256;
+/// The JSON around a log.
+const LOGS_FIELD: usize = r#""logs":"","#.len();
+/// What a log that is cut takes beside its text: the field, and the note that says so.
+const CUT: usize = LOGS_FIELD + r#""logNote":"; shortened to 18446744073709551615 bytes to fit the status","#.len();
+
+/// Finds the log of a container.
+pub(super) type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<&'a Tail>;
+
+/// The first of the items that take at most `budget` bytes in a list.
+pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize) -> Vec<T> {
+    let mut left = budget;
+    items
+        .map_while(|item| {
+            left = left.checked_sub(listed(&item))?;
+            Some(item)
+        })
+        .collect()
+}
+
+/// The pods, as many and in as much detail as `budget` bytes have room for.
+pub(super) fn pods<'a>(problems: &[Problem<'a>], tail: FindTail<'a>, budget: usize) -> Vec<PodProblem> {
+    DETAILS
+        .iter()
+        .find_map(|detail| Draft::new(problems, detail, tail, budget))
+        .map_or_else(|| prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget), Draft::with_logs)
+}
+
+/// With its comma.
+fn listed(item: &impl Serialize) -> usize {
+    json::size(item).saturating_add(1)
+}
+
+/// Pods in some detail, and the logs that have yet to find room in them.
+struct Draft<'a> {
+    pods: Vec<PodProblem>,
+    logs: Vec<Log<'a>>,
+    /// What the logs may take together beyond [`CUT`] for each.
+    left: usize,
+}
+
+/// A log that is not empty, and where it goes.
+struct Log<'a> {
+    text: &'a str,
+    pod: usize,
+    container: usize,
+}
+
+impl<'a> Draft<'a> {
+    /// None where not even the shortest logs would leave it within the budget.
+    fn new(problems: &[Problem<'a>], detail: &Detail, tail: FindTail<'a>, budget: usize) -> Option<Self> {
+        let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
+        for problem in problems {
+            let mut shown = problem.show(detail);
+            for (container, (issue, finding)) in
+                shown.container_issues.iter_mut().zip(&problem.finding.containers).enumerate()
+            {
+                let Some(tail) = tail(problem.pod, finding) else { continue };
+                issue.log_source = Some(tail.source);
+                issue.log_note = text::shortened(&tail.note, NOTE_LIMIT).into_owned();
+                if !tail.text.is_empty() {
+                    let log = Log { text: &tail.text, pod: draft.pods.len(), container };
+                    draft.left = draft.left.checked_sub(log.size_up_to(CUT).min(CUT))?;
+                    draft.logs.push(log);
+                }
+            }
+            draft.left = draft.left.checked_sub(listed(&shown))?;
+            draft.pods.push(shown);
+        }
+        Some(draft)
+    }
+
+    fn with_logs(mut self) -> Vec<PodProblem> {
+        // A character takes a byte at least: from the lengths follows how far it can matter to look.
+        let lengths = self.logs.iter().map(|log| (LOGS_FIELD + log.text.len()).saturating_sub(CUT)).collect();
+        let enough = even_share(lengths, self.left).saturating_add(CUT);
+        let sizes: Vec<usize> = self.logs.iter().map(|log| log.size_up_to(enough).saturating_sub(CUT)).collect();
+        let share = even_share(sizes.clone(), self.left);
+
+        for (log, size) in self.logs.iter().zip(sizes) {
+            let issue = self.pods.get_mut(log.pod).and_then(|pod| pod.container_issues.get_mut(log.container));
+            let Some(issue) = issue else { continue };
+            if size <= share {
+                issue.logs = log.text.to_owned();
+                continue;
+            }
+            let end = end_of(log.text, share);
+            if !issue.log_note.is_empty() {
+                issue.log_note += "; ";
+            }
+            issue.log_note += &match end.len() {
+                0 => "left out to fit the status".to_owned(),
+                bytes => format!("shortened to {bytes} bytes to fit the status"),
+            };
+            issue.logs = end.to_owned();
+        }
+        self.pods
+    }
+}
+
+impl Log<'_> {
+    /// What it takes with its field; some more than `enough` where that is exceeded.
+    fn size_up_to(&self, enough: usize) -> usize {
+        let mut size = LOGS_FIELD;
+        for character in self.text.chars() {
+            if size > enough {
+                break;
+            }
+            size += json::escaped(character);
+        }
+        size
+    }
+}
+
+/// The largest share such that, if none takes more than that, all together take no more than the
+/// supply.
+fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
+    wants.sort_unstable();
+    let (mut left, mut takers) = (supply, wants.len());
+    for want in wants {
+        let share = left / takers;
+        if want > share {
+            return share;
+        }
+        left -= want;
+        takers -= 1;
+    }
+    usize::MAX
+}
+
+/// The end of a text that takes at most `size` bytes within a JSON string. It begins with a whole line,
+/// unless that would lose more than half of it.
+fn end_of(text: &str, size: usize) -> &str {
+    let mut left = size;
+    let mut start = text.len();
+    for (index, character) in text.char_indices().rev() {
+        let Some(rest) = left.checked_sub(json::escaped(character)) else { break };
+        (left, start) = (rest, index);
+    }
+    let end = &text[start..];
+    if text[..start].ends_with('\n') {
+        return end;
+    }
+    match end.split_once('\n') {
+        Some((_, lines)) if lines.len() * 2 >= end.len() => lines,
+        _ => end,
+    }
+}

@@ -1,0 +1,102 @@
+//! Pods that fail alike, as one.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
+};
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::api::{Incident, OrchestrStatus, Owner};
+
+use super::{problem::Problem, seconds, wire_time};
+
+/// How many pods an incident names.
+const EXAMPLES: usize = 3;
+
+/// What makes two pods' problems the same incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Identity<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) owner_kind: &'a str,
+    pub(super) owner_name: &'a str,
+    pub(super) container: &'a str,
+    pub(super) reason: &'a str,
+}
+
+/// The pods of an incident.
+pub(super) struct Group<'a> {
+    pub(super) identity: Identity<'a>,
+    pub(super) pods: usize,
+    since: Timestamp,
+    examples: BTreeSet<&'a str>,
+}
+
+/// All incidents; the most recent first, then by identity.
+pub(super) fn ordered<'a>(problems: &[Problem<'a>], previous: Option<&'a OrchestrStatus>) -> Vec<Group<'a>> {
+    let known: HashMap<Identity<'_>, Timestamp> = previous
+        .into_iter()
+        .flat_map(|status| &status.incidents)
+        .map(|incident| (Identity::of(incident), seconds(incident.since.0)))
+        .collect();
+
+    let mut groups = BTreeMap::<Identity<'a>, Group<'a>>::new();
+    for problem in problems {
+        let identity = problem.identity();
+        let group = groups.entry(identity).or_insert_with(|| Group {
+            identity,
+            pods: 0,
+            since: known.get(&identity).copied().unwrap_or(problem.since),
+            examples: BTreeSet::new(),
+        });
+        group.pods += 1;
+        group.since = group.since.min(problem.since);
+        group.examples.insert(problem.name);
+        if group.examples.len() > EXAMPLES {
+            group.examples.pop_last();
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    // Stable: within a second they stay in the order of their identities.
+    groups.sort_by_key(|group| Reverse(group.since));
+    groups
+}
+
+impl<'a> Identity<'a> {
+    fn of(incident: &'a Incident) -> Self {
+        Self {
+            namespace: &incident.namespace,
+            owner_kind: &incident.owner.kind,
+            owner_name: &incident.owner.name,
+            container: &incident.container,
+            reason: &incident.reason,
+        }
+    }
+
+    /// The first 8 hexadecimal digits of a SHA-256. Each part's length goes before it: parts that are
+    /// joined otherwise never make the same bytes, whatever stands in them.
+    fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in [self.namespace, self.owner_kind, self.owner_name, self.container, self.reason] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Group<'_> {
+    pub(super) fn incident(&self) -> Incident {
+        Incident {
+            key: self.identity.key(),
+            namespace: self.identity.namespace.to_owned(),
+            owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
+            container: self.identity.container.to_owned(),
+            reason: self.identity.reason.to_owned(),
+            pods: super::count(self.pods),
+            since: wire_time(self.since),
+            example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
+        }
+    }
+}

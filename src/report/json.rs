@@ -1,0 +1,76 @@
+//! How large something is as JSON, without writing it.
+//!
+//! The size is the larger of two encoders': ours, and Go's, by which the API server stores and answers,
+//! and which escapes `<`, `>`, `&`, U+2028 and U+2029 as well.
+
+use std::io;
+
+use serde::Serialize;
+
+/// The bytes that a value takes; at most some too many where it holds other characters of the block of
+/// U+2028, such as typographic quotes.
+pub(super) fn size(value: &impl Serialize) -> usize {
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// The bytes that a character takes within a JSON string.
+pub(super) fn escaped(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        '\0'..='\x1f' => 6,
+        '\x7f' => 1,
+        character => {
+            let mut buffer = [0; 4];
+            character.encode_utf8(&mut buffer).bytes().map(unescaped).sum()
+        }
+    }
+}
+
+/// What a byte that serde_json leaves as it is comes to in Go's encoding.
+fn unescaped(byte: u8) -> usize {
+    match byte {
+        b'<' | b'>' | b'&' => 6,
+        // The first byte of U+2028, U+2029 and their neighbours: with the two that follow it makes 6.
+        0xe2 => 4,
+        _ => 1,
+    }
+}
+
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.0 += buffer.iter().map(|byte| unescaped(*byte)).sum::<usize>();
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_is_never_longer_than_it_is_counted() {
+        for character in ('\0'..='\u{3000}').chain(['\u{fffd}', '💥', char::MAX]) {
+            let text = character.to_string();
+            let written = serde_json::to_string(&text).unwrap();
+            assert!(escaped(character) + 2 >= written.len(), "{character:?}");
+            assert!(escaped(character) + 2 >= size(&text) || matches!(character, '\x08' | '\x0c'), "{character:?}");
+            assert_eq!(
+                written.contains("\\u"),
+                character < ' ' && escaped(character) == 6 && !matches!(character, '\x08' | '\x0c'),
+                "{character:?}"
+            );
+        }
+        assert_eq!("<>&\u{2028}\u{2029}".chars().map(escaped).sum::<usize>(), 5 * 6);
+        assert_eq!(size(&"<>&\u{2028}\u{2029}"), 5 * 6 + 2);
+    }
+}

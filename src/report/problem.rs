@@ -1,0 +1,141 @@
+//! Pods with a problem: in order, and as the status shows them.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{ContainerIssue, LastTermination, Owner, PodProblem},
+    diagnosis::{ContainerFinding, Finding},
+    pods::{Pod, TEXT_LIMIT, Terminated},
+};
+
+use super::{Input, incidents::Identity, seconds, text, wire_time};
+
+/// A pod with a problem; names within bounds.
+pub(super) struct Problem<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) finding: &'a Finding,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) since: Timestamp,
+}
+
+/// How much of a pod is shown.
+pub(super) struct Detail {
+    /// The longest message of a pod, in bytes.
+    pub(super) message: usize,
+    /// The longest message of a container, in bytes.
+    pub(super) container_message: usize,
+    /// How many containers.
+    pub(super) containers: usize,
+}
+
+impl Detail {
+    /// All that is kept of a pod.
+    pub(super) const FULL: Self = Self { message: TEXT_LIMIT, container_message: TEXT_LIMIT, containers: usize::MAX };
+}
+
+/// The pods with a problem: the most recent first, then by namespace and name.
+pub(super) fn ordered<'a>(input: &Input<'a>) -> Vec<Problem<'a>> {
+    let known: HashMap<(&str, &str, &str), Timestamp> = input
+        .previous
+        .into_iter()
+        .flat_map(|status| &status.problematic_pods)
+        .map(|old| ((&*old.namespace, &*old.name, &*old.reason), seconds(old.since.0)))
+        .collect();
+
+    let mut problems: Vec<_> = input
+        .troubled
+        .iter()
+        .map(|troubled| {
+            let (namespace, name) = (text::name(&troubled.pod.namespace), text::name(&troubled.pod.name));
+            let found = seconds(troubled.finding.since);
+            let known = known.get(&(namespace, name, text::name(&troubled.finding.reason)));
+            Problem {
+                pod: troubled.pod,
+                finding: troubled.finding,
+                namespace,
+                name,
+                since: known.map_or(found, |known| found.min(*known)),
+            }
+        })
+        .collect();
+    // A name can be taken again before its former bearer is forgotten: the UID tells them apart.
+    problems.sort_by_key(|problem| (Reverse(problem.since), problem.namespace, problem.name, problem.pod.uid));
+    problems
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn identity(&self) -> Identity<'a> {
+        let (owner_kind, owner_name) = match &self.finding.owner {
+            Some(owner) => (text::name(&owner.kind), text::name(&owner.name)),
+            None => ("Pod", self.name),
+        };
+        Identity {
+            namespace: self.namespace,
+            owner_kind,
+            owner_name,
+            container: text::name(&self.finding.container),
+            reason: text::name(&self.finding.reason),
+        }
+    }
+
+    /// The pod as the status shows it, without its logs. What is cut ends with an ellipsis; containers
+    /// that are left out are counted in the message.
+    pub(super) fn show(&self, detail: &Detail) -> PodProblem {
+        let containers = &self.finding.containers;
+        let shown = &containers[..containers.len().min(detail.containers)];
+        let mut message = text::shortened(&self.finding.message, detail.message).into_owned();
+        match containers.len() - shown.len() {
+            0 => {}
+            omitted => {
+                let separator = if message.is_empty() { "" } else { "; " };
+                let more = if shown.is_empty() { "" } else { " more" };
+                let plural = if omitted == 1 { "" } else { "s" };
+                message += &format!("{separator}{omitted}{more} troubled container{plural} left out to fit the status");
+            }
+        }
+        PodProblem {
+            name: self.name.to_owned(),
+            namespace: self.namespace.to_owned(),
+            status: text::name(&self.finding.status).to_owned(),
+            reason: text::name(&self.finding.reason).to_owned(),
+            message,
+            phase: text::name(&self.pod.phase).to_owned(),
+            node: text::name(&self.pod.node).to_owned(),
+            owner: self.finding.owner.as_ref().map(|owner| Owner {
+                kind: text::name(&owner.kind).to_owned(),
+                name: text::name(&owner.name).to_owned(),
+            }),
+            since: wire_time(self.since),
+            container_issues: shown.iter().map(|container| issue(container, detail)).collect(),
+        }
+    }
+}
+
+fn issue(container: &ContainerFinding, detail: &Detail) -> ContainerIssue {
+    ContainerIssue {
+        name: text::name(&container.name).to_owned(),
+        kind: container.kind,
+        state: container.state,
+        reason: text::name(&container.reason).to_owned(),
+        message: text::shortened(&container.message, detail.container_message).into_owned(),
+        ready: container.ready,
+        restarts: container.restarts,
+        last_termination: container.last_termination.as_ref().map(|last| last_termination(last, detail)),
+        logs: String::new(),
+        log_source: None,
+        log_note: String::new(),
+    }
+}
+
+fn last_termination(last: &Terminated, detail: &Detail) -> LastTermination {
+    LastTermination {
+        reason: text::name(&last.reason).to_owned(),
+        exit_code: last.exit_code,
+        signal: last.signal,
+        finished_at: last.finished.map(wire_time),
+        message: text::shortened(&last.message, detail.container_message).into_owned(),
+    }
+}

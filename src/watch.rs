@@ -1,0 +1,202 @@
+//! A list and a watch that go on: kube's watcher, with what it leaves to its users. It falls back to
+//! pages where the server has no streaming lists, backs off, tells a refused right from an outage, and
+//! begins anew after a refusal, so that the recovery is seen.
+
+use std::{fmt::Debug, time::Duration};
+
+use futures::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
+use kube::{
+    Api, Resource,
+    core::Status,
+    runtime::watcher::{self, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backoff::Backoff;
+
+/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory: kube holds
+/// a page's bytes twice while it is decoded.
+const PAGE_SIZE: u32 = 500;
+
+/// The longest text of a server's refusal that is passed on, in bytes.
+const REFUSAL_LIMIT: usize = 512;
+
+/// How the first list is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListMode {
+    /// As a stream where the server can (Kubernetes 1.34 or newer, by default), else in pages.
+    #[default]
+    Auto,
+    /// As a stream, or not at all.
+    Streaming,
+    /// In pages.
+    Paged,
+}
+
+/// What happens to a watched collection.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// A new list begins: what it doesn't name by the time of [`Change::Synced`] is gone.
+    Relisting,
+    /// An object of that list.
+    Listed(K),
+    /// That list is complete.
+    Synced,
+    /// An object was made or changed.
+    Applied(K),
+    /// An object was deleted.
+    Deleted(K),
+    /// The server refuses the list or the watch. Its own words, which name the verb and the resource.
+    Denied(String),
+    /// Something else went wrong. What was known stands, and the watch goes on by itself.
+    Failed(String),
+}
+
+/// Watches a collection for ever.
+pub fn watch<K>(api: Api<K>, mode: ListMode) -> BoxStream<'static, Change<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let streaming = mode != ListMode::Paged;
+    let state = Watch {
+        events: events(&api, streaming),
+        api,
+        streaming,
+        may_fall_back: mode == ListMode::Auto,
+        backoff: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
+        pause: None,
+    };
+    stream::unfold(state, |mut watch| async move {
+        let change = watch.next().await;
+        Some((change, watch))
+    })
+    .boxed()
+}
+
+struct Watch<K> {
+    api: Api<K>,
+    events: BoxStream<'static, watcher::Result<watcher::Event<K>>>,
+    streaming: bool,
+    may_fall_back: bool,
+    backoff: Backoff,
+    pause: Option<Instant>,
+}
+
+fn events<K>(api: &Api<K>, streaming: bool) -> BoxStream<'static, watcher::Result<watcher::Event<K>>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let config = watcher::Config::default().page_size(PAGE_SIZE);
+    let config = if streaming { config.streaming_lists() } else { config };
+    watcher(api.clone(), config).boxed()
+}
+
+impl<K> Watch<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    async fn next(&mut self) -> Change<K> {
+        loop {
+            if let Some(until) = self.pause.take() {
+                sleep_until(until).await;
+            }
+            let error = match self.events.next().await {
+                Some(Ok(event)) => return self.change(event),
+                Some(Err(error)) => error,
+                // kube's watcher never ends; were it to, a new one begins where this one did.
+                None => {
+                    self.restart();
+                    continue;
+                }
+            };
+            match api_status(&error) {
+                Some(status) if self.streaming && self.may_fall_back && refuses_streaming(status) => {
+                    tracing::info!(url = self.api.resource_url(), "no streaming lists on this server: reading pages");
+                    self.streaming = false;
+                    self.events = events(&self.api, false);
+                }
+                Some(status) if status.is_forbidden() => {
+                    let refusal = bounded(&status.message);
+                    self.restart();
+                    return Change::Denied(refusal);
+                }
+                _ => {
+                    self.pause = Some(Instant::now() + self.backoff.next_delay());
+                    return Change::Failed(describe(&error));
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, event: watcher::Event<K>) -> Change<K> {
+        match event {
+            // Not yet a sign of success: kube's watcher says it before it has asked the server.
+            watcher::Event::Init => return Change::Relisting,
+            watcher::Event::InitApply(object) => Change::Listed(object),
+            watcher::Event::InitDone => {
+                self.backoff.reset();
+                Change::Synced
+            }
+            watcher::Event::Apply(object) => {
+                self.backoff.reset();
+                Change::Applied(object)
+            }
+            watcher::Event::Delete(object) => {
+                self.backoff.reset();
+                Change::Deleted(object)
+            }
+        }
+    }
+
+    /// A watcher whose *watch* was refused goes on silently once it is allowed; one that starts over
+    /// tells by its list.
+    fn restart(&mut self) {
+        self.pause = Some(Instant::now() + self.backoff.next_delay());
+        self.events = events(&self.api, self.streaming);
+    }
+}
+
+fn api_status(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// A server without streaming lists answers 422: `sendInitialEvents: Forbidden: sendInitialEvents is
+/// forbidden for watch unless the WatchList feature gate is enabled`.
+fn refuses_streaming(status: &Status) -> bool {
+    status.is_invalid() || status.code == 400
+}
+
+/// What went wrong, without what a response held: bodies of pods and objects may stand in it.
+fn describe(error: &watcher::Error) -> String {
+    match (api_status(error), error) {
+        (Some(status), _) => bounded(&status.message),
+        (None, watcher::Error::WatchFailed(kube::Error::SerdeError(_))) => "an event that is not one".to_owned(),
+        (None, watcher::Error::InitialListFailed(kube::Error::SerdeError(_))) => "a list that is not one".to_owned(),
+        (None, error) => {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(error);
+            while let Some(cause) = source {
+                let cause_text = cause.to_string();
+                if !text.contains(&cause_text) {
+                    text = format!("{text}: {cause_text}");
+                }
+                source = cause.source();
+            }
+            bounded(&text)
+        }
+    }
+}
+
+fn bounded(text: &str) -> String {
+    text[..text.floor_char_boundary(REFUSAL_LIMIT)].to_owned()
+}
