@@ -8,6 +8,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod diagnosis;
+pub mod glob;
 pub mod logs;
 pub mod pods;
 pub mod report;

@@ -1,16 +1,16 @@
 //! What a spec means: defaults applied, durations read, patterns compiled. Every use of a spec goes
 //! through [`Settings`], so that a value that can't be used is found in one place.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::core::{Selector, SelectorExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use kube::core::Expression;
 use regex::{Regex, RegexBuilder};
 
 use crate::{
-    api::{GoDuration, Logs, OrchestrSpec, PodScope},
+    api::{GoDuration, Logs, OrchestrSpec, PodScope, limits, whole_duration},
     diagnosis::Thresholds,
+    glob::Glob,
     logs::LogPolicy,
 };
 
@@ -34,9 +34,11 @@ pub struct Settings {
 /// Which pods an object looks at.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    namespaces: GlobSet,
-    exclude_namespaces: GlobSet,
-    selector: Selector,
+    /// None: all.
+    namespaces: Vec<Glob>,
+    exclude_namespaces: Vec<Glob>,
+    /// All of them must hold.
+    labels: Vec<Expression>,
 }
 
 /// Why a spec can't be used. Permanent until the spec changes.
@@ -69,7 +71,7 @@ impl Settings {
         let defaults = Thresholds::default();
         let given = spec.thresholds.clone().unwrap_or_default();
         let threshold = |name: &str, value: &Option<GoDuration>, default| {
-            duration(&format!("spec.thresholds.{name}"), value.as_ref(), default)
+            duration(&format!("spec.thresholds.{name}"), value.as_ref(), &limits::THRESHOLD, default)
         };
         let scope = spec.pods.clone().unwrap_or_default();
         Ok(Self {
@@ -81,13 +83,13 @@ impl Settings {
                 terminating: threshold("terminating", &given.terminating, defaults.terminating)?,
                 restarted: threshold("restarted", &given.restarted, defaults.restarted)?,
             },
-            ignore_reasons: scope.ignore_reasons.clone().unwrap_or_default(),
-            scope: Scope::new(scope)?,
+            ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
+            scope: Scope::new(&scope)?,
             logs: log_policy(spec.logs.clone().unwrap_or_default())?.map(Arc::new),
             max_pods: bounded(
                 "spec.report.maxPods",
                 spec.report.as_ref().and_then(|report| report.max_pods),
-                1..=500,
+                limits::MAX_PODS,
                 50,
             )? as usize,
         })
@@ -95,96 +97,406 @@ impl Settings {
 }
 
 impl Scope {
-    fn new(scope: PodScope) -> Result<Self, SpecError> {
-        let everywhere = || vec!["*".to_owned()];
-        let namespaces = scope.namespaces.filter(|globs| !globs.is_empty()).unwrap_or_else(everywhere);
+    fn new(scope: &PodScope) -> Result<Self, SpecError> {
         Ok(Self {
-            namespaces: globs("spec.pods.namespaces", &namespaces)?,
-            exclude_namespaces: globs("spec.pods.excludeNamespaces", &scope.exclude_namespaces.unwrap_or_default())?,
-            selector: selector(scope.selector.unwrap_or_default())?,
+            namespaces: globs("spec.pods.namespaces", scope.namespaces.as_deref().unwrap_or_default())?,
+            exclude_namespaces: globs(
+                "spec.pods.excludeNamespaces",
+                scope.exclude_namespaces.as_deref().unwrap_or_default(),
+            )?,
+            labels: scope
+                .selector
+                .as_ref()
+                .map(|selector| expressions("spec.pods.selector", selector))
+                .transpose()?
+                .unwrap_or_default(),
         })
     }
 
     /// Whether pods of this namespace with these labels are looked at.
     #[must_use]
     pub fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
-        self.namespaces.is_match(namespace)
-            && !self.exclude_namespaces.is_match(namespace)
-            && (self.selector.selects_all() || {
-                let labels = labels.iter().cloned().collect();
-                self.selector.matches(&labels)
-            })
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
+        (self.namespaces.is_empty() || any(&self.namespaces))
+            && !any(&self.exclude_namespaces)
+            && self.labels.iter().all(|expression| holds(expression, labels))
     }
 }
 
-fn globs(field: &str, patterns: &[String]) -> Result<GlobSet, SpecError> {
-    let invalid = |index: usize, error: globset::Error| SpecError::Invalid {
-        field: format!("{field}[{index}]"),
-        problem: format!("not a glob pattern: {}", error.kind()),
+/// As [`SelectorExt`](kube::core::SelectorExt) has it, without a map made of the labels for each pod.
+fn holds(expression: &Expression, labels: &[(String, String)]) -> bool {
+    let value = |key: &String| labels.iter().find(|(own, _)| own == key).map(|(_, value)| value);
+    match expression {
+        Expression::In(key, values) => value(key).is_some_and(|value| values.contains(value)),
+        Expression::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(value)),
+        Expression::Equal(key, wanted) => value(key) == Some(wanted),
+        Expression::NotEqual(key, unwanted) => value(key) != Some(unwanted),
+        Expression::Exists(key) => value(key).is_some(),
+        Expression::DoesNotExist(key) => value(key).is_none(),
+    }
+}
+
+fn invalid(field: impl Into<String>, problem: impl Into<String>) -> SpecError {
+    SpecError::Invalid { field: field.into(), problem: problem.into() }
+}
+
+fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
+    if items > max { Err(invalid(field, format!("may hold {max}, not {items}"))) } else { Ok(()) }
+}
+
+fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {
+    let length = text.chars().count();
+    if length > max { Err(invalid(field, format!("may have {max} characters, not {length}"))) } else { Ok(()) }
+}
+
+fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
+    at_most(field, patterns.len(), limits::NAMESPACE_PATTERNS)?;
+    let glob = |(index, pattern): (usize, &String)| {
+        let field = format!("{field}[{index}]");
+        short_enough(&field, pattern, limits::NAMESPACE_PATTERN_LENGTH)?;
+        Glob::new(pattern).map_err(|error| invalid(field, format!("{pattern:?} is not a glob pattern: it {error}")))
     };
-    let mut set = GlobSetBuilder::new();
-    for (index, pattern) in patterns.iter().enumerate() {
-        let glob: Glob = GlobBuilder::new(pattern).build().map_err(|error| invalid(index, error))?;
-        set.add(glob);
+    patterns.iter().enumerate().map(glob).collect()
+}
+
+fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
+    at_most(field, reasons.len(), limits::REASONS)?;
+    for (index, reason) in reasons.iter().enumerate() {
+        short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
     }
-    set.build().map_err(|error| invalid(0, error))
+    Ok(reasons.to_vec())
 }
 
-fn selector(selector: LabelSelector) -> Result<Selector, SpecError> {
-    selector.try_into().map_err(|error: kube::core::ParseExpressionError| SpecError::Invalid {
-        field: "spec.pods.selector".to_owned(),
-        problem: error.to_string(),
-    })
+fn expressions(field: &str, selector: &LabelSelector) -> Result<Vec<Expression>, SpecError> {
+    let labels = selector.match_labels.iter().flatten();
+    at_most(&format!("{field}.matchLabels"), labels.clone().count(), limits::SELECTOR_LABELS)?;
+    let requirements = selector.match_expressions.as_deref().unwrap_or_default();
+    at_most(&format!("{field}.matchExpressions"), requirements.len(), limits::SELECTOR_EXPRESSIONS)?;
+    let equal = labels.map(|(key, value)| Ok(Expression::Equal(key.clone(), value.clone())));
+    let required = requirements
+        .iter()
+        .enumerate()
+        .map(|(index, requirement)| expression(&format!("{field}.matchExpressions[{index}]"), requirement));
+    equal.chain(required).collect()
 }
 
-fn duration(field: &str, value: Option<&GoDuration>, default: Duration) -> Result<Duration, SpecError> {
-    let Some(value) = value else { return Ok(default) };
-    value.parse().map_err(|error| SpecError::Invalid {
-        field: field.to_owned(),
-        problem: format!("{:?} {error}", value.as_str()),
-    })
+fn expression(field: &str, requirement: &LabelSelectorRequirement) -> Result<Expression, SpecError> {
+    let (key, operator) = (requirement.key.clone(), requirement.operator.as_str());
+    let values: BTreeSet<String> = requirement.values.iter().flatten().cloned().collect();
+    let field_of_values = || format!("{field}.values");
+    at_most(&field_of_values(), values.len(), limits::SELECTOR_VALUES)?;
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            Err(invalid(field_of_values(), format!("must not be empty with the operator {operator}")))
+        }
+        "In" => Ok(Expression::In(key, values)),
+        "NotIn" => Ok(Expression::NotIn(key, values)),
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            Err(invalid(field_of_values(), format!("must be empty with the operator {operator}")))
+        }
+        "Exists" => Ok(Expression::Exists(key)),
+        "DoesNotExist" => Ok(Expression::DoesNotExist(key)),
+        _ => Err(invalid(
+            format!("{field}.operator"),
+            format!("must be In, NotIn, Exists or DoesNotExist, not {operator:?}"),
+        )),
+    }
 }
 
-fn bounded(
+fn duration(
     field: &str,
-    value: Option<i32>,
-    range: std::ops::RangeInclusive<i32>,
-    default: i32,
-) -> Result<u32, SpecError> {
+    value: Option<&GoDuration>,
+    range: &RangeInclusive<Duration>,
+    default: Duration,
+) -> Result<Duration, SpecError> {
+    let Some(value) = value else { return Ok(default) };
+    let text = value.as_str();
+    let duration = value.parse().map_err(|error| invalid(field, format!("{text:?} {error}")))?;
+    if range.contains(&duration) {
+        return Ok(duration);
+    }
+    let (shortest, longest) = (whole_duration(*range.start()), whole_duration(*range.end()));
+    Err(invalid(field, format!("must be from {shortest} to {longest}, not {text}")))
+}
+
+fn bounded(field: &str, value: Option<i32>, range: RangeInclusive<i32>, default: i32) -> Result<u32, SpecError> {
     let value = value.unwrap_or(default);
     match u32::try_from(value) {
         Ok(unsigned) if range.contains(&value) => Ok(unsigned),
-        _ => Err(SpecError::Invalid {
-            field: field.to_owned(),
-            problem: format!("must be from {} to {}, not {value}", range.start(), range.end()),
-        }),
+        _ => Err(invalid(field, format!("must be from {} to {}, not {value}", range.start(), range.end()))),
     }
 }
 
 fn log_policy(logs: Logs) -> Result<Option<LogPolicy>, SpecError> {
+    let patterns = logs.redact_patterns.unwrap_or_default();
+    at_most("spec.logs.redactPatterns", patterns.len(), limits::REDACT_PATTERNS)?;
     let policy = LogPolicy {
-        tail_lines: bounded("spec.logs.tailLines", logs.tail_lines, 1..=1000, 20)?,
-        max_bytes: bounded("spec.logs.maxBytes", logs.max_bytes, 256..=65536, 4096)?,
+        tail_lines: bounded("spec.logs.tailLines", logs.tail_lines, limits::TAIL_LINES, 20)?,
+        max_bytes: bounded("spec.logs.maxBytes", logs.max_bytes, limits::MAX_BYTES, 4096)?,
         redact: logs.redact.unwrap_or(true),
-        redact_patterns: logs
-            .redact_patterns
-            .unwrap_or_default()
+        redact_patterns: patterns
             .iter()
             .enumerate()
-            .map(|(index, pattern)| redact_pattern(index, pattern))
+            .map(|(index, pattern)| redact_pattern(&format!("spec.logs.redactPatterns[{index}]"), pattern))
             .collect::<Result<_, _>>()?,
     };
     Ok(logs.enabled.unwrap_or(true).then_some(policy))
 }
 
-fn redact_pattern(index: usize, pattern: &str) -> Result<Regex, SpecError> {
-    RegexBuilder::new(pattern).size_limit(REGEX_SIZE_LIMIT).dfa_size_limit(REGEX_SIZE_LIMIT).build().map_err(|error| {
-        SpecError::Invalid {
-            field: format!("spec.logs.redactPatterns[{index}]"),
-            problem: match error {
-                regex::Error::CompiledTooBig(_) => "is too large once compiled".to_owned(),
-                _ => "is not a regular expression".to_owned(),
+fn redact_pattern(field: &str, pattern: &str) -> Result<Regex, SpecError> {
+    short_enough(field, pattern, limits::REDACT_PATTERN_LENGTH)?;
+    let regex =
+        RegexBuilder::new(pattern).size_limit(REGEX_SIZE_LIMIT).dfa_size_limit(REGEX_SIZE_LIMIT).build().map_err(
+            |error| match error {
+                regex::Error::CompiledTooBig(_) => invalid(field, "is too large once compiled"),
+                error => invalid(field, format!("is not a regular expression: {}", last_line(&error))),
             },
+        )?;
+    // Its matches would stand between any two characters.
+    if ["", "a"].iter().any(|text| regex.find_iter(text).any(|found| found.is_empty())) {
+        return Err(invalid(field, "matches the empty text"));
+    }
+    Ok(regex)
+}
+
+/// A syntax error draws the pattern and a caret; what is wrong stands in its last line.
+fn last_line(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn settings(spec: Value) -> Result<Settings, SpecError> {
+        Settings::new(&serde_json::from_value(spec).unwrap())
+    }
+
+    fn with_pods(pods: Value) -> Value {
+        json!({"alerts": {"checkRunningPods": true}, "pods": pods})
+    }
+
+    fn refusal(spec: Value) -> String {
+        settings(spec).expect_err("the spec is refused").to_string()
+    }
+
+    #[test]
+    fn the_shortest_spec_has_the_documented_defaults() {
+        for spec in [
+            json!({"alerts": {"checkRunningPods": true}}),
+            json!({"alerts": {"checkRunningPods": true}, "pods": null, "thresholds": null, "logs": null, "report": null}),
+            json!({"alerts": {"checkRunningPods": true}, "pods": {"namespaces": [], "selector": {}}, "thresholds": {},
+                   "logs": {}, "report": {}}),
+        ] {
+            let settings = settings(spec).unwrap();
+            assert!(settings.enabled);
+            assert!(settings.scope.selects("any", &[]));
+            assert_eq!(settings.ignore_reasons, Vec::<String>::new());
+            let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+            assert_eq!(
+                settings.thresholds,
+                Thresholds {
+                    pending: minutes(1),
+                    initializing: minutes(5),
+                    not_ready: minutes(2),
+                    terminating: minutes(1),
+                    restarted: minutes(10),
+                }
+            );
+            let logs = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: vec![] };
+            assert_eq!(settings.logs.as_deref(), Some(&logs));
+            assert_eq!(settings.max_pods, 50);
         }
-    })
+    }
+
+    #[test]
+    fn what_is_given_is_used() {
+        let settings = settings(json!({
+            "alerts": {"checkRunningPods": false},
+            "pods": {"ignoreReasons": ["Evicted"]},
+            "thresholds": {"pending": "90s", "initializing": "1h30m", "notReady": "0", "terminating": "5m", "restarted": "168h"},
+            "logs": {"tailLines": 1000, "maxBytes": 256, "redact": false, "redactPatterns": ["acct-[0-9]+"]},
+            "report": {"maxPods": 500},
+        }))
+        .unwrap();
+        assert!(!settings.enabled);
+        assert_eq!(settings.ignore_reasons, ["Evicted"]);
+        assert_eq!(
+            settings.thresholds,
+            Thresholds {
+                pending: Duration::from_secs(90),
+                initializing: Duration::from_secs(5_400),
+                not_ready: Duration::ZERO,
+                terminating: Duration::from_secs(300),
+                restarted: Duration::from_secs(604_800),
+            }
+        );
+        let logs = settings.logs.unwrap();
+        assert_eq!((logs.tail_lines, logs.max_bytes, logs.redact), (1000, 256, false));
+        assert!(logs.redact_patterns[0].is_match("acct-77"));
+        assert_eq!(settings.max_pods, 500);
+    }
+
+    #[test]
+    fn logs_can_be_off_and_are_checked_all_the_same() {
+        let logs = |logs: Value| json!({"alerts": {"checkRunningPods": true}, "logs": logs});
+        assert!(settings(logs(json!({"enabled": false}))).unwrap().logs.is_none());
+        assert_eq!(
+            refusal(logs(json!({"enabled": false, "tailLines": 0}))),
+            "spec.logs.tailLines: must be from 1 to 1000, not 0"
+        );
+    }
+
+    #[test]
+    fn a_spec_that_says_nothing_of_alerts_is_refused() {
+        for spec in
+            [json!({}), json!({"alerts": null}), json!({"alerts": {}}), json!({"alerts": {"checkRunningPods": null}})]
+        {
+            assert_eq!(settings(spec).unwrap_err(), SpecError::AlertsNotSet);
+        }
+        assert_eq!(SpecError::AlertsNotSet.to_string(), "spec.alerts.checkRunningPods must be set");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let many = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>();
+        let labels =
+            |count: usize| many(count).into_iter().map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>();
+        let expression = |expression: Value| json!({"selector": {"matchExpressions": [expression]}});
+        for (pods, problem) in [
+            (json!({"namespaces": ["shop", ""]}), r#"spec.pods.namespaces[1]: "" is not a glob pattern: it is empty"#),
+            (
+                json!({"excludeNamespaces": ["[ab"]}),
+                r#"spec.pods.excludeNamespaces[0]: "[ab" is not a glob pattern: it lacks the ] for its ["#,
+            ),
+            (json!({"namespaces": many(65)}), "spec.pods.namespaces: may hold 64, not 65"),
+            (json!({"namespaces": ["a".repeat(254)]}), "spec.pods.namespaces[0]: may have 253 characters, not 254"),
+            (json!({"ignoreReasons": many(65)}), "spec.pods.ignoreReasons: may hold 64, not 65"),
+            (
+                json!({"ignoreReasons": ["a".repeat(129)]}),
+                "spec.pods.ignoreReasons[0]: may have 128 characters, not 129",
+            ),
+            (
+                expression(json!({"key": "app", "operator": "Equals", "values": ["a"]})),
+                r#"spec.pods.selector.matchExpressions[0].operator: must be In, NotIn, Exists or DoesNotExist, not "Equals""#,
+            ),
+            (
+                expression(json!({"key": "app", "operator": "In"})),
+                "spec.pods.selector.matchExpressions[0].values: must not be empty with the operator In",
+            ),
+            (
+                expression(json!({"key": "app", "operator": "NotIn", "values": []})),
+                "spec.pods.selector.matchExpressions[0].values: must not be empty with the operator NotIn",
+            ),
+            (
+                expression(json!({"key": "app", "operator": "Exists", "values": ["a"]})),
+                "spec.pods.selector.matchExpressions[0].values: must be empty with the operator Exists",
+            ),
+            (
+                expression(json!({"key": "app", "operator": "In", "values": many(65)})),
+                "spec.pods.selector.matchExpressions[0].values: may hold 64, not 65",
+            ),
+            (
+                json!({"selector": {"matchExpressions": vec![json!({"key": "app", "operator": "Exists"}); 33]}}),
+                "spec.pods.selector.matchExpressions: may hold 32, not 33",
+            ),
+            (json!({"selector": {"matchLabels": labels(33)}}), "spec.pods.selector.matchLabels: may hold 32, not 33"),
+        ] {
+            assert_eq!(refusal(with_pods(pods)), problem);
+        }
+        for (field, value, problem) in [
+            (
+                "thresholds",
+                json!({"pending": "5"}),
+                r#"spec.thresholds.pending: "5" is not a duration such as 90s, 5m or 1h30m"#,
+            ),
+            (
+                "thresholds",
+                json!({"notReady": "-5m"}),
+                r#"spec.thresholds.notReady: "-5m" is not a duration such as 90s, 5m or 1h30m"#,
+            ),
+            (
+                "thresholds",
+                json!({"terminating": "1d"}),
+                r#"spec.thresholds.terminating: "1d" is not a duration such as 90s, 5m or 1h30m"#,
+            ),
+            (
+                "thresholds",
+                json!({"initializing": "9999999h"}),
+                r#"spec.thresholds.initializing: "9999999h" is longer than a duration can be"#,
+            ),
+            (
+                "thresholds",
+                json!({"restarted": "169h"}),
+                "spec.thresholds.restarted: must be from 0s to 168h, not 169h",
+            ),
+            ("logs", json!({"tailLines": 1001}), "spec.logs.tailLines: must be from 1 to 1000, not 1001"),
+            ("logs", json!({"tailLines": -1}), "spec.logs.tailLines: must be from 1 to 1000, not -1"),
+            ("logs", json!({"maxBytes": 255}), "spec.logs.maxBytes: must be from 256 to 65536, not 255"),
+            ("logs", json!({"maxBytes": 65537}), "spec.logs.maxBytes: must be from 256 to 65536, not 65537"),
+            ("logs", json!({"redactPatterns": many(17)}), "spec.logs.redactPatterns: may hold 16, not 17"),
+            (
+                "logs",
+                json!({"redactPatterns": ["a".repeat(257)]}),
+                "spec.logs.redactPatterns[0]: may have 256 characters, not 257",
+            ),
+            (
+                "logs",
+                json!({"redactPatterns": ["a", "(b"]}),
+                "spec.logs.redactPatterns[1]: is not a regular expression: unclosed group",
+            ),
+            (
+                "logs",
+                json!({"redactPatterns": [r"(\w{50}){50}"]}),
+                "spec.logs.redactPatterns[0]: is too large once compiled",
+            ),
+            ("logs", json!({"redactPatterns": ["x*"]}), "spec.logs.redactPatterns[0]: matches the empty text"),
+            ("logs", json!({"redactPatterns": [r"\b"]}), "spec.logs.redactPatterns[0]: matches the empty text"),
+            ("report", json!({"maxPods": 0}), "spec.report.maxPods: must be from 1 to 500, not 0"),
+            ("report", json!({"maxPods": 501}), "spec.report.maxPods: must be from 1 to 500, not 501"),
+        ] {
+            assert_eq!(refusal(json!({"alerts": {"checkRunningPods": true}, field: value})), problem);
+        }
+    }
+
+    #[test]
+    fn a_scope_selects_by_namespace_and_labels() {
+        let labels = |labels: &[(&str, &str)]| {
+            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        };
+        let cart = labels(&[("app", "cart"), ("tier", "web")]);
+        let bare = labels(&[]);
+        for (pods, namespace, labels, selected) in [
+            (json!({"namespaces": ["shop", "team-*"]}), "shop", &bare, true),
+            (json!({"namespaces": ["shop", "team-*"]}), "team-a", &bare, true),
+            (json!({"namespaces": ["shop", "team-*"]}), "bank", &bare, false),
+            (json!({"excludeNamespaces": ["kube-*"]}), "kube-system", &bare, false),
+            (json!({"excludeNamespaces": ["kube-*"]}), "shop", &bare, true),
+            (json!({"namespaces": ["*"], "excludeNamespaces": ["shop"]}), "shop", &bare, false),
+            (json!({"selector": {"matchLabels": {"app": "cart"}}}), "shop", &cart, true),
+            (json!({"selector": {"matchLabels": {"app": "cart"}}}), "shop", &bare, false),
+            (json!({"selector": {"matchLabels": {"app": "cart", "tier": "db"}}}), "shop", &cart, false),
+            (json!({"selector": {"matchLabels": {"app": "cart"}}, "namespaces": ["bank"]}), "shop", &cart, false),
+        ] {
+            let case = format!("{pods} {namespace} {labels:?}");
+            assert_eq!(settings(with_pods(pods)).unwrap().scope.selects(namespace, labels), selected, "{case}");
+        }
+        for (operator, values, of_cart, of_none) in [
+            ("In", json!(["cart", "till"]), true, false),
+            ("In", json!(["till"]), false, false),
+            ("NotIn", json!(["cart"]), false, true),
+            ("NotIn", json!(["till"]), true, true),
+            ("Exists", json!(null), true, false),
+            ("DoesNotExist", json!([]), false, true),
+        ] {
+            let expression = json!({"key": "app", "operator": operator, "values": values});
+            let scope = settings(with_pods(json!({"selector": {"matchExpressions": [expression]}}))).unwrap().scope;
+            assert_eq!(scope.selects("shop", &cart), of_cart, "{expression}");
+            assert_eq!(scope.selects("shop", &bare), of_none, "{expression}");
+        }
+    }
 }

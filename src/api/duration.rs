@@ -1,8 +1,7 @@
 //! Durations as Go writes them: `90s`, `1h30m`, `1.5h`.
 
-use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A non-negative duration in the notation of Go's `time.ParseDuration`, kept as its author wrote it.
@@ -50,21 +49,15 @@ impl fmt::Display for GoDuration {
     }
 }
 
-impl JsonSchema for GoDuration {
-    fn schema_name() -> Cow<'static, str> {
-        "GoDuration".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "maxLength": 32,
-            "pattern": r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$",
-        })
+/// A duration in its largest unit that is a whole number of it: `168h`, not `604800s`.
+pub(crate) fn whole(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds, duration.subsec_nanos()) {
+        (0, 0) => "0s".to_owned(),
+        (_, 1..) => format!("{}ns", duration.as_nanos()),
+        _ if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
     }
 }
 

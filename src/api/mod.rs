@@ -3,10 +3,14 @@
 //! These are the raw types of the wire. What a spec means, with defaults applied and patterns
 //! compiled, is [`crate::settings::Settings`].
 
+pub mod crd;
 mod duration;
+pub mod limits;
+mod schema;
 mod spec;
 mod status;
 
+pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,

@@ -1,42 +1,92 @@
 //! What users write.
 
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{GoDuration, OrchestrStatus};
+use super::{GoDuration, OrchestrStatus, limits, schema};
 
-/// Watches the cluster's pods and tells in its status which are broken, and why.
-#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What is watched, what counts as a problem, and who is told. Only `alerts` must be given.
+#[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kopf.dev",
     version = "v1",
     kind = "Orchestr",
     namespaced,
     status = "OrchestrStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    doc = "Watches pods, and tells in its status which of them are broken, and why.",
+    printcolumn(
+        name = "Checking",
+        type_ = "boolean",
+        json_path = ".spec.alerts.checkRunningPods",
+        description = "Whether pods are watched; false: paused."
+    ),
+    printcolumn(
+        name = "Pods",
+        type_ = "integer",
+        json_path = ".status.watchedPods",
+        description = "How many pods the object selects."
+    ),
+    printcolumn(
+        name = "Problems",
+        type_ = "integer",
+        json_path = ".status.problematicPodCount",
+        description = "How many of them have a problem."
+    ),
+    printcolumn(
+        name = "Top",
+        type_ = "string",
+        json_path = ".status.incidents[0].reason",
+        description = "The reason of the most recent incident."
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
+        description = "Whether the operator does what the spec asks."
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="PodsHealthy")].message"#,
+        description = "The problems in one line.",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Delivered",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="AlertsDelivered")].status"#,
+        description = "Whether the webhooks' receivers have taken what they were due.",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OrchestrSpec {
-    /// Whether pods are checked at all.
+    /// Whether pods are checked at all. Must be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Alerts>,
-    /// Which pods; all of them by default.
+    /// Which pods are watched; all of the cluster's by default. Further fields take further pods away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodScope>,
-    /// How long a state may last before it is a problem.
+    /// How long a state may last before it is a problem. Durations in Go's syntax, such as 90s, 5m or 1h30m, up to 168h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
-    /// How much of which logs the status shows.
+    /// How much of the failed containers' logs the status shows, and what is masked in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<Logs>,
     /// How much the status holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
-    /// Who is told.
+    /// Who is told of problems: at most 10 receivers, by unique names; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = limits::WEBHOOKS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub webhooks: Option<Vec<Webhook>>,
 }
 
@@ -44,7 +94,8 @@ pub struct OrchestrSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Alerts {
-    /// true: the pods are watched; false: paused, and the status is emptied. It must be set.
+    /// true: the pods are watched. false: paused, and the status lists nothing. Absent: an error in the condition
+    /// Ready, until the spec changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_running_pods: Option<bool>,
 }
@@ -53,17 +104,21 @@ pub struct Alerts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodScope {
-    /// Glob patterns of namespaces; ["*"] by default.
+    /// Namespaces, by name or glob pattern (team-*, {shop,bank}-prod); at most 64. Absent or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
-    /// Glob patterns of namespaces that are left out; none by default.
+    /// Namespaces that are left out, by name or glob pattern (kube-*), also where `namespaces` names them; at most 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::namespace_patterns")]
     pub exclude_namespaces: Option<Vec<String>>,
-    /// Only pods with these labels; all by default.
+    /// Labels that a pod must have; absent or empty: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
-    /// Reasons that are never reported, such as ImagePullBackOff; none by default.
+    /// Reasons that are never reported, such as ImagePullBackOff: as the status gives them in `reason`; at most 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::reasons")]
     pub ignore_reasons: Option<Vec<String>>,
 }
 
@@ -71,20 +126,25 @@ pub struct PodScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Thresholds {
-    /// Not scheduled, or its containers are being created; 1m by default.
+    /// Not scheduled, or its containers are being created. 1m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
     pub pending: Option<GoDuration>,
-    /// An init container is still running; 5m by default.
+    /// An init container is still running. 5m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
     pub initializing: Option<GoDuration>,
-    /// Running, but not Ready; 2m by default.
+    /// Running, but not Ready. 2m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
     pub not_ready: Option<GoDuration>,
-    /// Being deleted, beyond its own grace period; 1m by default.
+    /// Still there when its deletion and grace period are over. 1m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
     pub terminating: Option<GoDuration>,
-    /// How long a container that failed and runs again stays reported; 10m by default.
+    /// How long a container that failed, and runs again, stays reported. 10m by default; 0s: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
     pub restarted: Option<GoDuration>,
 }
 
@@ -92,22 +152,23 @@ pub struct Thresholds {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Logs {
-    /// Whether logs are read at all; true by default.
+    /// Whether logs are read at all; they are by default. false: the fields beside it have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Lines from the end of the log; 20 by default.
+    /// How many lines from the end of a container's log: 1 to 1000, 20 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(schema_with = "schema::tail_lines")]
     pub tail_lines: Option<i32>,
-    /// Bytes from the end of the log, per container; 4096 by default.
+    /// How many bytes from the end of a container's log, however long its lines: 256 to 65536, 4096 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 256, max = 65536))]
+    #[schemars(schema_with = "schema::max_bytes")]
     pub max_bytes: Option<i32>,
-    /// Whether credentials are masked; true by default.
+    /// Whether credentials are masked: passwords, tokens, keys. They are by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact: Option<bool>,
-    /// Further regular expressions whose matches are masked; none by default.
+    /// Further regular expressions (RE2 syntax) whose matches are masked; at most 16 of up to 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::redact_patterns")]
     pub redact_patterns: Option<Vec<String>>,
 }
 
@@ -115,9 +176,9 @@ pub struct Logs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// How many pods the status details; 50 by default. Counts stay exact.
+    /// How many pods the status details: 1 to 500, 50 by default. Counts stay exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(schema_with = "schema::max_pods")]
     pub max_pods: Option<i32>,
 }
 
@@ -125,7 +186,8 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
-    /// Unique among the object's webhooks.
+    /// Unique among the object's webhooks: up to 63 lower-case letters, digits and -.
+    #[schemars(schema_with = "schema::webhook_name")]
     pub name: String,
     /// What the receiver reads.
     pub format: WebhookFormat,
@@ -140,20 +202,23 @@ pub struct Webhook {
     /// Where the certificates of a private CA are kept, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_from: Option<SecretKeySource>,
-    /// A problem younger than this is not sent; 30s by default.
+    /// How old a problem must be before it is sent, so that one that ends by itself is not: 0s to 168h, 30s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::after")]
     pub after: Option<GoDuration>,
-    /// How often a problem that lasts is sent again; 4h by default.
+    /// How often a problem that lasts is sent again: 1m to 168h, 4h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::repeat_every")]
     pub repeat_every: Option<GoDuration>,
-    /// Whether the end of a problem is sent; true by default.
+    /// Whether the end of a problem is sent; it is by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_resolved: Option<bool>,
     /// Which problems; all of them by default.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
-    /// How long one request may take; 10s by default.
+    /// How long one request may take: 1s to 60s, 10s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::timeout")]
     pub timeout: Option<GoDuration>,
 }
 
@@ -188,8 +253,10 @@ pub struct SecretKeySource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretKeyRef {
     /// The Secret's name.
+    #[schemars(schema_with = "schema::secret_name")]
     pub name: String,
     /// The key in it.
+    #[schemars(schema_with = "schema::secret_key")]
     pub key: String,
 }
 
@@ -205,6 +272,7 @@ pub struct SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretRef {
     /// The Secret's name.
+    #[schemars(schema_with = "schema::secret_name")]
     pub name: String,
 }
 
@@ -212,10 +280,12 @@ pub struct SecretRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
-    /// Glob patterns of namespaces; all by default.
+    /// Namespaces, by name or glob pattern; at most 64. Absent or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
-    /// Reasons; all by default.
+    /// Reasons such as OOMKilled; at most 64. Absent or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::reasons")]
     pub reasons: Option<Vec<String>>,
 }

@@ -1,0 +1,136 @@
+//! The `CustomResourceDefinition` that tells a cluster of [`Orchestr`].
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use serde_json::Value;
+
+use super::Orchestr;
+
+/// Why the definition can't be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum CrdError {
+    /// It isn't to be had as JSON.
+    #[error("the CustomResourceDefinition can't be serialized: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It isn't to be had as YAML.
+    #[error("the CustomResourceDefinition can't be written as YAML: {0}")]
+    Yaml(#[from] serde_yaml::SerializeError),
+}
+
+/// The definition as it is applied to a cluster.
+#[must_use]
+pub fn crd() -> CustomResourceDefinition {
+    let mut crd = Orchestr::crd();
+    let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        adjust(schema);
+    }
+    crd
+}
+
+/// The definition as YAML: what `crd/orchestr.yaml` holds.
+///
+/// # Errors
+/// When it can't be serialized.
+pub fn yaml() -> Result<String, CrdError> {
+    let mut value = serde_json::to_value(crd())?;
+    whole_numbers(&mut value);
+    Ok(serde_yaml::to_string(&value)?)
+}
+
+/// Takes out the defaults, which the API server would write into each object: what its author left out
+/// stays out, and what this program leaves out of a status too. Joins a doc comment's lines, which
+/// `kubectl explain` would break where the source does.
+fn adjust(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    if let Some(description) = &mut schema.description {
+        *description = description.replace('\n', " ");
+    }
+    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+        adjust(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(item)) = &mut schema.items {
+        adjust(item);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
+        adjust(value);
+    }
+}
+
+/// Bounds are floating-point numbers in the API, and would be printed as `1000.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
+                *number = (float as i64).into();
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checked_in_file_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crd/orchestr.yaml");
+        let file = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            file == yaml().unwrap(),
+            "crd/orchestr.yaml differs from the Rust types; renew it: cargo run -- crd > crd/orchestr.yaml"
+        );
+    }
+
+    #[test]
+    fn nothing_has_a_default() {
+        fn search(value: &Value, path: &str) {
+            match value {
+                Value::Array(items) => items.iter().for_each(|item| search(item, path)),
+                Value::Object(fields) => {
+                    for (name, field) in fields {
+                        assert!(name != "default", "{path}");
+                        search(field, &format!("{path}.{name}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        search(&serde_json::to_value(crd()).unwrap(), "");
+    }
+
+    /// Without a bound on each list and text of the spec, one object could hold a megabyte of patterns.
+    #[test]
+    fn everything_in_the_spec_is_bounded() {
+        fn search(schema: &Value, path: &str) {
+            match schema["type"].as_str() {
+                Some("string") => {
+                    assert!(schema["maxLength"].is_u64() || schema["enum"].is_array(), "{path} may be of any length");
+                }
+                Some("array") => {
+                    assert!(schema["maxItems"].is_u64(), "{path} may hold any number");
+                    search(&schema["items"], &format!("{path}[]"));
+                }
+                Some("object") => {
+                    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                        search(property, &format!("{path}.{name}"));
+                    }
+                    if schema["additionalProperties"].is_object() {
+                        assert!(schema["maxProperties"].is_u64(), "{path} may hold any number");
+                        search(&schema["additionalProperties"], &format!("{path}[]"));
+                    }
+                }
+                Some("integer") => assert!(schema["minimum"].is_number() && schema["maximum"].is_number(), "{path}"),
+                Some("boolean") => {}
+                other => panic!("{path} is of type {other:?}"),
+            }
+        }
+        let crd = serde_json::to_value(crd()).unwrap();
+        search(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], "spec");
+    }
+}

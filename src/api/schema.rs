@@ -1,0 +1,200 @@
+//! The parts of the schema that the derive cannot say: bounds, and rules whose messages tell what to write
+//! instead. A rule that fails to match is a CEL rule, not a `pattern`: of a `pattern` the API server would
+//! show the regular expression alone.
+//!
+//! Every list and text has a bound, without which the API server would refuse the rules as too costly.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::{duration, limits};
+use crate::glob;
+
+/// Of what stands in a `reason`: the rule for a condition's.
+const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
+/// In Go's syntax, but for a sign.
+const DURATION: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
+const DURATION_LENGTH: usize = 32;
+
+pub(super) fn namespace_patterns(_: &mut SchemaGenerator) -> Schema {
+    let pattern = text(
+        limits::NAMESPACE_PATTERN_LENGTH,
+        glob::SYNTAX,
+        "must be a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}",
+    );
+    set(limits::NAMESPACE_PATTERNS, pattern)
+}
+
+pub(super) fn reasons(_: &mut SchemaGenerator) -> Schema {
+    set(
+        limits::REASONS,
+        text(limits::REASON_LENGTH, REASON, "must be a reason such as ImagePullBackOff: letters, digits and _"),
+    )
+}
+
+/// A `LabelSelector`, with the bounds and rules that Kubernetes' own kinds keep in code.
+pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    let key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, "must be a label's key such as app.kubernetes.io/name");
+    let mut value = text(
+        limits::LABEL_VALUE_LENGTH,
+        LABEL_VALUE,
+        "must be a label's value: letters, digits, -, _ and ., beginning and ending with a letter or digit",
+    );
+    let requirement = json!({
+        "type": "object",
+        "required": ["key", "operator"],
+        "properties": {
+            "key": described(key, "The label's key."),
+            "operator": {
+                "description": "In and NotIn compare with values; Exists and DoesNotExist take none.",
+                "type": "string",
+                "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+            },
+            "values": {
+                "description": "The values to compare with.",
+                "type": "array",
+                "nullable": true,
+                "maxItems": limits::SELECTOR_VALUES,
+                "items": value.clone(),
+                "x-kubernetes-list-type": "atomic",
+            },
+        },
+        "x-kubernetes-validations": [{
+            "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "message": "In and NotIn need values; Exists and DoesNotExist take none",
+        }],
+    });
+    value["description"] = json!("The label's value.");
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "properties": {
+            "matchLabels": {
+                "description": "Labels that a pod must have, with these values.",
+                "type": "object",
+                "nullable": true,
+                "maxProperties": limits::SELECTOR_LABELS,
+                "additionalProperties": value,
+            },
+            "matchExpressions": {
+                "description": "Requirements that a pod's labels must meet, all of them.",
+                "type": "array",
+                "nullable": true,
+                "maxItems": limits::SELECTOR_EXPRESSIONS,
+                "items": requirement,
+                "x-kubernetes-list-type": "atomic",
+            },
+        },
+        "x-kubernetes-map-type": "atomic",
+    })
+}
+
+pub(super) fn redact_patterns(_: &mut SchemaGenerator) -> Schema {
+    let pattern = json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits::REDACT_PATTERN_LENGTH,
+        // Compiles it: where that fails, the API server says why.
+        "x-kubernetes-validations": [{"rule": "''.matches(self) || !''.matches(self)"}],
+    });
+    set(limits::REDACT_PATTERNS, pattern)
+}
+
+pub(super) fn tail_lines(_: &mut SchemaGenerator) -> Schema {
+    integer(&limits::TAIL_LINES)
+}
+
+pub(super) fn max_bytes(_: &mut SchemaGenerator) -> Schema {
+    integer(&limits::MAX_BYTES)
+}
+
+pub(super) fn max_pods(_: &mut SchemaGenerator) -> Schema {
+    integer(&limits::MAX_PODS)
+}
+
+pub(super) fn threshold(_: &mut SchemaGenerator) -> Schema {
+    duration_within(&limits::THRESHOLD)
+}
+
+pub(super) fn after(_: &mut SchemaGenerator) -> Schema {
+    duration_within(&limits::AFTER)
+}
+
+pub(super) fn repeat_every(_: &mut SchemaGenerator) -> Schema {
+    duration_within(&limits::REPEAT_EVERY)
+}
+
+pub(super) fn timeout(_: &mut SchemaGenerator) -> Schema {
+    duration_within(&limits::TIMEOUT)
+}
+
+pub(super) fn webhook_name(_: &mut SchemaGenerator) -> Schema {
+    required(text(63, DNS_LABEL, "must be a name of lower-case letters, digits and -"))
+}
+
+pub(super) fn secret_name(_: &mut SchemaGenerator) -> Schema {
+    required(text(253, DNS_SUBDOMAIN, "must be a Secret's name: lower-case letters, digits, - and ."))
+}
+
+pub(super) fn secret_key(_: &mut SchemaGenerator) -> Schema {
+    required(text(253, SECRET_KEY, "must be a key of a Secret: letters, digits, -, _ and ."))
+}
+
+fn text(max_length: usize, pattern: &str, message: &str) -> Value {
+    json!({
+        "type": "string",
+        "maxLength": max_length,
+        "x-kubernetes-validations": [{"rule": format!("self.matches(r'{pattern}')"), "message": message}],
+    })
+}
+
+fn described(mut schema: Value, description: &str) -> Value {
+    schema["description"] = json!(description);
+    schema
+}
+
+fn required(schema: Value) -> Schema {
+    schema.as_object().cloned().unwrap_or_default().into()
+}
+
+fn set(max_items: usize, item: Value) -> Schema {
+    json_schema!({
+        "type": "array",
+        "nullable": true,
+        "maxItems": max_items,
+        "items": item,
+        "x-kubernetes-list-type": "set",
+    })
+}
+
+fn integer(range: &RangeInclusive<i32>) -> Schema {
+    json_schema!({
+        "type": "integer",
+        "format": "int32",
+        "nullable": true,
+        "minimum": range.start(),
+        "maximum": range.end(),
+    })
+}
+
+fn duration_within(range: &RangeInclusive<Duration>) -> Schema {
+    let (shortest, longest) = (duration::whole(*range.start()), duration::whole(*range.end()));
+    json_schema!({
+        "type": "string",
+        "nullable": true,
+        "maxLength": DURATION_LENGTH,
+        "x-kubernetes-validations": [{
+            "rule": format!(
+                "self.matches(r'{DURATION}') && duration(self) >= duration('{shortest}') && duration(self) <= duration('{longest}')"
+            ),
+            "message": format!("must be a duration such as 90s, 5m or 1h30m, from {shortest} to {longest}"),
+        }],
+    })
+}
