@@ -7,6 +7,8 @@
 pub mod api;
 pub mod app;
 pub mod backoff;
+pub mod cli;
+pub mod config;
 pub mod controller;
 pub mod diagnosis;
 pub mod glob;
@@ -14,4 +16,5 @@ pub mod logs;
 pub mod pods;
 pub mod report;
 pub mod settings;
+pub mod telemetry;
 pub mod watch;

@@ -16,7 +16,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backoff::Backoff;
+use crate::{backoff::Backoff, config::StreamingLists};
 
 /// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory: kube holds
 /// a page's bytes twice while it is decoded.
@@ -24,18 +24,6 @@ const PAGE_SIZE: u32 = 500;
 
 /// The longest text of a server's refusal that is passed on, in bytes.
 const REFUSAL_LIMIT: usize = 512;
-
-/// How the first list is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListMode {
-    /// As a stream where the server can (Kubernetes 1.34 or newer, by default), else in pages.
-    #[default]
-    Auto,
-    /// As a stream, or not at all.
-    Streaming,
-    /// In pages.
-    Paged,
-}
 
 /// What happens to a watched collection.
 #[derive(Debug)]
@@ -57,16 +45,16 @@ pub enum Change<K> {
 }
 
 /// Watches a collection for ever.
-pub fn watch<K>(api: Api<K>, mode: ListMode) -> BoxStream<'static, Change<K>>
+pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, Change<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let streaming = mode != ListMode::Paged;
+    let streaming = lists != StreamingLists::Never;
     let state = Watch {
         events: events(&api, streaming),
         api,
         streaming,
-        may_fall_back: mode == ListMode::Auto,
+        may_fall_back: lists == StreamingLists::Auto,
         backoff: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
         pause: None,
     };

@@ -22,7 +22,7 @@ mod stub {
     #[derive(Debug, Clone, PartialEq, Eq, Hash)]
     pub struct TailKey;
     impl LogReader {
-        pub fn new(_: kube::Client) -> Self {
+        pub fn new(_: kube::Client, _: usize) -> Self {
             Self
         }
         pub async fn read(&self, _: LogRequest) -> Outcome {

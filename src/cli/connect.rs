@@ -1,0 +1,168 @@
+//! Finding the cluster: by kubeconfig, else as a pod of it.
+
+use std::{env, io, path::PathBuf, time::Duration};
+
+use clap::Args;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+
+use super::{Failure, explain::Target};
+
+/// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many contexts a sentence names.
+const CONTEXTS_NAMED: usize = 8;
+
+/// Which cluster.
+#[derive(Debug, Default, Args)]
+pub(super) struct ConnectionFlags {
+    /// The kubeconfig; otherwise $KUBECONFIG, ~/.kube/config, or the pod's own service account
+    #[arg(long, env = "ORCHESTR_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// The kubeconfig's context; its current one by default
+    #[arg(long, env = "ORCHESTR_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// A cluster that can be asked, though nobody has asked it anything yet.
+pub struct Cluster {
+    /// The client.
+    pub client: Client,
+    /// What to call the cluster.
+    pub target: Target,
+}
+
+pub(super) async fn connect(flags: &ConnectionFlags) -> Result<Cluster, Failure> {
+    let (mut config, context) = config(flags).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    let target = Target::new(&config.cluster_url.to_string(), context);
+    let client = Client::try_from(config).map_err(|error| target.explain(&error))?;
+    Ok(Cluster { client, target })
+}
+
+async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Failure> {
+    let kubeconfig = match &flags.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let kubeconfig = match kubeconfig {
+        Ok(kubeconfig) => kubeconfig,
+        Err(error) if is_absent(&error) && !is_explicit(flags) => return in_cluster().map(|config| (config, None)),
+        Err(error) => return Err(unusable(&error, &[])),
+    };
+    let contexts: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    let context = flags.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.map(|config| (config, context)).map_err(|error| unusable(&error, &contexts))
+}
+
+fn is_absent(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// Whether somebody named a kubeconfig or something in it: then nothing else will do.
+fn is_explicit(flags: &ConnectionFlags) -> bool {
+    flags.kubeconfig.is_some()
+        || flags.context.is_some()
+        || env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+}
+
+fn in_cluster() -> Result<Config, Failure> {
+    if env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+        return Err(Failure::new(
+            "no cluster to ask: there is no ~/.kube/config, and this is not a pod of a cluster; name a kubeconfig with \
+             --kubeconfig or KUBECONFIG",
+        ));
+    }
+    Config::incluster().map_err(|error| {
+        Failure::new(format!("cannot use the pod's service account: {error}; is automountServiceAccountToken false?"))
+    })
+}
+
+/// Why a kubeconfig can't be used. The parser's own words quote the file, credentials and all: they are
+/// left out.
+fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
+    let named = || {
+        let names = contexts.iter().take(CONTEXTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if contexts.len() > CONTEXTS_NAMED { ", …" } else { "" };
+        if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}{more}") }
+    };
+    Failure::new(match error {
+        KubeconfigError::ReadConfig(error, path) => match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no kubeconfig at {}", path.display()),
+            _ => format!("cannot read the kubeconfig {}: {error}", path.display()),
+        },
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(location) => format!("the kubeconfig is not one: line {} cannot be read", location.line()),
+            None => "the kubeconfig is not one".to_owned(),
+        },
+        KubeconfigError::CurrentContextNotSet => {
+            format!("the kubeconfig has no current context: choose one with --context ({})", named())
+        }
+        KubeconfigError::LoadContext(name) => format!("the kubeconfig has no context {name:?}: {}", named()),
+        KubeconfigError::LoadClusterOfContext(name) => {
+            format!("the kubeconfig lacks the cluster {name:?} that its context names")
+        }
+        KubeconfigError::MissingClusterUrl => "the kubeconfig's cluster has no server".to_owned(),
+        KubeconfigError::ParseClusterUrl(_) => "the server of the kubeconfig's cluster is no URL".to_owned(),
+        KubeconfigError::ParseProxyUrl(_) => "the kubeconfig's proxy-url or HTTPS_PROXY is no URL".to_owned(),
+        // What is left names files and kinds of mistakes, and quotes nothing.
+        other => format!("cannot use the kubeconfig: {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sentence(yaml: &str, context: Option<&str>) -> String {
+        let folder =
+            std::env::temp_dir().join(format!("orchestr-connect-{}-{}", std::process::id(), fastrand::u64(..)));
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("config");
+        std::fs::write(&path, yaml).unwrap();
+        let flags = ConnectionFlags { kubeconfig: Some(path), context: context.map(str::to_owned) };
+        let outcome = config(&flags).await;
+        std::fs::remove_dir_all(&folder).unwrap();
+        outcome.map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn each_mistake_in_a_kubeconfig_has_its_sentence() {
+        let contexts = "contexts: [{name: kind, context: {cluster: kind}}, {name: prod, context: {cluster: prod}}]\n";
+        for (yaml, context, told) in [
+            ("", None, "the kubeconfig has no current context: choose one with --context (it has none)"),
+            (contexts, None, "the kubeconfig has no current context: choose one with --context (it has kind, prod)"),
+            (contexts, Some("prd"), r#"the kubeconfig has no context "prd": it has kind, prod"#),
+            (contexts, Some("prod"), r#"the kubeconfig lacks the cluster "prod" that its context names"#),
+            (
+                "current-context: a\ncontexts: [{name: a, context: {cluster: a}}]\nclusters: [{name: a, cluster: {}}]",
+                None,
+                "the kubeconfig's cluster has no server",
+            ),
+        ] {
+            assert_eq!(sentence(yaml, context).await, told);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_read_is_never_quoted() {
+        for yaml in [
+            "users:\n- name: a\n  user: {token: hunter2\n",
+            "users: hunter2",
+            "hunter2",
+            "users:\n- {name: [hunter2]}\n",
+        ] {
+            let told = sentence(yaml, None).await;
+            assert!(told.starts_with("the kubeconfig is not one") && !told.contains("hunter2"), "{yaml}: {told}");
+        }
+    }
+}

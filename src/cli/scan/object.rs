@@ -1,0 +1,108 @@
+//! One object of a list, before it is known what it is.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+
+use crate::pods::Pod;
+
+use super::tally::Tally;
+
+/// An object that was read without looking into it, so that one which can't be decoded spoils no other.
+pub(super) trait Object: DeserializeOwned {
+    /// Decodes it.
+    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error>;
+
+    /// The object with these fields.
+    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error>;
+}
+
+/// JSON as it was written.
+impl Object for Box<RawValue> {
+    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.get())
+    }
+
+    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error> {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        RawValue::from_string(format!("{{{}}}", fields.join(",")))
+    }
+}
+
+/// What YAML holds.
+impl Object for Value {
+    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        T::deserialize(self)
+    }
+
+    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error> {
+        Ok(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
+/// Enough of an object to tell what it is.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Head {
+    kind: Option<String>,
+    metadata: Option<Meta>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Meta {
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+}
+
+/// Enough of a Job to tell whether it is complete.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Job {
+    metadata: Option<Meta>,
+    status: Option<JobStatus>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct JobStatus {
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl Job {
+    /// The Job's UID, if it is complete.
+    pub(super) fn completed(self) -> Option<String> {
+        let conditions = self.status?.conditions?;
+        let complete = conditions.iter().any(|condition| condition.kind == "Complete" && condition.status == "True");
+        self.metadata?.uid.filter(|_| complete)
+    }
+}
+
+/// Looks at an object. Without a kind, as in the lists that the API itself gives, it is a pod.
+pub(super) fn look(tally: &mut Tally, object: &impl Object) {
+    let head: Head = object.decode().unwrap_or_default();
+    match head.kind.as_deref() {
+        None | Some("Pod") => match object.decode::<Pod>() {
+            Ok(pod) => tally.pod(pod),
+            Err(_) => {
+                let Meta { namespace, name, .. } = head.metadata.unwrap_or_default();
+                tally.unreadable(&namespace.unwrap_or_default(), &name.unwrap_or_default());
+            }
+        },
+        Some(kind) => {
+            if kind == "Job"
+                && let Ok(Some(uid)) = object.decode().map(Job::completed)
+            {
+                tally.completed_job(uid);
+            }
+            tally.stranger(kind.to_owned());
+        }
+    }
+}

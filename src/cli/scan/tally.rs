@@ -1,0 +1,126 @@
+//! What a scan has seen so far. Of healthy pods only the number is kept.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use kube::core::{Selector, SelectorExt};
+
+use crate::{
+    diagnosis::{Facts, Finding, Health, Thresholds, judge, needs_job},
+    pods::Pod,
+};
+
+/// How many pods that can't be decoded are named.
+const NAMED: usize = 3;
+
+/// Which pods count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    /// Those of this namespace.
+    pub(super) namespace: Option<String>,
+    /// Those with these labels.
+    pub(super) selector: Selector,
+}
+
+/// What a scan has seen so far.
+pub(super) struct Tally {
+    thresholds: Thresholds,
+    now: Timestamp,
+    filter: Filter,
+    /// How many pods count.
+    pub(super) pods: u64,
+    /// Those with a problem.
+    pub(super) troubled: Vec<(Pod, Finding)>,
+    /// How many pods could not be decoded.
+    pub(super) unreadable: u64,
+    /// Some of them.
+    pub(super) unreadable_names: Vec<String>,
+    /// How many objects were no pods.
+    pub(super) strangers: u64,
+    /// What the first of them was.
+    pub(super) stranger_kind: Option<String>,
+    completed_jobs: HashSet<String>,
+}
+
+impl Tally {
+    pub(super) fn new(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
+        Self {
+            thresholds,
+            now,
+            filter,
+            pods: 0,
+            troubled: Vec::new(),
+            unreadable: 0,
+            unreadable_names: Vec::new(),
+            strangers: 0,
+            stranger_kind: None,
+            completed_jobs: HashSet::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// How many objects were seen, of whatever kind.
+    pub(super) fn objects(&self) -> u64 {
+        self.pods + self.unreadable + self.strangers
+    }
+
+    pub(super) fn pod(&mut self, pod: Pod) {
+        if !self.filter.selects(&pod) {
+            return;
+        }
+        self.pods += 1;
+        if let Health::Problem(finding) = judge(&pod, Facts::default(), &self.thresholds, self.now).health {
+            self.troubled.push((pod, *finding));
+        }
+    }
+
+    /// A pod that can't be decoded.
+    pub(super) fn unreadable(&mut self, namespace: &str, name: &str) {
+        self.unreadable += 1;
+        if self.unreadable_names.len() < NAMED {
+            self.unreadable_names.push(format!("{namespace}/{name}"));
+        }
+    }
+
+    /// An object that is no pod.
+    pub(super) fn stranger(&mut self, kind: String) {
+        self.strangers += 1;
+        self.stranger_kind.get_or_insert(kind);
+    }
+
+    /// A Job that is complete, by its UID.
+    pub(super) fn completed_job(&mut self, uid: String) {
+        self.completed_jobs.insert(uid);
+    }
+
+    /// The Jobs whose state decides about failed pods: namespace and name, each once.
+    pub(super) fn jobs(&self) -> Vec<(String, String)> {
+        let jobs = self.troubled.iter().filter_map(|(pod, _)| {
+            let job = needs_job(pod)?;
+            Some((pod.namespace.clone(), job.name.clone()))
+        });
+        let mut jobs: Vec<_> = jobs.collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
+    }
+
+    /// Judges the failed pods of complete Jobs again, now that these are known.
+    pub(super) fn settle_jobs(&mut self) {
+        let (thresholds, now, completed) = (&self.thresholds, self.now, &self.completed_jobs);
+        self.troubled.retain(|(pod, _)| {
+            let job_complete = needs_job(pod).is_some_and(|job| completed.contains(&job.uid));
+            !job_complete || matches!(judge(pod, Facts { job_complete }, thresholds, now).health, Health::Problem(_))
+        });
+    }
+}
+
+impl Filter {
+    fn selects(&self, pod: &Pod) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *namespace == pod.namespace)
+            && (self.selector.selects_all() || self.selector.matches(&pod.labels.iter().cloned().collect()))
+    }
+}

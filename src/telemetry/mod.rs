@@ -1,0 +1,3 @@
+//! What the operator tells of itself.
+
+pub mod logging;
