@@ -1,6 +1,6 @@
 //! One look at one object: judge what it sees, make its status, and write it if it says something new.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -147,15 +147,18 @@ impl Controller {
                 {
                     let answer = self.tails.ask(pod, container, policy, key, now);
                     lacks_logs |= answer.is_lacking;
-                    if let Some(at) = answer.again {
-                        check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
-                    }
                     if let Some(request) = answer.request {
-                        let (reader, key) = (Arc::clone(&self.reader), request.key().clone());
-                        self.tasks.spawn(async move { Done::Read { key, outcome: reader.read(request).await } });
+                        let reader = self.reader.clone();
+                        self.tasks.spawn(async move {
+                            let outcome = reader.read(&request).await;
+                            Done::Read { request: Box::new(request), outcome }
+                        });
                     }
                 }
             }
+        }
+        if let Some(due) = self.tails.next_due(now) {
+            check_again(wall.saturating_add(due - now).unwrap_or(wall));
         }
         Some(Sight { status, lacks_logs, recheck })
     }

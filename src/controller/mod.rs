@@ -13,7 +13,6 @@ mod takeover;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -32,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::OrchestrStatus,
-    logs::{LogReader, Outcome, TailKey},
+    logs::{LogReader, LogRequest, Outcome},
     pods::{Index, SeenPod, ViewId},
     watch::Change,
 };
@@ -72,7 +71,7 @@ pub struct Sources {
 pub struct Controller {
     client: Client,
     recorder: Recorder,
-    reader: Arc<LogReader>,
+    reader: LogReader,
     index: Index,
     pods_state: PodsState,
     jobs: Jobs,
@@ -97,7 +96,7 @@ pub struct Controller {
 enum Done {
     Written { key: ObjectKey, uid: String, sent: Box<OrchestrStatus>, result: Result<Box<Observed>, WriteError> },
     CleanedUp { key: ObjectKey, result: Result<(), WriteError> },
-    Read { key: TailKey, outcome: Outcome },
+    Read { request: Box<LogRequest>, outcome: Outcome },
     Job { uid: String, complete: bool },
     Told,
 }
@@ -110,7 +109,7 @@ impl Controller {
         Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
-            reader: Arc::new(reader),
+            reader,
             index: Index::new(Duration::ZERO),
             pods_state: PodsState::new(scopes),
             jobs: Jobs::default(),
@@ -393,8 +392,8 @@ impl Controller {
                 Ok(()) | Err(WriteError::Gone) => {}
                 Err(error) => tracing::warn!(namespace, name, %error, "could not remove what the Kopf operator left"),
             },
-            Done::Read { key, outcome } => {
-                for waiting in self.tails.answered(&key, outcome, now) {
+            Done::Read { request, outcome } => {
+                for waiting in self.tails.answered(&request, outcome, now) {
                     if let Some(object) = self.objects.get_mut(&waiting) {
                         object.schedule.log_arrived(now);
                     }
@@ -459,6 +458,7 @@ impl Controller {
 
     fn compact(&mut self) {
         self.index.compact(Timestamp::now());
+        self.tails.sweep();
         let needed: HashSet<String> = self.index.failed_jobs().map(|job| job.uid.clone()).collect();
         self.jobs.retain(|uid| needed.contains(uid));
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     diagnosis::ContainerFinding,
-    logs::{LogPolicy, LogRequest, Outcome, Tail, TailKey, TailStore},
+    logs::{Choice, Life, LogPolicy, LogRequest, Outcome, Tail, TailStore},
     pods::Pod,
 };
 
@@ -19,27 +19,28 @@ use super::object::ObjectKey;
 #[derive(Debug, Default)]
 pub struct Tails {
     store: TailStore,
-    waiting: HashMap<TailKey, HashSet<ObjectKey>>,
-    /// Transient failures: what stands in the store is shown until then, and read again.
-    again: HashMap<TailKey, Instant>,
+    waiting: HashMap<Life, HashSet<ObjectKey>>,
+    /// The lives that were asked for since the last sweep, and between the two before it.
+    asked: [HashSet<Life>; 2],
 }
 
 /// What asking for a tail has come to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Asked {
     /// Whether there is nothing to show yet.
     pub is_lacking: bool,
     /// A read that the caller is to start.
     pub request: Option<LogRequest>,
-    /// When it is worth asking again, after a transient failure.
-    pub again: Option<Instant>,
 }
 
 impl Tails {
     /// The log that explains a container's trouble, if it was read.
     #[must_use]
-    pub fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<&Tail> {
-        self.store.get(&TailKey::new(pod, container, policy))
+    pub fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
+        match LogRequest::choose(pod, container, policy) {
+            Choice::Known(tail) => Some(tail),
+            Choice::Read(request) => self.store.get(&request),
+        }
     }
 
     /// Asks for it on behalf of an object.
@@ -51,31 +52,34 @@ impl Tails {
         object: &ObjectKey,
         now: Instant,
     ) -> Asked {
-        let key = TailKey::new(pod, container, policy);
-        let is_lacking = self.store.get(&key).is_none();
-        let again = self.again.get(&key).copied();
-        if !is_lacking && again.is_none_or(|at| at > now) {
-            return Asked { is_lacking, request: None, again };
+        let Choice::Read(request) = LogRequest::choose(pod, container, policy) else { return Asked::default() };
+        self.asked[0].insert(request.life.clone());
+        let is_lacking = self.store.get(&request).is_none();
+        let begins = self.store.begin(&request, now.into_std());
+        if is_lacking || begins {
+            self.waiting.entry(request.life.clone()).or_default().insert(object.clone());
         }
-        let waiting = self.waiting.entry(key.clone());
-        let is_new = matches!(waiting, std::collections::hash_map::Entry::Vacant(_));
-        waiting.or_default().insert(object.clone());
-        Asked { is_lacking, request: is_new.then(|| LogRequest::new(pod, container, Arc::clone(policy))), again: None }
+        Asked { is_lacking, request: begins.then_some(request) }
     }
 
     /// A read has ended. Returns the objects that wait for it.
-    pub fn answered(&mut self, key: &TailKey, outcome: Outcome, now: Instant) -> HashSet<ObjectKey> {
-        match outcome.retry {
-            Some(delay) => self.again.insert(key.clone(), now + delay),
-            None => self.again.remove(key),
-        };
-        self.store.insert(key.clone(), outcome.tail);
-        self.waiting.remove(key).unwrap_or_default()
+    pub fn answered(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) -> HashSet<ObjectKey> {
+        self.store.finish(request, outcome, now.into_std());
+        self.waiting.remove(&request.life).unwrap_or_default()
     }
 
-    /// Forgets what belongs to pods that are gone.
-    pub fn retain(&mut self, is_kept: impl Fn(&TailKey) -> bool) {
-        self.again.retain(|key, _| is_kept(key));
-        self.store.retain(is_kept);
+    /// When a log that could not be had is worth another try.
+    #[must_use]
+    pub fn next_due(&self, now: Instant) -> Option<Instant> {
+        self.store.next_due().map(Instant::from_std).filter(|due| *due > now)
+    }
+
+    /// Forgets what nobody has asked for since the sweep before the last.
+    pub fn sweep(&mut self) {
+        let [recent, before] = &self.asked;
+        let is_asked = |life: &Life| recent.contains(life) || before.contains(life);
+        self.store.retain(|life, _| is_asked(life));
+        self.waiting.retain(|life, _| is_asked(life));
+        self.asked[1] = std::mem::take(&mut self.asked[0]);
     }
 }

@@ -1,1 +1,5 @@
 //! Integration tests against a real API server.
+
+mod operator;
+mod support;
+mod world;
