@@ -1,5 +1,26 @@
 //! Logs: which one explains a failure, read in bounds, cleaned and masked before anyone else sees it.
 
+mod clean;
+mod escapes;
+mod kubelet;
+mod lanes;
+mod reader;
+mod redact;
+mod refusal;
+mod request;
+mod ring;
+mod store;
 mod tail;
 
+pub use clean::{Cleaned, clean, clean_text};
+pub use reader::{LogReader, Outcome, ReadLimits};
+pub use redact::{MASK, redact};
+pub use request::{Choice, Life, LogRequest, Which};
+pub use store::{StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};
+
+/// Compiles a pattern that stands in the code: one that doesn't compile fails every test that uses it.
+#[expect(clippy::expect_used, reason = "a mask that silently matches nothing would be worse than a panic in a test")]
+fn constant(pattern: &str) -> regex::Regex {
+    regex::Regex::new(pattern).expect("a valid pattern")
+}

@@ -1,5 +1,7 @@
 //! What is asked of a log, and what came of it.
 
+use std::hash::{Hash, Hasher};
+
 use regex::Regex;
 
 use crate::api::LogSource;
@@ -39,3 +41,20 @@ impl PartialEq for LogPolicy {
 }
 
 impl Eq for LogPolicy {}
+
+impl Hash for LogPolicy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.tail_lines, self.max_bytes, self.redact).hash(state);
+        for pattern in &self.redact_patterns {
+            pattern.as_str().hash(state);
+        }
+    }
+}
+
+impl Tail {
+    /// No log, for a reason in plain words that quotes nothing of a log.
+    #[must_use]
+    pub fn unavailable(why: impl Into<String>) -> Self {
+        Self { source: LogSource::Unavailable, text: String::new(), note: why.into() }
+    }
+}

@@ -1,0 +1,109 @@
+//! Takes out of a text what a terminal would obey rather than show.
+
+use std::str::Chars;
+
+/// The longest parameters of a control sequence, in bytes; real ones are far shorter.
+const PARAMETERS: usize = 64;
+
+/// Takes out escape sequences, control characters and characters that reorder or hide others. Line
+/// breaks and tabs stay; so does a carriage return that ends no line, for [`super::clean`] to obey once
+/// everything is masked. Answers also with where what stood at byte `mark` stands now.
+pub(super) fn scrub(text: &str, mark: usize) -> (String, usize) {
+    let mut shown = String::with_capacity(text.len());
+    let mut shown_mark = None;
+    let mut rest = text.chars();
+    // Up to here no string that an escape sequence begins is closed: searched once, not for each.
+    let mut unclosed = 0;
+    loop {
+        let at = text.len() - rest.as_str().len();
+        if at >= mark && shown_mark.is_none() {
+            shown_mark = Some(shown.len());
+        }
+        let Some(letter) = rest.next() else { break };
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            '\r' => {
+                let after = rest.as_str().trim_start_matches('\r');
+                if !after.starts_with('\n') {
+                    shown.push('\r');
+                }
+                rest = after.chars();
+            }
+            '\u{1b}' => rest = after_escape(rest, text.len(), &mut unclosed),
+            '\u{9b}' => rest = after_control(rest.as_str()).chars(),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => rest = after_string(rest.as_str(), text.len(), &mut unclosed),
+            '\u{2028}' | '\u{2029}' => shown.push(' '),
+            _ if letter.is_control() || is_format(letter) => {}
+            _ => shown.push(letter),
+        }
+    }
+    let shown_mark = shown_mark.unwrap_or(shown.len());
+    (shown, shown_mark)
+}
+
+/// Passes over what an ESC begins (ECMA-48, 5.3 to 5.6).
+fn after_escape<'a>(rest: Chars<'a>, length: usize, unclosed: &mut usize) -> Chars<'a> {
+    let text = rest.as_str();
+    let Some(&kind) = text.as_bytes().first() else { return rest };
+    let behind = text.get(1..).unwrap_or_default();
+    match kind {
+        b'[' => after_control(behind).chars(),
+        b']' | b'P' | b'X' | b'^' | b'_' => after_string(behind, length, unclosed),
+        b' '..=b'/' => {
+            let intermediate = text.bytes().take(PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'/')).count();
+            let behind = text.get(intermediate..).unwrap_or_default();
+            behind.strip_prefix(|letter: char| matches!(letter, '0'..='~')).unwrap_or(behind).chars()
+        }
+        b'0'..=b'~' => behind.chars(),
+        _ => rest,
+    }
+}
+
+/// Passes over a control sequence's parameters and its final byte. Where it has none, its characters
+/// are text.
+fn after_control(text: &str) -> &str {
+    let parameters = text.bytes().take(PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
+    match text.as_bytes().get(parameters) {
+        Some(b'@'..=b'~') => text.get(parameters + 1..).unwrap_or_default(),
+        _ => text,
+    }
+}
+
+/// Passes over a control string, such as a window's title or a link. One that its line doesn't close is
+/// text.
+fn after_string<'a>(text: &'a str, length: usize, unclosed: &mut usize) -> Chars<'a> {
+    let at = length - text.len();
+    if at < *unclosed {
+        return text.chars();
+    }
+    let ends = |letter: char| matches!(letter, '\u{7}' | '\u{9c}' | '\u{1b}' | '\n');
+    match text.char_indices().find(|&(_, letter)| ends(letter)) {
+        Some((end, '\u{1b}')) => {
+            let behind = text.get(end..).unwrap_or_default();
+            behind.strip_prefix("\u{1b}\\").unwrap_or(behind).chars()
+        }
+        Some((end, letter)) if letter != '\n' => text.get(end + letter.len_utf8()..).unwrap_or_default().chars(),
+        found => {
+            *unclosed = found.map_or(length, |(end, _)| at + end);
+            text.chars()
+        }
+    }
+}
+
+/// Characters that show nothing, and reorder or separate what does: bidirectional controls, joiners,
+/// variation of direction, tags.
+fn is_format(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}

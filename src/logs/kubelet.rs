@@ -1,0 +1,64 @@
+//! What a kubelet says instead of a log.
+//!
+//! A kubelet begins its answer before it opens the log, so that what goes wrong then stands in the body
+//! of a 200. The texts are those of Kubernetes v1.36: `pkg/kubelet/kuberuntime/kuberuntime_container.go`
+//! and `k8s.io/cri-client/pkg/logs`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::constant;
+
+/// The longest error text that is looked for at the end of a log, in bytes.
+const ERROR: usize = 4096;
+
+static ERRORS: LazyLock<Regex> = LazyLock::new(|| {
+    constant(
+        r#"(?x)\A(?:
+          unable\ to\ retrieve\ container\ logs\ for\ [a-z][a-z0-9.+-]*://[0-9A-Za-z_-]*
+        | failed\ to\ try\ resolving\ symlinks\ in\ path\ ".*
+        | failed\ to\ open\ log\ file\ ".*
+        | failed\ to\ (?:tail|seek)\ -?[0-9]+\ (?:lines\ of|in)\ log\ file\ ".*
+        | failed\ to\ read\ log\ file\ ".*
+        | failed\ to\ get\ parse\ function:\ unsupported\ log\ format:\ ".*
+        | failed\ to\ (?:create\ fsnotify\ watcher|watch\ directory).*
+        | rpc\ error:\ code\ =\ [A-Za-z]+\ desc\ =\ .*
+        | container\ status\ is\ nil
+        )\z"#,
+    )
+});
+
+/// Where the kubelet's own error begins that ends a body, if one does, and what it means. `whole` says
+/// that the body is all of what the kubelet sent.
+///
+/// A kubelet writes its error without a line break, and a runtime ends a log's lines with one: a program
+/// that prints the same words is not mistaken for the kubelet. Only where they are all there is, a break
+/// doesn't count.
+pub(super) fn error_in(body: &[u8], whole: bool) -> Option<(usize, &'static str)> {
+    let end = body.trim_ascii_end();
+    let start = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let line = end.get(start..)?;
+    let alone = whole && start == 0;
+    let closed = body.get(end.len()..).is_some_and(|rest| rest.contains(&b'\n'));
+    if line.len() > ERROR || (closed && !alone) {
+        return None;
+    }
+    let line = std::str::from_utf8(line).ok()?;
+    ERRORS.is_match(line).then(|| (start, meaning(line)))
+}
+
+/// An error in words of our own: its own may quote the log.
+fn meaning(error: &str) -> &'static str {
+    if error.starts_with("unable to retrieve") {
+        "the runtime has no such container any more"
+    } else if error.contains("no such file or directory") {
+        "the log's file is gone"
+    } else if error.contains("too many open files") {
+        "the kubelet has too many files open"
+    } else if error.starts_with("rpc error") {
+        "the runtime doesn't answer the kubelet"
+    } else {
+        "the kubelet can't read the log's file"
+    }
+}

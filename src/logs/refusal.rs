@@ -1,0 +1,87 @@
+//! Why there is no log, in words of our own: those of a kubelet's error may quote the log.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+use super::LogRequest;
+
+/// A request for a log that was refused or failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// Why, in words.
+    pub note: String,
+    /// After how long it may be otherwise, if it may.
+    pub retry: Option<Duration>,
+    /// Whether the node gave no answer.
+    pub silent: bool,
+}
+
+/// A kubelet that restarts, or a connection that broke.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Something that somebody must mend first.
+const LATER: Duration = Duration::from_secs(60);
+
+impl Refusal {
+    pub fn of(error: &kube::Error, request: &LogRequest) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::of_status(status, request),
+            kube::Error::BuildRequest(_) => Self::new("the pod's name can't be asked for", None),
+            _ => Self::new("the API server can't be reached", Some(SOON)),
+        }
+    }
+
+    fn new(note: impl Into<String>, retry: Option<Duration>) -> Self {
+        Self { note: note.into(), retry, silent: false }
+    }
+
+    fn of_status(status: &Status, request: &LogRequest) -> Self {
+        let message = status.message.as_str();
+        let says = |words: &str| message.contains(words);
+        match status.code {
+            400 if says("is waiting to start") => Self::new("the container is waiting to start", None),
+            400 if says("previous terminated container") => {
+                Self::new("the kubelet has no log of the previous life", None)
+            }
+            400 if says("is not valid for pod") => Self::new("the pod has no such container", None),
+            400 if says("is terminated") => Self::new("the runtime lost the container, and its log with it", None),
+            400 if says("is not available") => Self::new("the kubelet doesn't know the container yet", Some(SOON)),
+            401 => Self::new("the API server doesn't accept the operator's credentials", Some(LATER)),
+            403 if says("pods/log") => {
+                Self::new(format!("not allowed: get on pods/log in namespace {}", request.namespace), Some(LATER))
+            }
+            403 => Self::new("the kubelet doesn't allow the API server to read logs", Some(LATER)),
+            404 if message.starts_with("nodes ") => Self::new("the pod's node is gone", None),
+            404 if message.starts_with("pods ") => Self::new("the pod is gone", None),
+            404 => Self::new("the kubelet doesn't know the pod", Some(SOON)),
+            429 => Self::new("the API server has too many requests", Some(SOON)),
+            code @ 500.. => Self {
+                note: match unreachable(message) {
+                    Some(why) => format!("the node's kubelet can't be reached: {why}"),
+                    None => format!("the kubelet failed (HTTP {code})"),
+                },
+                retry: Some(SOON),
+                silent: true,
+            },
+            code => Self::new(format!("the kubelet refused (HTTP {code})"), None),
+        }
+    }
+}
+
+/// Why the API server reached no kubelet, by the words of Go's network errors.
+fn unreachable(message: &str) -> Option<&'static str> {
+    const WHYS: [(&str, &str); 10] = [
+        ("connection refused", "connection refused"),
+        ("no route to host", "no route to host"),
+        ("network is unreachable", "network is unreachable"),
+        ("i/o timeout", "timed out"),
+        ("TLS handshake timeout", "TLS handshake timed out"),
+        ("context deadline exceeded", "timed out"),
+        ("x509:", "its certificate isn't trusted"),
+        ("no such host", "its name isn't known"),
+        ("connection reset", "connection reset"),
+        ("EOF", "connection closed"),
+    ];
+    WHYS.iter().find(|(words, _)| message.contains(words)).map(|&(_, why)| why)
+}
