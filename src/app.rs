@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources, resource},
-    logs::LogReader,
+    logs::{LogReader, ReadLimits},
     pods::SeenPod,
     watch::watch,
 };
@@ -47,7 +47,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
             stream::select_all(watches).ready_chunks(BATCH).boxed()
         })
     };
-    let reader = LogReader::new(client.clone(), config.pod_log_reads);
+    let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     Controller::new(client, reader, scopes).run(sources, shutdown).await;
 }

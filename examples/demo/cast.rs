@@ -33,7 +33,8 @@ pub enum Role {
 
 const OOM: (&str, &str, &str) = ("shop/cart-5d9f7c6b84-x2x7k", "CrashLoopBackOff", "OOMKilled");
 const IMAGE: (&str, &str, &str) = ("shop/catalog-7b6d4f9c55-m4nq2", "ImagePullBackOff", "ImagePullBackOff");
-const CONFIG: (&str, &str, &str) = ("bank/payments-6f5b8d7c99-kk8tz", "CreateContainerConfigError", "CreateContainerConfigError");
+const CONFIG: (&str, &str, &str) =
+    ("bank/payments-6f5b8d7c99-kk8tz", "CreateContainerConfigError", "CreateContainerConfigError");
 const MIGRATION: (&str, &str, &str) = ("bank/ledger-0", "Init:CrashLoopBackOff", "CrashLoopBackOff");
 const ROOM: (&str, &str, &str) = ("ml/train-gpu", "Pending", "Unschedulable");
 const EVICTED: (&str, &str, &str) = ("ml/notebook-59c8b7d6f4-zz5vl", "Evicted", "Evicted");
@@ -46,14 +47,7 @@ const JOB: (&str, &str, &str) = ("ml/nightly-29384756-hx2lp", "Error", "Error");
 pub const ACTS: &[Act] = &[
     Act {
         title: "Six pods fail, each in its own way",
-        enter: &[
-            Role::OutOfMemory,
-            Role::BadImage,
-            Role::NoConfig,
-            Role::FailedMigration,
-            Role::NoRoom,
-            Role::Evicted,
-        ],
+        enter: &[Role::OutOfMemory, Role::BadImage, Role::NoConfig, Role::FailedMigration, Role::NoRoom, Role::Evicted],
         problems: &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED],
     },
     Act {
@@ -95,96 +89,152 @@ impl Role {
         };
         Some(match self {
             Self::OutOfMemory => Played {
-                log: Some(("app", true, concat!(
-                    "2026-11-21T02:58:01Z INFO  cache warm, 184203 products\n",
-                    "2026-11-21T02:58:07Z INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
-                    "2026-11-21T02:58:09Z WARN  heap at 498 MiB of 512 MiB\n",
-                    "2026-11-21T02:58:10Z WARN  heap at 511 MiB of 512 MiB\n",
-                ))),
-                ..plain(OOM, json!({
-                    "metadata": owned("ReplicaSet", "cart-5d9f7c6b84"),
-                    "spec": {"containers": [{"name": "app", "image": "registry.example/cart:4", "resources": {"limits": {"memory": "512Mi"}}}]},
-                }), waiting("CrashLoopBackOff", "back-off 5m0s restarting failed container=app pod=cart-5d9f7c6b84-x2x7k_shop", 7, Some(json!({
-                    "exitCode": 137, "reason": "OOMKilled", "startedAt": ago(80), "finishedAt": ago(60), "containerID": format!("containerd://{:064}", 1),
-                }))))
+                log: Some((
+                    "app",
+                    true,
+                    concat!(
+                        "2026-11-21T02:58:01Z INFO  cache warm, 184203 products\n",
+                        "2026-11-21T02:58:07Z INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
+                        "2026-11-21T02:58:09Z WARN  heap at 498 MiB of 512 MiB\n",
+                        "2026-11-21T02:58:10Z WARN  heap at 511 MiB of 512 MiB\n",
+                    ),
+                )),
+                ..plain(
+                    OOM,
+                    json!({
+                        "metadata": owned("ReplicaSet", "cart-5d9f7c6b84"),
+                        "spec": {"containers": [{"name": "app", "image": "registry.example/cart:4", "resources": {"limits": {"memory": "512Mi"}}}]},
+                    }),
+                    waiting(
+                        "CrashLoopBackOff",
+                        "back-off 5m0s restarting failed container=app pod=cart-5d9f7c6b84-x2x7k_shop",
+                        7,
+                        Some(json!({
+                            "exitCode": 137, "reason": "OOMKilled", "startedAt": ago(80), "finishedAt": ago(60), "containerID": format!("containerd://{:064}", 1),
+                        })),
+                    ),
+                )
             },
-            Self::BadImage => plain(IMAGE, json!({"metadata": owned("ReplicaSet", "catalog-7b6d4f9c55")}), pending(waiting(
-                "ImagePullBackOff",
-                "Back-off pulling image \"registry.example/catalog:lates\": ErrImagePull: registry.example/catalog:lates: not found",
-                0, None,
-            ))),
-            Self::NoConfig => plain(CONFIG, json!({"metadata": owned("ReplicaSet", "payments-6f5b8d7c99")}), pending(waiting(
-                "CreateContainerConfigError", "secret \"payments-db\" not found", 0, None,
-            ))),
+            Self::BadImage => plain(
+                IMAGE,
+                json!({"metadata": owned("ReplicaSet", "catalog-7b6d4f9c55")}),
+                pending(waiting(
+                    "ImagePullBackOff",
+                    "Back-off pulling image \"registry.example/catalog:lates\": ErrImagePull: registry.example/catalog:lates: not found",
+                    0,
+                    None,
+                )),
+            ),
+            Self::NoConfig => plain(
+                CONFIG,
+                json!({"metadata": owned("ReplicaSet", "payments-6f5b8d7c99")}),
+                pending(waiting("CreateContainerConfigError", "secret \"payments-db\" not found", 0, None)),
+            ),
             Self::FailedMigration => Played {
-                log: Some(("migrate", true, "applying 0042_add_index.sql\nERROR: column \"iban\" of relation \"ledger\" does not exist\n")),
-                ..plain(MIGRATION, json!({
-                    "metadata": owned("StatefulSet", "ledger"),
-                    "spec": {"initContainers": [{"name": "migrate", "image": "registry.example/ledger:9"}]},
-                }), json!({
-                    "phase": "Pending", "startTime": ago(300),
-                    "conditions": [
-                        {"type": "PodScheduled", "status": "True"},
-                        {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized", "lastTransitionTime": ago(300)},
-                        {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(300)},
-                    ],
-                    "initContainerStatuses": [status_of("migrate", 4, json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 1m20s restarting failed container=migrate"}}), Some(json!({
-                        "exitCode": 1, "reason": "Error", "startedAt": ago(50), "finishedAt": ago(48), "containerID": format!("containerd://{:064}", 2),
-                    })))],
-                    "containerStatuses": [status_of("app", 0, json!({"waiting": {"reason": "PodInitializing"}}), None)],
-                }))
+                log: Some((
+                    "migrate",
+                    true,
+                    "applying 0042_add_index.sql\nERROR: column \"iban\" of relation \"ledger\" does not exist\n",
+                )),
+                ..plain(
+                    MIGRATION,
+                    json!({
+                        "metadata": owned("StatefulSet", "ledger"),
+                        "spec": {"initContainers": [{"name": "migrate", "image": "registry.example/ledger:9"}]},
+                    }),
+                    json!({
+                        "phase": "Pending", "startTime": ago(300),
+                        "conditions": [
+                            {"type": "PodScheduled", "status": "True"},
+                            {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized", "lastTransitionTime": ago(300)},
+                            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(300)},
+                        ],
+                        "initContainerStatuses": [status_of("migrate", 4, json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 1m20s restarting failed container=migrate"}}), Some(json!({
+                            "exitCode": 1, "reason": "Error", "startedAt": ago(50), "finishedAt": ago(48), "containerID": format!("containerd://{:064}", 2),
+                        })))],
+                        "containerStatuses": [status_of("app", 0, json!({"waiting": {"reason": "PodInitializing"}}), None)],
+                    }),
+                )
             },
-            Self::NoRoom => plain(ROOM, json!({"spec": {"nodeName": null}}), json!({
-                "phase": "Pending",
-                "conditions": [{
-                    "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": ago(600),
-                    "message": "0/12 nodes are available: 12 Insufficient nvidia.com/gpu. preemption: 0/12 nodes are available.",
-                }],
-            })),
-            Self::Evicted => plain(EVICTED, json!({"metadata": owned("ReplicaSet", "notebook-59c8b7d6f4")}), json!({
-                "phase": "Failed", "reason": "Evicted", "startTime": ago(900),
-                "message": "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 812Mi.",
-            })),
+            Self::NoRoom => plain(
+                ROOM,
+                json!({"spec": {"nodeName": null}}),
+                json!({
+                    "phase": "Pending",
+                    "conditions": [{
+                        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": ago(600),
+                        "message": "0/12 nodes are available: 12 Insufficient nvidia.com/gpu. preemption: 0/12 nodes are available.",
+                    }],
+                }),
+            ),
+            Self::Evicted => plain(
+                EVICTED,
+                json!({"metadata": owned("ReplicaSet", "notebook-59c8b7d6f4")}),
+                json!({
+                    "phase": "Failed", "reason": "Evicted", "startTime": ago(900),
+                    "message": "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 812Mi.",
+                }),
+            ),
             Self::NotReady => Played {
                 log: Some(("app", false, "listening on :8080\nindex not loaded yet: waiting for elastic.shop:9200\n")),
-                ..plain(READY, json!({"metadata": owned("ReplicaSet", "search-85bd7f6c9d")}), json!({
-                    "phase": "Running", "startTime": ago(900),
-                    "conditions": [
-                        {"type": "PodScheduled", "status": "True"},
-                        {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]", "lastTransitionTime": ago(600)},
-                    ],
-                    "containerStatuses": [status_of("app", 0, json!({"running": {"startedAt": ago(800)}}), None)],
-                }))
+                ..plain(
+                    READY,
+                    json!({"metadata": owned("ReplicaSet", "search-85bd7f6c9d")}),
+                    json!({
+                        "phase": "Running", "startTime": ago(900),
+                        "conditions": [
+                            {"type": "PodScheduled", "status": "True"},
+                            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]", "lastTransitionTime": ago(600)},
+                        ],
+                        "containerStatuses": [status_of("app", 0, json!({"running": {"startedAt": ago(800)}}), None)],
+                    }),
+                )
             },
             Self::Crashed => Played {
-                log: Some(("app", false, "Traceback (most recent call last):\n  File \"/app/main.py\", line 12, in <module>\n    token = os.environ[\"SMTP_TOKEN\"]\nKeyError: 'SMTP_TOKEN'\n")),
-                ..plain(CRASHED, json!({"metadata": owned("StatefulSet", "mailer"), "spec": {"restartPolicy": "Always"}}), json!({
-                    "phase": "Running", "startTime": ago(20),
-                    "conditions": [
-                        {"type": "PodScheduled", "status": "True"},
-                        {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(5)},
-                    ],
-                    "containerStatuses": [status_of("app", 0, json!({"terminated": {
-                        "exitCode": 1, "reason": "Error", "startedAt": ago(15), "finishedAt": ago(5), "containerID": format!("containerd://{:064}", 3),
-                    }}), None)],
-                }))
+                log: Some((
+                    "app",
+                    false,
+                    "Traceback (most recent call last):\n  File \"/app/main.py\", line 12, in <module>\n    token = os.environ[\"SMTP_TOKEN\"]\nKeyError: 'SMTP_TOKEN'\n",
+                )),
+                ..plain(
+                    CRASHED,
+                    json!({"metadata": owned("StatefulSet", "mailer"), "spec": {"restartPolicy": "Always"}}),
+                    json!({
+                        "phase": "Running", "startTime": ago(20),
+                        "conditions": [
+                            {"type": "PodScheduled", "status": "True"},
+                            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(5)},
+                        ],
+                        "containerStatuses": [status_of("app", 0, json!({"terminated": {
+                            "exitCode": 1, "reason": "Error", "startedAt": ago(15), "finishedAt": ago(5), "containerID": format!("containerd://{:064}", 3),
+                        }}), None)],
+                    }),
+                )
             },
             Self::StuckTerminating => Played {
                 deleted: true,
-                ..plain(STUCK, json!({"metadata": {"finalizers": ["vault.example/unseal"], "ownerReferences": owned("StatefulSet", "vault")["ownerReferences"]}}), super::stage::running("app"))
+                ..plain(
+                    STUCK,
+                    json!({"metadata": {"finalizers": ["vault.example/unseal"], "ownerReferences": owned("StatefulSet", "vault")["ownerReferences"]}}),
+                    super::stage::running("app"),
+                )
             },
             Self::FailedJob => Played {
                 log: Some(("app", false, "nightly export: 0 of 12 tables\nerror: disk quota exceeded\n")),
-                ..plain(JOB, json!({"metadata": owned("Job", "nightly-29384756"), "spec": {"restartPolicy": "Never"}}), json!({
-                    "phase": "Failed", "startTime": ago(120),
-                    "conditions": [
-                        {"type": "PodScheduled", "status": "True"},
-                        {"type": "Ready", "status": "False", "reason": "PodFailed", "lastTransitionTime": ago(30)},
-                    ],
-                    "containerStatuses": [status_of("app", 0, json!({"terminated": {
-                        "exitCode": 2, "reason": "Error", "startedAt": ago(110), "finishedAt": ago(30), "containerID": format!("containerd://{:064}", 4),
-                    }}), None)],
-                }))
+                ..plain(
+                    JOB,
+                    json!({"metadata": owned("Job", "nightly-29384756"), "spec": {"restartPolicy": "Never"}}),
+                    json!({
+                        "phase": "Failed", "startTime": ago(120),
+                        "conditions": [
+                            {"type": "PodScheduled", "status": "True"},
+                            {"type": "Ready", "status": "False", "reason": "PodFailed", "lastTransitionTime": ago(30)},
+                        ],
+                        "containerStatuses": [status_of("app", 0, json!({"terminated": {
+                            "exitCode": 2, "reason": "Error", "startedAt": ago(110), "finishedAt": ago(30), "containerID": format!("containerd://{:064}", 4),
+                        }}), None)],
+                    }),
+                )
             },
             Self::Recovers(_) | Self::Deleted(_) => return None,
         })

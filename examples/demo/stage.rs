@@ -2,18 +2,25 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::{Namespace, Pod}, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition};
+use k8s_openapi::{
+    api::core::v1::{Namespace, Pod},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use orchestr::api::{Orchestr, OrchestrStatus, crd::crd};
-use orchestr_testbed::{Answer, ControlPlane, Kubelet, eventually, pods::{Shape, filler}};
+use orchestr_testbed::{
+    Answer, ControlPlane, Kubelet, eventually,
+    pods::{Shape, filler},
+};
 use serde_json::{Value, json};
 
 use super::{
-    Result, heading,
+    Result,
     cast::{Act, NODE, Role, ago, status_of},
+    heading,
 };
 
 /// Where the demo's object is.

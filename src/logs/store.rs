@@ -76,8 +76,9 @@ impl TailStore {
 
     /// What is known of a log. Its source is told as of this request: a life that was the present one
     /// when it was read may be the previous one by now.
-    pub fn get(&mut self, request: &LogRequest) -> Option<&Tail> {
-        let tail = self.kept.get_mut(&Key::of(request))?.tail.as_mut()?;
+    #[must_use]
+    pub fn get(&self, request: &LogRequest) -> Option<Tail> {
+        let mut tail = self.kept.get(&Key::of(request))?.tail.clone()?;
         if matches!(tail.source, LogSource::Current | LogSource::Previous) {
             tail.source = request.source();
         }

@@ -46,7 +46,7 @@ const LOGS_FIELD: usize = r#""logs":"","#.len();
 const CUT: usize = LOGS_FIELD + r#""logNote":"; shortened to 18446744073709551615 bytes to fit the status","#.len();
 
 /// Finds the log of a container.
-pub(super) type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<&'a Tail>;
+pub(super) type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
 
 /// The first of the items that take at most `budget` bytes in a list.
 pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize) -> Vec<T> {
@@ -60,7 +60,7 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
 }
 
 /// The pods, as many and in as much detail as `budget` bytes have room for.
-pub(super) fn pods<'a>(problems: &[Problem<'a>], tail: FindTail<'a>, budget: usize) -> Vec<PodProblem> {
+pub(super) fn pods(problems: &[Problem<'_>], tail: FindTail<'_>, budget: usize) -> Vec<PodProblem> {
     DETAILS
         .iter()
         .find_map(|detail| Draft::new(problems, detail, tail, budget))
@@ -73,23 +73,23 @@ fn listed(item: &impl Serialize) -> usize {
 }
 
 /// Pods in some detail, and the logs that have yet to find room in them.
-struct Draft<'a> {
+struct Draft {
     pods: Vec<PodProblem>,
-    logs: Vec<Log<'a>>,
+    logs: Vec<Log>,
     /// What the logs may take together beyond [`CUT`] for each.
     left: usize,
 }
 
 /// A log that is not empty, and where it goes.
-struct Log<'a> {
-    text: &'a str,
+struct Log {
+    text: String,
     pod: usize,
     container: usize,
 }
 
-impl<'a> Draft<'a> {
+impl Draft {
     /// None where not even the shortest logs would leave it within the budget.
-    fn new(problems: &[Problem<'a>], detail: &Detail, tail: FindTail<'a>, budget: usize) -> Option<Self> {
+    fn new(problems: &[Problem<'_>], detail: &Detail, tail: FindTail<'_>, budget: usize) -> Option<Self> {
         let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
         for problem in problems {
             let mut shown = problem.show(detail);
@@ -100,7 +100,7 @@ impl<'a> Draft<'a> {
                 issue.log_source = Some(tail.source);
                 issue.log_note = text::shortened(&tail.note, NOTE_LIMIT).into_owned();
                 if !tail.text.is_empty() {
-                    let log = Log { text: &tail.text, pod: draft.pods.len(), container };
+                    let log = Log { text: tail.text, pod: draft.pods.len(), container };
                     draft.left = draft.left.checked_sub(log.size_up_to(CUT).min(CUT))?;
                     draft.logs.push(log);
                 }
@@ -118,14 +118,14 @@ impl<'a> Draft<'a> {
         let sizes: Vec<usize> = self.logs.iter().map(|log| log.size_up_to(enough).saturating_sub(CUT)).collect();
         let share = even_share(sizes.clone(), self.left);
 
-        for (log, size) in self.logs.iter().zip(sizes) {
+        for (log, size) in self.logs.into_iter().zip(sizes) {
             let issue = self.pods.get_mut(log.pod).and_then(|pod| pod.container_issues.get_mut(log.container));
             let Some(issue) = issue else { continue };
             if size <= share {
-                issue.logs = log.text.to_owned();
+                issue.logs = log.text;
                 continue;
             }
-            let end = end_of(log.text, share);
+            let end = end_of(&log.text, share);
             if !issue.log_note.is_empty() {
                 issue.log_note += "; ";
             }
@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Log<'_> {
+impl Log {
     /// What it takes with its field; some more than `enough` where that is exceeded.
     fn size_up_to(&self, enough: usize) -> usize {
         let mut size = LOGS_FIELD;

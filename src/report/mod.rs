@@ -52,7 +52,7 @@ pub struct Input<'a> {
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
     /// What was read of a container's log: absent while it wasn't looked for.
-    pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<&'a Tail>,
+    pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
     /// The status as it stands in the API: transition times and the beginnings of problems that go on
     /// are kept from it.
     pub previous: Option<&'a OrchestrStatus>,
