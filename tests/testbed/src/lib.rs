@@ -13,15 +13,23 @@ mod access;
 mod binaries;
 mod control_plane;
 mod error;
+mod etcd;
+pub mod fixtures;
 mod guardian;
+mod kubelet;
+mod kubelet_server;
+mod logs;
 mod pki;
+pub mod pods;
 mod port;
 mod table;
 mod wait;
 
+pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
+pub use kubelet::{Answer, Kubelet, LogRequest};
 pub use table::{Row, Table};
 pub use wait::{eventually, until};
 
