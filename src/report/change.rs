@@ -214,9 +214,12 @@ mod tests {
         let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
         world.pods[0].1.since = Timestamp::new(50, 987_654_321).unwrap();
         world.now = Timestamp::new(100, 123_456_789).unwrap();
-        let status = world.status(None);
-        let read: OrchestrStatus = serde_json::from_str(&serde_json::to_string(&status).unwrap()).unwrap();
-        assert_eq!(read, status);
-        assert_eq!(differs(Some(&read), &world.status(Some(&read))), Change::None);
+        for finished in [Timestamp::MIN, Timestamp::new(49, 999_999_999).unwrap(), Timestamp::MAX] {
+            world.pods[0].1.containers[0].last_termination.as_mut().unwrap().finished = Some(finished);
+            let status = world.status(None);
+            let read: OrchestrStatus = serde_json::from_str(&serde_json::to_string(&status).unwrap()).unwrap();
+            assert_eq!(read, status);
+            assert_eq!(differs(Some(&read), &world.status(Some(&read))), Change::None);
+        }
     }
 }
