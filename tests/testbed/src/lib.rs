@@ -1,1 +1,54 @@
-//! A real control plane on loopback, for tests, the demo and the benches.
+//! A real control plane on loopback, for tests, the demo and the benches: etcd and an API server, and a kubelet of our
+//! own for logs. For development only, never shipped.
+//!
+//! ```no_run
+//! # async fn example() -> orchestr_testbed::Result<()> {
+//! let plane = orchestr_testbed::shared().await;
+//! let namespace = plane.namespace("example").await?;
+//! let client = plane.admin()?;
+//! # Ok(()) }
+//! ```
+
+mod access;
+mod binaries;
+mod control_plane;
+mod error;
+mod etcd;
+pub mod fixtures;
+mod guardian;
+mod kubelet;
+mod kubelet_server;
+mod logs;
+mod pki;
+pub mod pods;
+mod port;
+mod table;
+mod wait;
+
+pub use access::{KubectlOutput, ServiceAccountAccess};
+pub use binaries::{Binaries, binaries, kubectl};
+pub use control_plane::{ControlPlane, Options};
+pub use error::{Error, Result};
+pub use kubelet::{Answer, Kubelet, LogRequest};
+pub use table::{Row, Table};
+pub use wait::{eventually, until};
+
+/// The control plane that all tests of a program share, each in namespaces of its own; started at its first use.
+///
+/// # Panics
+///
+/// When it cannot be started, with a sentence that says why: no test can do without.
+#[expect(
+    clippy::panic,
+    reason = "no test can do without, and a test fails by panicking"
+)]
+pub async fn shared() -> &'static ControlPlane {
+    static SHARED: tokio::sync::OnceCell<ControlPlane> = tokio::sync::OnceCell::const_new();
+    match SHARED
+        .get_or_try_init(|| ControlPlane::start(Options::default()))
+        .await
+    {
+        Ok(plane) => plane,
+        Err(error) => panic!("{error}"),
+    }
+}

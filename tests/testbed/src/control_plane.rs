@@ -1,0 +1,484 @@
+//! etcd and an API server on loopback.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, ServiceAccount},
+    rbac::v1::ClusterRole,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+
+use crate::{
+    binaries::{Binaries, binaries},
+    error::{Doing, Error, Result},
+    guardian::{Env, Guardian, Program, run_dir},
+    pki::{Pair, Pki},
+    port,
+};
+
+/// How long a program may take to become ready: about 3 s are usual, a busy machine takes many times that.
+const READY: Duration = Duration::from_secs(90);
+
+/// How long an API server that is asked to stop may take; then it is killed.
+const STOP: Duration = Duration::from_secs(10);
+
+/// How often is looked whether something is ready.
+const POLL: Duration = Duration::from_millis(25);
+
+/// How often a start is repeated because somebody took the port between its being picked and its being bound.
+const STARTS: u32 = 5;
+
+/// What both etcd and the API server say when a port is taken.
+const TAKEN: &str = "address already in use";
+
+/// What a control plane is to be like.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether the API server streams lists (the `WatchList` feature). Default: true.
+    pub streaming_lists: bool,
+    /// Whether every request is written down, for [`ControlPlane::audit_log`]. Default: false.
+    pub audit_log: bool,
+    /// Further arguments for the API server; where one is given twice, the later one holds.
+    pub extra_api_server_args: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            streaming_lists: true,
+            audit_log: false,
+            extra_api_server_args: Vec::new(),
+        }
+    }
+}
+
+/// etcd and an API server on loopback, with RBAC, certificates of their own and all of their data in a temporary folder.
+///
+/// Nothing of it outlives this process, however that ends, nor this value. Nothing of it is bound to a tokio runtime:
+/// a static one ([`shared`](crate::shared)) serves all tests of a program.
+pub struct ControlPlane {
+    pub(crate) run: PathBuf,
+    pub(crate) pki: Pki,
+    pub(crate) admin: Pair,
+    binaries: Binaries,
+    options: Options,
+    url: String,
+    pub(crate) uri: http::Uri,
+    port: u16,
+    pub(crate) etcd_port: u16,
+    admin_kubeconfig: PathBuf,
+    /// Before etcd, so that it is dropped first: an API server without etcd is slow to end.
+    api_server: Mutex<Option<Guardian>>,
+    etcd: Guardian,
+}
+
+impl std::fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlPlane")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it is ready: about 3 s, and some minutes the first time on a machine, when the
+    /// programs are built.
+    ///
+    /// # Errors
+    ///
+    /// When the programs are missing and cannot be built, or when one does not start: then with the end of its log.
+    pub async fn start(options: Options) -> Result<Self> {
+        let binaries = binaries().await?;
+        let mut starts = 0;
+        loop {
+            starts += 1;
+            match Self::start_on_picked_ports(binaries.clone(), options.clone()).await {
+                Err(Error::Program { log, .. }) if log.contains(TAKEN) && starts < STARTS => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn start_on_picked_ports(binaries: Binaries, options: Options) -> Result<Self> {
+        let run = run_dir(&std::env::temp_dir(), "orchestr-testbed-")?;
+        let prepared = prepare(&run, &options);
+        // From here on the guardian removes the folder, before that nobody would.
+        let etcd_port = port::pick()?;
+        let etcd = match prepared
+            .and_then(|pki| Ok((pki, spawn_etcd(&run, &binaries.etcd, etcd_port)?)))
+        {
+            Ok(started) => started,
+            Err(error) => {
+                let _ = fs::remove_dir_all(&run);
+                return Err(error);
+            }
+        };
+        let (pki, etcd) = etcd;
+        until_listening(&etcd, etcd_port).await?;
+
+        let port = port::pick()?;
+        let url = format!("https://127.0.0.1:{port}");
+        let mut plane = Self {
+            admin: pki.client("admin", "system:masters")?,
+            admin_kubeconfig: PathBuf::new(),
+            uri: url
+                .parse()
+                .map_err(|error: http::uri::InvalidUri| kube::Error::HttpError(error.into()))?,
+            url,
+            run,
+            pki,
+            binaries,
+            options,
+            port,
+            etcd_port,
+            api_server: Mutex::new(None),
+            etcd,
+        };
+        plane.admin_kubeconfig = plane.kubeconfig_for("admin", &plane.admin_config())?;
+        plane.start_api_server().await?;
+        plane.ensure_service_account("default", "default").await?;
+        aggregate_roles(plane.admin()?).await?;
+        Ok(plane)
+    }
+
+    /// Where the API server listens: `https://127.0.0.1:PORT`, the same after a restart.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The kubeconfig of the cluster's administrator, gone with the control plane.
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.admin_kubeconfig
+    }
+
+    /// The process id of the API server, unless it is stopped.
+    pub fn api_server_pid(&self) -> Option<u32> {
+        self.lock().as_ref().map(Guardian::pid)
+    }
+
+    /// The process id of etcd.
+    pub fn etcd_pid(&self) -> u32 {
+        self.etcd.pid()
+    }
+
+    /// Stops the API server as an upgrade does (SIGTERM); etcd stays. It may take seconds: open watches are drained.
+    ///
+    /// # Errors
+    ///
+    /// When it is stopped already.
+    pub async fn stop_api_server(&self) -> Result<()> {
+        let api_server = self.take_api_server()?;
+        api_server.signal("TERM")?;
+        // Whether in time or not: dropping it ends it for good.
+        let _ = tokio::time::timeout(STOP, api_server.ended()).await;
+        drop_elsewhere(api_server).await;
+        Ok(())
+    }
+
+    /// Stops the API server as a power cut does (SIGKILL); etcd stays.
+    ///
+    /// # Errors
+    ///
+    /// When it is stopped already.
+    pub async fn kill_api_server(&self) -> Result<()> {
+        drop_elsewhere(self.take_api_server()?).await;
+        Ok(())
+    }
+
+    /// Sends the API server a signal by name: after `STOP` it accepts connections and answers nothing, until `CONT`.
+    ///
+    /// # Errors
+    ///
+    /// When it is stopped.
+    pub fn signal_api_server(&self, name: &str) -> Result<()> {
+        match self.lock().as_ref() {
+            Some(api_server) => api_server.signal(name),
+            None => Err(Error::ApiServer("stopped")),
+        }
+    }
+
+    /// Starts the API server again, on the same port and the same data, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When it runs, or does not start: then with the end of its log.
+    pub async fn start_api_server(&self) -> Result<()> {
+        if self.lock().is_some() {
+            return Err(Error::ApiServer("running"));
+        }
+        let api_server = Guardian::spawn(&self.run, self.api_server_program())?;
+        let client = self.impatient_admin()?;
+        let ready = async {
+            while client.request_text(get("/readyz")?).await.is_err() {
+                tokio::time::sleep(POLL).await;
+            }
+            Ok::<_, Error>(())
+        };
+        tokio::select! {
+            ready = tokio::time::timeout(READY, ready) => match ready {
+                Ok(ready) => ready?,
+                Err(_) => return Err(api_server.error(format!("was not ready within {READY:?}"))),
+            },
+            how = api_server.ended() => return Err(api_server.error(how)),
+        }
+        *self.lock() = Some(api_server);
+        Ok(())
+    }
+
+    /// Stops the API server as an upgrade does, and starts it again on the same port and the same data.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Self::stop_api_server`] and [`Self::start_api_server`].
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.stop_api_server().await?;
+        self.start_api_server().await
+    }
+
+    /// Makes a namespace whose name begins with `prefix` and is nobody else's.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn namespace(&self, prefix: &str) -> Result<String> {
+        let namespace = serde_json::from_value(serde_json::json!({
+            "metadata": {"generateName": format!("{prefix}-")}
+        }))?;
+        let api = Api::<Namespace>::all(self.admin()?);
+        let made = api.create(&PostParams::default(), &namespace).await?;
+        let name = made.metadata.name.unwrap_or_default();
+        self.ensure_service_account(&name, "default").await?;
+        Ok(name)
+    }
+
+    /// Makes the namespace `name` unless there is one, ready for pods.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn ensure_namespace(&self, name: &str) -> Result<()> {
+        let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
+        let api = Api::<Namespace>::all(self.admin()?);
+        unless_there(api.create(&PostParams::default(), &namespace).await)?;
+        self.ensure_service_account(name, "default").await
+    }
+
+    /// Makes a service account unless there is one. Pods are refused in a namespace that lacks the one named
+    /// `default`, which no controller makes here.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn ensure_service_account(&self, namespace: &str, name: &str) -> Result<()> {
+        let account: ServiceAccount =
+            serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
+        let api = Api::<ServiceAccount>::namespaced(self.admin()?, namespace);
+        let begun = Instant::now();
+        loop {
+            match unless_there(api.create(&PostParams::default(), &account).await) {
+                // The API server makes this namespace when it is already ready.
+                Err(error)
+                    if is(&error, 404) && namespace == "default" && begun.elapsed() < READY =>
+                {
+                    tokio::time::sleep(POLL).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The API server's own metrics, as text.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub async fn metrics(&self) -> Result<String> {
+        Ok(self.admin()?.request_text(get("/metrics")?).await?)
+    }
+
+    /// Every request so far, one audit event each, oldest first: `verb`, `user.username`, `userAgent`, `objectRef`,
+    /// `requestURI`, `responseStatus.code`, `stage`. A request that lasts, like a watch, has two: `ResponseStarted` and
+    /// `ResponseComplete`.
+    ///
+    /// # Errors
+    ///
+    /// When [`Options::audit_log`] was not set.
+    pub fn audit_log(&self) -> Result<Vec<serde_json::Value>> {
+        let path = self.run.join("audit.log");
+        let text = fs::read_to_string(&path).doing(|| format!("read {}", path.display()))?;
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let parse = |line| serde_json::from_str(line).map_err(Error::from);
+        whole.lines().map(parse).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Guardian>> {
+        self.api_server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_api_server(&self) -> Result<Guardian> {
+        self.lock().take().ok_or(Error::ApiServer("stopped"))
+    }
+
+    /// A client that gives up at once: whoever polls tries again anyway.
+    fn impatient_admin(&self) -> Result<Client> {
+        let mut config = self.admin_config();
+        config.default_retry = false;
+        config.connect_timeout = Some(Duration::from_secs(2));
+        config.read_timeout = Some(Duration::from_secs(5));
+        Ok(Client::try_from(config)?)
+    }
+
+    fn api_server_program(&self) -> Program {
+        let file = |name: &str| self.run.join(name).display().to_string();
+        let mut args = vec![
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", self.port),
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            format!("--client-ca-file={}", file("ca.crt")),
+            format!("--tls-cert-file={}", file("apiserver.crt")),
+            format!("--tls-private-key-file={}", file("apiserver.key")),
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-signing-key-file={}", file("tokens.key")),
+            format!("--service-account-key-file={}", file("tokens.pub")),
+            // Nobody else serves as this API server, and its address is no address of a pod's network.
+            "--endpoint-reconciler-type=none".to_owned(),
+            format!("--kubelet-certificate-authority={}", file("ca.crt")),
+            format!(
+                "--kubelet-client-certificate={}",
+                file("kubelet-client.crt")
+            ),
+            format!("--kubelet-client-key={}", file("kubelet-client.key")),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+            format!("--feature-gates=WatchList={}", self.options.streaming_lists),
+        ];
+        if self.options.audit_log {
+            args.push(format!("--audit-policy-file={}", file("audit.yaml")));
+            args.push(format!("--audit-log-path={}", file("audit.log")));
+        }
+        args.extend(self.options.extra_api_server_args.iter().cloned());
+        Program {
+            name: "kube-apiserver",
+            path: self.binaries.kube_apiserver.clone(),
+            args: args.into_iter().map(OsString::from).collect(),
+            env: Env::Clean,
+            last_signal: "KILL",
+        }
+    }
+}
+
+/// Writes what the programs read.
+fn prepare(run: &Path, options: &Options) -> Result<Pki> {
+    let pki = Pki::new()?;
+    pki.write(run)?;
+    if options.audit_log {
+        let policy = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}"#;
+        fs::write(run.join("audit.yaml"), policy).doing(|| "write the audit policy".to_owned())?;
+    }
+    Ok(pki)
+}
+
+fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
+    let data = run.join("etcd");
+    let url = format!("http://127.0.0.1:{port}");
+    // It has no peers; port 0 is any free one.
+    let peer = "http://127.0.0.1:0";
+    let args = [
+        format!("--data-dir={}", data.display()),
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        // The data goes with the run: it need not survive a power cut.
+        "--unsafe-no-fsync".to_owned(),
+        // For a bulk load: 150,000 pods, in few large transactions.
+        format!("--quota-backend-bytes={}", 8_u64 << 30),
+        format!("--max-request-bytes={}", 16 << 20),
+        "--max-txn-ops=1000".to_owned(),
+        "--log-level=warn".to_owned(),
+    ];
+    let program = Program {
+        name: "etcd",
+        path: path.to_owned(),
+        args: args.map(OsString::from).to_vec(),
+        env: Env::Clean,
+        last_signal: "KILL",
+    };
+    Guardian::spawn(run, program)
+}
+
+async fn until_listening(program: &Guardian, port: u16) -> Result<()> {
+    let listening = async {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_err()
+        {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::select! {
+        listening = tokio::time::timeout(READY, listening) => {
+            listening.map_err(|_| program.error(format!("did not listen within {READY:?}")))
+        }
+        how = program.ended() => Err(program.error(how)),
+    }
+}
+
+/// Fills in `view`, `edit` and `admin`, whose rules a controller gathers elsewhere from other roles.
+async fn aggregate_roles(client: Client) -> Result<()> {
+    let api = Api::<ClusterRole>::all(client);
+    let mut roles = api.list(&ListParams::default()).await?.items;
+    // Each takes part in the next.
+    for name in ["view", "edit", "admin"] {
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
+        let parts = roles
+            .iter()
+            .filter(|role| role.labels().contains_key(&label));
+        let rules: Vec<_> = parts
+            .flat_map(|role| role.rules.clone().unwrap_or_default())
+            .collect();
+        let Some(role) = roles.iter_mut().find(|role| role.name_any() == name) else {
+            continue;
+        };
+        role.rules = Some(rules);
+        *role = api.replace(name, &PostParams::default(), role).await?;
+    }
+    Ok(())
+}
+
+/// Dropping a guardian waits for its program's end, which must not hold up other tasks.
+async fn drop_elsewhere(guardian: Guardian) {
+    let _ = tokio::task::spawn_blocking(move || drop(guardian)).await;
+}
+
+pub(crate) fn get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    http::Request::get(path)
+        .body(Vec::new())
+        .map_err(|error| kube::Error::HttpError(error).into())
+}
+
+fn unless_there<T>(created: kube::Result<T>) -> Result<()> {
+    match created.map_err(Error::from) {
+        Err(error) if !is(&error, 409) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is(error: &Error, code: u16) -> bool {
+    matches!(error, Error::Kube(error) if matches!(&**error, kube::Error::Api(status) if status.code == code))
+}

@@ -1,0 +1,99 @@
+//! Waiting for what others bring about.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::{
+    Api, Resource,
+    runtime::{WatchStreamExt, watcher, watcher::Event},
+};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+
+/// Between two looks: short against anything that is awaited here.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Looks until `look` finds what it is after, and gives that; its refusals say what is not yet so.
+///
+/// # Errors
+///
+/// [`Error::Timeout`] with the last refusal, when `timeout` is over.
+pub async fn eventually<T>(
+    what: &str,
+    timeout: Duration,
+    mut look: impl AsyncFnMut() -> Result<T, String>,
+) -> Result<T> {
+    let begun = Instant::now();
+    let mut last = "it was not looked at yet".to_owned();
+    let looks = async {
+        loop {
+            match look().await {
+                Ok(found) => return found,
+                Err(reason) => last = reason,
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    match tokio::time::timeout(timeout, looks).await {
+        Ok(found) => Ok(found),
+        Err(_) => Err(Error::Timeout {
+            what: what.to_owned(),
+            after: begun.elapsed(),
+            last,
+        }),
+    }
+}
+
+/// Watches one object until it is as wanted (`None`: it is not there), and gives it.
+///
+/// # Errors
+///
+/// [`Error::Timeout`] with the object as it last was, when `timeout` is over.
+pub async fn until<K>(
+    api: Api<K>,
+    name: &str,
+    timeout: Duration,
+    mut wanted: impl FnMut(Option<&K>) -> bool,
+) -> Result<Option<K>>
+where
+    K: Resource<DynamicType: Default> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let mut last = None;
+    let mut trouble = None;
+    let watch = async {
+        let mut listed = None;
+        while let Some(event) = events.next().await {
+            last = match event {
+                Ok(Event::Init) => {
+                    listed = None;
+                    continue;
+                }
+                Ok(Event::InitApply(object)) => {
+                    listed = Some(object);
+                    continue;
+                }
+                Ok(Event::InitDone) => listed.take(),
+                Ok(Event::Apply(object)) => Some(object),
+                Ok(Event::Delete(_)) => None,
+                Err(error) => {
+                    trouble = Some(error.to_string());
+                    continue;
+                }
+            };
+            if wanted(last.as_ref()) {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(timeout, watch).await.is_ok() {
+        return Ok(last);
+    }
+    Err(Error::Timeout {
+        what: format!("the awaited state of {name}"),
+        after: timeout,
+        last: format!("it was {last:#?}; the watch's last trouble: {trouble:?}"),
+    })
+}
