@@ -32,8 +32,7 @@ impl ControlPlane {
     pub fn user(&self, name: &str, groups: &[&str]) -> Config {
         let mut config = self.admin_config();
         config.auth_info.impersonate = Some(name.to_owned());
-        config.auth_info.impersonate_groups =
-            Some(groups.iter().map(|&group| group.to_owned()).collect());
+        config.auth_info.impersonate_groups = Some(groups.iter().map(|&group| group.to_owned()).collect());
         config
     }
 

@@ -26,11 +26,7 @@ const VERSION: [&str; 3] = ["v1.36.3", "1", "36"];
 /// The packages to build, and what their programs are called here.
 const PROGRAMS: [(&str, &str, &str); 3] = [
     ("go.etcd.io/etcd/server/v3", "server", "etcd"),
-    (
-        "k8s.io/kubernetes/cmd/kube-apiserver",
-        "kube-apiserver",
-        "kube-apiserver",
-    ),
+    ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver"),
     ("k8s.io/kubernetes/cmd/kubectl", "kubectl", "kubectl"),
 ];
 
@@ -62,10 +58,7 @@ pub async fn binaries() -> Result<Binaries> {
         }
         None => built().await?,
     };
-    Ok(Binaries {
-        etcd: dir.join("etcd"),
-        kube_apiserver: dir.join("kube-apiserver"),
-    })
+    Ok(Binaries { etcd: dir.join("etcd"), kube_apiserver: dir.join("kube-apiserver") })
 }
 
 /// Finds kubectl like [`binaries`].
@@ -85,24 +78,15 @@ pub async fn kubectl() -> Result<PathBuf> {
 }
 
 fn assets() -> Option<PathBuf> {
-    env::var_os("KUBEBUILDER_ASSETS")
-        .filter(|dir| !dir.is_empty())
-        .map(PathBuf::from)
+    env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 fn require(dir: &Path, programs: &[&str]) -> Result<()> {
-    let missing: Vec<&str> = programs
-        .iter()
-        .copied()
-        .filter(|program| !dir.join(program).is_file())
-        .collect();
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| !dir.join(program).is_file()).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::Assets {
-        dir: dir.to_owned(),
-        missing: missing.join(" and no "),
-    })
+    Err(Error::Assets { dir: dir.to_owned(), missing: missing.join(" and no ") })
 }
 
 /// The folder of the programs as built by Go, once for all processes and all builds of this crate.
@@ -137,11 +121,7 @@ fn key() -> String {
         hash.update(part);
         hash.update([0]);
     }
-    hash.finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn build(root: &Path, bin: &Path) -> Result<()> {
@@ -149,8 +129,7 @@ async fn build(root: &Path, bin: &Path) -> Result<()> {
     let path = root.join("lock");
     // The lock goes with its holder's process, however that ends.
     let lock = File::create(&path).doing(|| format!("make {}", path.display()))?;
-    let mut progress =
-        Progress::new("waiting for another process that builds etcd and kube-apiserver");
+    let mut progress = Progress::new("waiting for another process that builds etcd and kube-apiserver");
     loop {
         match lock.try_lock() {
             Ok(()) => break,
@@ -168,11 +147,7 @@ async fn build(root: &Path, bin: &Path) -> Result<()> {
 }
 
 async fn go_build(root: &Path, bin: &Path) -> Result<()> {
-    let version = GO_MOD
-        .lines()
-        .find_map(|line| line.strip_prefix("go "))
-        .unwrap_or("1.26")
-        .to_owned();
+    let version = GO_MOD.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26").to_owned();
     let Some(go) = on_path("go") else {
         return Err(Error::NoGo { version });
     };
@@ -187,9 +162,7 @@ async fn go_build(root: &Path, bin: &Path) -> Result<()> {
         last_signal: "INT",
     };
     let go = Guardian::spawn(&run, program)?;
-    let mut progress = Progress::new(
-        "building etcd and kube-apiserver with Go (once, about 4 minutes on 2 cores)",
-    );
+    let mut progress = Progress::new("building etcd and kube-apiserver with Go (once, about 4 minutes on 2 cores)");
     let how = loop {
         tokio::select! {
             how = go.ended() => break how,
@@ -200,11 +173,7 @@ async fn go_build(root: &Path, bin: &Path) -> Result<()> {
     for (_, from, to) in PROGRAMS {
         // What Go could not build is not there.
         if fs::rename(out.join(from), out.join(to)).is_err() {
-            return Err(Error::Build {
-                version,
-                status: how,
-                log: tail(&run.join("go.log")),
-            });
+            return Err(Error::Build { version, status: how, log: tail(&run.join("go.log")) });
         }
     }
     fs::rename(&out, bin).doing(|| format!("move the programs to {}", bin.display()))
@@ -213,17 +182,10 @@ async fn go_build(root: &Path, bin: &Path) -> Result<()> {
 fn arguments(out: &Path) -> Vec<OsString> {
     let [version, major, minor] = VERSION;
     let of = "k8s.io/component-base/version";
-    let mut args: Vec<OsString> = ["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/tools")]
-        .map(OsString::from)
-        .to_vec();
+    let mut args: Vec<OsString> = ["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/tools")].map(OsString::from).to_vec();
     args.insert(0, "build".into());
     args.extend(["-mod=readonly", "-trimpath", "-ldflags"].map(OsString::from));
-    args.push(
-        format!(
-            "-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}"
-        )
-        .into(),
-    );
+    args.push(format!("-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}").into());
     let mut folder = out.as_os_str().to_owned();
     folder.push("/");
     args.extend(["-o".into(), folder]);
@@ -232,9 +194,7 @@ fn arguments(out: &Path) -> Vec<OsString> {
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|dir| dir.join(program))
-        .find(|path| path.is_file())
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
 
 /// Tells on standard error that something goes on: on a terminal by one line that counts, elsewhere by a line now
@@ -248,12 +208,7 @@ struct Progress {
 
 impl Progress {
     fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            terminal: stderr().is_terminal(),
-            since: Instant::now(),
-            told: None,
-        }
+        Self { what, terminal: stderr().is_terminal(), since: Instant::now(), told: None }
     }
 
     /// Waits a moment, and tells so if that is due.
@@ -263,11 +218,7 @@ impl Progress {
         if self.told.is_none_or(|told| told.elapsed() >= every) {
             self.told = Some(Instant::now());
             let seconds = self.since.elapsed().as_secs();
-            let (start, end) = if self.terminal {
-                ("\r", "")
-            } else {
-                ("", "\n")
-            };
+            let (start, end) = if self.terminal { ("\r", "") } else { ("", "\n") };
             let mut stderr = stderr().lock();
             // Nobody may be reading.
             let _ = write!(stderr, "{start}{} … {seconds}s{end}", self.what);

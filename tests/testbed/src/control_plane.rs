@@ -47,11 +47,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            streaming_lists: true,
-            audit_log: false,
-            extra_api_server_args: Vec::new(),
-        }
+        Self { streaming_lists: true, audit_log: false, extra_api_server_args: Vec::new() }
     }
 }
 
@@ -77,9 +73,7 @@ pub struct ControlPlane {
 
 impl std::fmt::Debug for ControlPlane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControlPlane")
-            .field("url", &self.url)
-            .finish_non_exhaustive()
+        f.debug_struct("ControlPlane").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
@@ -107,9 +101,7 @@ impl ControlPlane {
         let prepared = prepare(&run, &options);
         // From here on the guardian removes the folder, before that nobody would.
         let etcd_port = port::pick()?;
-        let etcd = match prepared
-            .and_then(|pki| Ok((pki, spawn_etcd(&run, &binaries.etcd, etcd_port)?)))
-        {
+        let etcd = match prepared.and_then(|pki| Ok((pki, spawn_etcd(&run, &binaries.etcd, etcd_port)?))) {
             Ok(started) => started,
             Err(error) => {
                 let _ = fs::remove_dir_all(&run);
@@ -124,9 +116,7 @@ impl ControlPlane {
         let mut plane = Self {
             admin: pki.client("admin", "system:masters")?,
             admin_kubeconfig: PathBuf::new(),
-            uri: url
-                .parse()
-                .map_err(|error: http::uri::InvalidUri| kube::Error::HttpError(error.into()))?,
+            uri: url.parse().map_err(|error: http::uri::InvalidUri| kube::Error::HttpError(error.into()))?,
             url,
             run,
             pki,
@@ -272,16 +262,13 @@ impl ControlPlane {
     ///
     /// When the API server refuses it.
     pub async fn ensure_service_account(&self, namespace: &str, name: &str) -> Result<()> {
-        let account: ServiceAccount =
-            serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
+        let account: ServiceAccount = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
         let api = Api::<ServiceAccount>::namespaced(self.admin()?, namespace);
         let begun = Instant::now();
         loop {
             match unless_there(api.create(&PostParams::default(), &account).await) {
                 // The API server makes this namespace when it is already ready.
-                Err(error)
-                    if is(&error, 404) && namespace == "default" && begun.elapsed() < READY =>
-                {
+                Err(error) if is(&error, 404) && namespace == "default" && begun.elapsed() < READY => {
                     tokio::time::sleep(POLL).await;
                 }
                 other => return other,
@@ -314,9 +301,7 @@ impl ControlPlane {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Guardian>> {
-        self.api_server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_api_server(&self) -> Result<Guardian> {
@@ -351,10 +336,7 @@ impl ControlPlane {
             // Nobody else serves as this API server, and its address is no address of a pod's network.
             "--endpoint-reconciler-type=none".to_owned(),
             format!("--kubelet-certificate-authority={}", file("ca.crt")),
-            format!(
-                "--kubelet-client-certificate={}",
-                file("kubelet-client.crt")
-            ),
+            format!("--kubelet-client-certificate={}", file("kubelet-client.crt")),
             format!("--kubelet-client-key={}", file("kubelet-client.key")),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
             format!("--feature-gates=WatchList={}", self.options.streaming_lists),
@@ -417,10 +399,7 @@ fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
 
 async fn until_listening(program: &Guardian, port: u16) -> Result<()> {
     let listening = async {
-        while tokio::net::TcpStream::connect(("127.0.0.1", port))
-            .await
-            .is_err()
-        {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(POLL).await;
         }
     };
@@ -438,9 +417,7 @@ async fn drop_elsewhere(guardian: Guardian) {
 }
 
 pub(crate) fn get(path: &str) -> Result<http::Request<Vec<u8>>> {
-    http::Request::get(path)
-        .body(Vec::new())
-        .map_err(|error| kube::Error::HttpError(error).into())
+    http::Request::get(path).body(Vec::new()).map_err(|error| kube::Error::HttpError(error).into())
 }
 
 fn unless_there<T>(created: kube::Result<T>) -> Result<()> {

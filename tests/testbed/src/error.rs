@@ -104,9 +104,6 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for std::io::Result<T> {
     fn doing(self, doing: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| Error::Io {
-            doing: doing(),
-            source,
-        })
+        self.map_err(|source| Error::Io { doing: doing(), source })
     }
 }

@@ -111,14 +111,7 @@ impl Guardian {
             // Reaps the shell, and holds a `drop` up until it has done its work.
             let _ = shell.wait();
         });
-        Ok(Self {
-            name: program.name,
-            pid,
-            log,
-            pipe: Mutex::new(pipe),
-            ended,
-            thread: Some(thread),
-        })
+        Ok(Self { name: program.name, pid, log, pipe: Mutex::new(pipe), ended, thread: Some(thread) })
     }
 
     /// The program's process id.
@@ -146,20 +139,13 @@ impl Guardian {
 
     /// An error about this program, with the end of its log.
     pub(crate) fn error(&self, what: impl Into<String>) -> Error {
-        Error::Program {
-            program: self.name.to_owned(),
-            what: what.into(),
-            log: tail(&self.log),
-        }
+        Error::Program { program: self.name.to_owned(), what: what.into(), log: tail(&self.log) }
     }
 }
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        self.pipe
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.pipe.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -36,10 +36,7 @@ pub(crate) fn pick() -> Result<u16> {
         }
     }
     Err(Error::Io {
-        doing: format!(
-            "find a free port on 127.0.0.1 between {} and {}",
-            RANGE.start, RANGE.end
-        ),
+        doing: format!("find a free port on 127.0.0.1 between {} and {}", RANGE.start, RANGE.end),
         source: std::io::ErrorKind::AddrInUse.into(),
     })
 }

@@ -50,18 +50,13 @@ impl ControlPlane {
 impl Table {
     /// A row's cell under a heading, whatever its case.
     pub fn cell<'a>(&self, row: &'a Row, column: &str) -> Option<&'a str> {
-        let index = self
-            .columns
-            .iter()
-            .position(|name| name.eq_ignore_ascii_case(column))?;
+        let index = self.columns.iter().position(|name| name.eq_ignore_ascii_case(column))?;
         row.cells.get(index).map(String::as_str)
     }
 
     /// The row of an object.
     pub fn row(&self, namespace: &str, name: &str) -> Option<&Row> {
-        self.rows
-            .iter()
-            .find(|row| row.namespace == namespace && row.name == name)
+        self.rows.iter().find(|row| row.namespace == namespace && row.name == name)
     }
 
     /// As `kubectl get -o wide` prints it.
@@ -70,11 +65,7 @@ impl Table {
     }
 
     fn print(&self, priority: i64) -> String {
-        let headings: Vec<String> = self
-            .columns
-            .iter()
-            .map(|name| name.to_uppercase())
-            .collect();
+        let headings: Vec<String> = self.columns.iter().map(|name| name.to_uppercase()).collect();
         let lines: Vec<Vec<&str>> = std::iter::once(&headings)
             .chain(self.rows.iter().map(|row| &row.cells))
             .map(|cells| {
@@ -149,17 +140,8 @@ impl From<Wire> for Table {
 
 impl From<WireRow> for Row {
     fn from(row: WireRow) -> Self {
-        let meta = |field: &str| {
-            row.object["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        Self {
-            name: meta("name"),
-            namespace: meta("namespace"),
-            cells: row.cells.iter().map(cell).collect(),
-        }
+        let meta = |field: &str| row.object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        Self { name: meta("name"), namespace: meta("namespace"), cells: row.cells.iter().map(cell).collect() }
     }
 }
 

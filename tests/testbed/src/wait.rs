@@ -37,11 +37,7 @@ pub async fn eventually<T>(
     };
     match tokio::time::timeout(timeout, looks).await {
         Ok(found) => Ok(found),
-        Err(_) => Err(Error::Timeout {
-            what: what.to_owned(),
-            after: begun.elapsed(),
-            last,
-        }),
+        Err(_) => Err(Error::Timeout { what: what.to_owned(), after: begun.elapsed(), last }),
     }
 }
 

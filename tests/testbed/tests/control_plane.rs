@@ -23,9 +23,7 @@ async fn draws_pods_as_kubectl_does() {
     assert_eq!(table.cell(row, "READY"), Some("0/1"));
     let printed = table.to_string();
     assert!(
-        printed.starts_with(
-            "NAME      READY   STATUS    RESTARTS   AGE\nwaiting   0/1     Pending   0 "
-        ),
+        printed.starts_with("NAME      READY   STATUS    RESTARTS   AGE\nwaiting   0/1     Pending   0 "),
         "{printed}"
     );
     assert!(table.wide().contains("NOMINATED NODE"), "{}", table.wide());
