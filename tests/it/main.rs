@@ -1,5 +1,10 @@
 //! Integration tests against a real API server.
 
+mod arbitrary;
+mod cases;
+mod judgement;
 mod operator;
+mod printed_status;
 mod support;
+mod verdicts;
 mod world;
