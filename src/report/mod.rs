@@ -20,7 +20,7 @@ pub use change::{Change, Transitions, differs, transitions};
 pub use idle::{Idle, idle};
 
 use crate::{
-    api::{OrchestrStatus, condition, reason},
+    api::{Incident, OrchestrStatus, PodProblem, condition, reason},
     diagnosis::{ContainerFinding, Finding},
     logs::Tail,
     pods::Pod,
@@ -98,6 +98,28 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
     status.problematic_pods = fit::pods(candidates, input.tail, budget);
     status.omitted_pods = count(problems.len() - status.problematic_pods.len());
     status
+}
+
+/// Everything a status would tell of these pods, in its order, with nothing left out to fit: for whom
+/// asks once and keeps nothing.
+#[must_use]
+pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, Vec<PodProblem>) {
+    let input = Input {
+        generation: 0,
+        max_pods: troubled.len(),
+        watched_pods: 0,
+        troubled,
+        unreadable: None,
+        tail: &|_, _| None,
+        previous: None,
+        now,
+    };
+    let problems = problem::ordered(&input);
+    let incidents = incidents::ordered(&problems, None);
+    (
+        incidents.iter().map(incidents::Group::incident).collect(),
+        problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),
+    )
 }
 
 /// A count as the API has it.
