@@ -117,7 +117,7 @@ impl Scope {
     }
 }
 
-fn globs(field: &str, patterns: &[String]) -> Result<GlobSet, SpecError> {
+pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<GlobSet, SpecError> {
     let invalid = |index: usize, error: globset::Error| SpecError::Invalid {
         field: format!("{field}[{index}]"),
         problem: format!("not a glob pattern: {}", error.kind()),
@@ -137,7 +137,7 @@ fn selector(selector: LabelSelector) -> Result<Selector, SpecError> {
     })
 }
 
-fn duration(field: &str, value: Option<&GoDuration>, default: Duration) -> Result<Duration, SpecError> {
+pub(crate) fn duration(field: &str, value: Option<&GoDuration>, default: Duration) -> Result<Duration, SpecError> {
     let Some(value) = value else { return Ok(default) };
     value.parse().map_err(|error| SpecError::Invalid {
         field: field.to_owned(),
