@@ -278,7 +278,7 @@ mod tests {
             store.finish(&request(life, 20, false), outcome(&"x".repeat(100), Some(1)), now);
         }
         assert_eq!((store.size(), store.evicted()), ((5, 3 * (OVERHEAD + 100)), 2));
-        let gone = store.get(&request(0, 20, false)).cloned().unwrap();
+        let gone = store.get(&request(0, 20, false)).unwrap();
         assert!(gone.source == LogSource::Unavailable && gone.note.contains("too much room"));
         assert!(!store.begin(&request(0, 20, false), now + Duration::from_secs(100)));
         assert_eq!(text(&mut store, &request(4, 20, false)), Some("x".repeat(100)));

@@ -71,7 +71,7 @@ impl World {
             watched_pods: self.watched,
             troubled: self.pods.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
-            tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())),
+            tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             previous,
             now: self.now,
         })

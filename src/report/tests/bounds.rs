@@ -255,7 +255,7 @@ fn the_worst_cluster_fits() {
         watched_pods: u64::MAX,
         troubled: pods.iter().map(|pod| Troubled { pod, finding: &finding }).collect(),
         unreadable: Some((u64::MAX, hostile.clone())),
-        tail: &|_, _| Some(&text),
+        tail: &|_, _| Some(text.clone()),
         previous: None,
         now: Timestamp::MAX,
     });

@@ -425,12 +425,8 @@ async fn aggregate_roles(client: Client) -> Result<()> {
     // Each takes part in the next.
     for name in ["view", "edit", "admin"] {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
-        let parts = roles
-            .iter()
-            .filter(|role| role.labels().contains_key(&label));
-        let rules: Vec<_> = parts
-            .flat_map(|role| role.rules.clone().unwrap_or_default())
-            .collect();
+        let parts = roles.iter().filter(|role| role.labels().contains_key(&label));
+        let rules: Vec<_> = parts.flat_map(|role| role.rules.clone().unwrap_or_default()).collect();
         let Some(role) = roles.iter_mut().find(|role| role.name_any() == name) else {
             continue;
         };
