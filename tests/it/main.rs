@@ -1,1 +1,4 @@
 //! Integration tests against a real API server.
+
+mod crd;
+mod support;

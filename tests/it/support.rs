@@ -1,0 +1,29 @@
+//! What several tests need.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use orchestr::api::{Orchestr, crd::crd};
+use orchestr_testbed::{ControlPlane, eventually};
+
+/// How long the API server may take for what it does within a second when the machine is idle.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Installs the CRD, however many others do so too, and waits until its objects are served.
+pub async fn install_crd(plane: &ControlPlane) {
+    let client = plane.admin().unwrap();
+    let crd = crd();
+    let name = crd.metadata.name.clone().unwrap();
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    crds.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&crd)).await.unwrap();
+    let objects = Api::<Orchestr>::all(client);
+    eventually("the API server serves orchestrs", PATIENCE, async || {
+        objects.list_metadata(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await
+    .unwrap();
+}
