@@ -25,8 +25,8 @@ use crate::{
     port,
 };
 
-/// How long a program may take to become ready: about 3 s are usual, a busy machine takes many times that.
-const READY: Duration = Duration::from_secs(90);
+/// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
+const READY: Duration = Duration::from_secs(180);
 
 /// How long an API server that is asked to stop may take; then it is killed.
 const STOP: Duration = Duration::from_secs(10);
@@ -376,7 +376,6 @@ impl ControlPlane {
             path: self.binaries.kube_apiserver.clone(),
             args: args.into_iter().map(OsString::from).collect(),
             env: Env::Clean,
-            last_signal: "KILL",
         }
     }
 }
@@ -417,7 +416,6 @@ fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
         path: path.to_owned(),
         args: args.map(OsString::from).to_vec(),
         env: Env::Clean,
-        last_signal: "KILL",
     };
     Guardian::spawn(run, program)
 }
