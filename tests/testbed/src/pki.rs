@@ -23,6 +23,8 @@ pub(crate) struct Pki {
 pub(crate) struct Pair {
     pub cert_pem: String,
     pub key_pem: String,
+    pub cert_der: Vec<u8>,
+    pub key_der: Vec<u8>,
 }
 
 impl Pki {
@@ -84,6 +86,8 @@ impl Pki {
         Ok(Pair {
             cert_pem: cert.pem(),
             key_pem: key.serialize_pem(),
+            cert_der: cert.der().to_vec(),
+            key_der: key.serialize_der(),
         })
     }
 
