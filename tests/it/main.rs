@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod cases;
+mod crd;
 mod judgement;
 mod operator;
 mod printed_status;
