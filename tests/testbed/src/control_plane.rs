@@ -8,8 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::{
+    core::v1::{Namespace, ServiceAccount},
+    rbac::v1::ClusterRole,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
 
 use crate::{
     binaries::{Binaries, binaries},
@@ -19,8 +25,8 @@ use crate::{
     port,
 };
 
-/// How long a program may take to become ready: about 3 s are usual, a busy machine takes many times that.
-const READY: Duration = Duration::from_secs(90);
+/// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
+const READY: Duration = Duration::from_secs(180);
 
 /// How long an API server that is asked to stop may take; then it is killed.
 const STOP: Duration = Duration::from_secs(10);
@@ -130,6 +136,7 @@ impl ControlPlane {
         plane.admin_kubeconfig = plane.kubeconfig_for("admin", &plane.admin_config())?;
         plane.start_api_server().await?;
         plane.ensure_service_account("default", "default").await?;
+        aggregate_roles(plane.admin()?).await?;
         Ok(plane)
     }
 
@@ -351,7 +358,6 @@ impl ControlPlane {
             path: self.binaries.kube_apiserver.clone(),
             args: args.into_iter().map(OsString::from).collect(),
             env: Env::Clean,
-            last_signal: "KILL",
         }
     }
 }
@@ -387,13 +393,8 @@ fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
         "--max-txn-ops=1000".to_owned(),
         "--log-level=warn".to_owned(),
     ];
-    let program = Program {
-        name: "etcd",
-        path: path.to_owned(),
-        args: args.map(OsString::from).to_vec(),
-        env: Env::Clean,
-        last_signal: "KILL",
-    };
+    let program =
+        Program { name: "etcd", path: path.to_owned(), args: args.map(OsString::from).to_vec(), env: Env::Clean };
     Guardian::spawn(run, program)
 }
 
@@ -409,6 +410,24 @@ async fn until_listening(program: &Guardian, port: u16) -> Result<()> {
         }
         how = program.ended() => Err(program.error(how)),
     }
+}
+
+/// Fills in `view`, `edit` and `admin`, whose rules a controller gathers elsewhere from other roles.
+async fn aggregate_roles(client: Client) -> Result<()> {
+    let api = Api::<ClusterRole>::all(client);
+    let mut roles = api.list(&ListParams::default()).await?.items;
+    // Each takes part in the next.
+    for name in ["view", "edit", "admin"] {
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
+        let parts = roles.iter().filter(|role| role.labels().contains_key(&label));
+        let rules: Vec<_> = parts.flat_map(|role| role.rules.clone().unwrap_or_default()).collect();
+        let Some(role) = roles.iter_mut().find(|role| role.name_any() == name) else {
+            continue;
+        };
+        role.rules = Some(rules);
+        *role = api.replace(name, &PostParams::default(), role).await?;
+    }
+    Ok(())
 }
 
 /// Dropping a guardian waits for its program's end, which must not hold up other tasks.

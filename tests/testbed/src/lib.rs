@@ -13,15 +13,23 @@ mod access;
 mod binaries;
 mod control_plane;
 mod error;
+mod etcd;
+pub mod fixtures;
 mod guardian;
+mod kubelet;
+mod kubelet_server;
+mod logs;
 mod pki;
+pub mod pods;
 mod port;
 mod table;
 mod wait;
 
+pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
+pub use kubelet::{Answer, Kubelet, LogRequest};
 pub use table::{Row, Table};
 pub use wait::{eventually, until};
 
@@ -30,10 +38,11 @@ pub use wait::{eventually, until};
 /// # Panics
 ///
 /// When it cannot be started, with a sentence that says why: no test can do without.
-#[expect(clippy::panic, reason = "no test can do without, and a test fails by panicking")]
+#[expect(clippy::panic, reason = "a test fails by panicking")]
 pub async fn shared() -> &'static ControlPlane {
-    static SHARED: tokio::sync::OnceCell<ControlPlane> = tokio::sync::OnceCell::const_new();
-    match SHARED.get_or_try_init(|| ControlPlane::start(Options::default())).await {
+    // A failure is kept too: each test would wait for the next one otherwise.
+    static SHARED: tokio::sync::OnceCell<Result<ControlPlane>> = tokio::sync::OnceCell::const_new();
+    match SHARED.get_or_init(|| ControlPlane::start(Options::default())).await {
         Ok(plane) => plane,
         Err(error) => panic!("{error}"),
     }

@@ -22,6 +22,8 @@ pub(crate) struct Pki {
 pub(crate) struct Pair {
     pub cert_pem: String,
     pub key_pem: String,
+    pub cert_der: Vec<u8>,
+    pub key_der: Vec<u8>,
 }
 
 impl Pki {
@@ -64,7 +66,12 @@ impl Pki {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let cert = params.signed_by(&key, &self.issuer)?;
-        Ok(Pair { cert_pem: cert.pem(), key_pem: key.serialize_pem() })
+        Ok(Pair {
+            cert_pem: cert.pem(),
+            key_pem: key.serialize_pem(),
+            cert_der: cert.der().to_vec(),
+            key_der: key.serialize_der(),
+        })
     }
 
     /// Writes what the API server reads into `dir`.

@@ -1,0 +1,188 @@
+//! Straight into etcd, past the API server: for many objects fast, and for what the API server would refuse.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{net::TcpStream, sync::Mutex};
+
+use crate::{
+    control_plane::ControlPlane,
+    error::{Doing, Error, Result},
+};
+
+/// Objects in one transaction, of etcd's `--max-txn-ops=1000`; 100 of 4 KB are well within `--max-request-bytes`.
+const BATCH: usize = 100;
+
+/// Requests under way at once: etcd applies one after another, the others are decoded meanwhile.
+const LANES: usize = 8;
+
+impl ControlPlane {
+    /// Writes objects while the API server runs, each under its key in etcd, such as `/registry/pods/NAMESPACE/NAME`,
+    /// and tells how many. Lists and watches see them, each with a `resourceVersion` of its own, as ever.
+    ///
+    /// The API server reads JSON there as well as protobuf, and takes what is written for what it had written itself:
+    /// with its `metadata.uid` and `creationTimestamp`, and without `resourceVersion`.
+    ///
+    /// # Errors
+    ///
+    /// When etcd refuses one; others may be written.
+    pub async fn load<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
+        self.write(objects, 1).await
+    }
+
+    /// Writes objects like [`Self::load`], about four times as fast, with the API server stopped meanwhile: it starts
+    /// again on what is there then. 50,000 pods of 4 KB take about 8 s of two cores, and the start 10 s.
+    ///
+    /// Many objects share a `resourceVersion`, as they are written in one transaction. An API server that runs would
+    /// take that for read once it has the first of them: whoever lists or begins to watch then never learns of the
+    /// rest.
+    ///
+    /// # Errors
+    ///
+    /// When the API server is stopped already, or does not start again; when etcd refuses a transaction.
+    pub async fn load_at_rest<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
+        self.kill_api_server().await?;
+        let loaded = self.write(objects, BATCH).await;
+        self.start_api_server().await?;
+        loaded
+    }
+
+    async fn write<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>, batch: usize) -> Result<u64> {
+        let mut connections = Vec::with_capacity(LANES);
+        for _ in 0..LANES {
+            connections.push(Mutex::new(self.etcd().await?));
+        }
+        let connections = &connections;
+        let mut objects = objects.into_iter();
+        let transactions = std::iter::from_fn(|| transaction(&mut objects, batch));
+        stream::iter(transactions.enumerate())
+            .map(|(index, (body, count))| async move {
+                let mut connection = connections[index % LANES].lock().await;
+                connection.post("/v3/kv/txn", body).await?;
+                Ok(count)
+            })
+            .buffer_unordered(LANES)
+            .try_fold(0, async |sum, count| Ok(sum + count))
+            .await
+    }
+
+    /// Writes one value under a key in etcd.
+    ///
+    /// # Errors
+    ///
+    /// When etcd refuses it.
+    pub async fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<()> {
+        self.load([(key.to_owned(), value)]).await.map(drop)
+    }
+
+    /// Deletes whatever is under the keys that begin with `prefix`, and tells how many there were.
+    ///
+    /// # Errors
+    ///
+    /// When etcd refuses it, or `prefix` is empty.
+    pub async fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+        // The end of a range is the first key that is beyond it: no key here ends in the highest byte.
+        let mut end = prefix.as_bytes().to_vec();
+        let Some(last) = end.last_mut() else {
+            return Err(Error::Etcd("an empty prefix would delete everything".to_owned()));
+        };
+        *last = last.saturating_add(1);
+        let body = json!({"key": encode(prefix), "range_end": encode(end)});
+        let deleted = self.ask("/v3/kv/deleterange", &body).await?.deleted;
+        Ok(deleted.parse().unwrap_or(0))
+    }
+
+    /// Makes etcd forget all history before its current revision, which is returned.
+    ///
+    /// The API server still serves what its watch cache holds: a *watch* from an older `resourceVersion` is answered
+    /// `410 Gone` once the API server has started again ([`Self::restart_api_server`]), at which its cache begins anew.
+    ///
+    /// # Errors
+    ///
+    /// When etcd refuses it.
+    pub async fn compact_etcd(&self) -> Result<u64> {
+        let nothing = json!({"key": encode("/"), "count_only": true});
+        let revision = self.ask("/v3/kv/range", &nothing).await?.header.revision;
+        let body = json!({"revision": revision, "physical": true});
+        self.ask("/v3/kv/compaction", &body).await?;
+        Ok(revision.parse().unwrap_or(0))
+    }
+
+    async fn ask(&self, path: &str, body: &serde_json::Value) -> Result<Answer> {
+        self.etcd().await?.post(path, body.to_string()).await
+    }
+
+    async fn etcd(&self) -> Result<Connection> {
+        let doing = || "connect to etcd".to_owned();
+        let stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).await.doing(doing)?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| Error::Etcd(error.to_string()))?;
+        // Its errors are the requests' too.
+        tokio::spawn(connection);
+        Ok(Connection(sender))
+    }
+}
+
+fn encode(bytes: impl AsRef<[u8]>) -> String {
+    BASE64_STANDARD.encode(bytes)
+}
+
+/// The next transaction, and how many objects it puts.
+fn transaction<V: AsRef<[u8]>>(objects: &mut impl Iterator<Item = (String, V)>, batch: usize) -> Option<(String, u64)> {
+    let mut body = r#"{"success":["#.to_owned();
+    let mut count = 0;
+    for (key, value) in objects.take(batch) {
+        if count > 0 {
+            body.push(',');
+        }
+        body.push_str(r#"{"requestPut":{"key":""#);
+        BASE64_STANDARD.encode_string(key, &mut body);
+        body.push_str(r#"","value":""#);
+        BASE64_STANDARD.encode_string(value, &mut body);
+        body.push_str(r#""}}"#);
+        count += 1;
+    }
+    body.push_str("]}");
+    (count > 0).then_some((body, count))
+}
+
+/// What of etcd's answers is of use. It writes 64-bit numbers as text.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Answer {
+    header: Header,
+    deleted: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Header {
+    revision: String,
+}
+
+/// To etcd's JSON gateway.
+struct Connection(SendRequest<Full<Bytes>>);
+
+impl Connection {
+    async fn post(&mut self, path: &str, body: String) -> Result<Answer> {
+        let refused = |error: hyper::Error| Error::Etcd(error.to_string());
+        let request = http::Request::post(path)
+            .header(http::header::HOST, "etcd")
+            .body(Full::from(body))
+            .map_err(|error| Error::Etcd(error.to_string()))?;
+        self.0.ready().await.map_err(refused)?;
+        let response = self.0.send_request(request).await.map_err(refused)?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(refused)?.to_bytes();
+        if !status.is_success() {
+            let text = String::from_utf8_lossy(&body);
+            return Err(Error::Etcd(format!("{status}: {text}")));
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+}

@@ -1,0 +1,377 @@
+//! A kubelet that only answers for logs, by script.
+//!
+//! The API server finds it by its Node's address and port, and proxies `GET /api/v1/namespaces/NS/pods/NAME/log` to
+//! its `/containerLogs/NS/NAME/CONTAINER`, with the options as they came. Before that the API server itself answers:
+//!
+//! | when | the API server answers, and asks no kubelet |
+//! |---|---|
+//! | the pod does not exist | 404 `pods "x" not found` |
+//! | the container is not in the pod's spec | 400 `container x is not valid for pod y` |
+//! | no container is named and there are several | 400 `a container name must be specified for pod y, choose one of: …` |
+//! | the pod is on no node | 200 and nothing |
+//! | the node does not exist | 404 `pods "n" not found`, with the node's name |
+//! | `tailLines` < 0 or `limitBytes` < 1 | 422 |
+//!
+//! It does not look at the pod's status: that a container waits, or has no previous life, is the kubelet's to say
+//! ([`Answer::Status`] with 400). Of the kubelet's answers, it passes those below 400 on as they are; the others it
+//! turns into a `Status` object of the same code: with the kubelet's words for 400 and 500, for 404 with words of its
+//! own. A log that breaks off ends for its client as if it were whole, and of one that stalls the last kilobytes are
+//! held back.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
+};
+use serde_json::json;
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    control_plane::ControlPlane,
+    error::{Doing, Error, Result},
+    kubelet_server,
+    wait::eventually,
+};
+
+/// What the kubelet says when it is asked for a container's log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Answer {
+    /// A log, of which is sent what a real kubelet would: `tailLines` of it, and of these the first `limitBytes`. Any
+    /// bytes will do.
+    Text(Vec<u8>),
+    /// The same, a part at a time.
+    Slow {
+        /// The log.
+        text: Vec<u8>,
+        /// Bytes in each part.
+        chunk: usize,
+        /// The pause before each part.
+        every: Duration,
+    },
+    /// The same, and then nothing more, on a connection that stays open.
+    Stalling(Vec<u8>),
+    /// The same, and then the connection breaks before the end that HTTP announces.
+    Broken(Vec<u8>),
+    /// Not even the head of an answer, on a connection that stays open.
+    Hanging,
+    /// Lines without end, whatever the limit.
+    Endless,
+    /// An HTTP status and a body: 400 is what a real one says to what it cannot find a log for, 404 where it does not
+    /// know the pod, 500 where it fails.
+    Status(u16, String),
+    /// 200, and the kubelet's own complaint where a log should be: its first write, of nothing, has sent the head of
+    /// the answer before the container runtime refuses.
+    KubeletErrorText,
+    /// One answer after another, and the last one from then on.
+    InTurn(Vec<Answer>),
+}
+
+impl Answer {
+    /// A log.
+    pub fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// What a real kubelet says for a container that has no log yet (`ContainerCreating`, `PodInitializing`,
+    /// `CreateContainerConfigError`…).
+    pub fn waiting_to_start(pod: &str, container: &str, reason: &str) -> Self {
+        let what = match reason {
+            "ErrImagePull" => "image can't be pulled",
+            "ImagePullBackOff" => "trying and failing to pull image",
+            other => other,
+        };
+        Self::Status(400, format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {what}"))
+    }
+
+    /// What a real kubelet says when asked for the previous life of a container in its first.
+    pub fn no_previous(pod: &str, container: &str) -> Self {
+        Self::Status(400, format!("previous terminated container \"{container}\" in pod \"{pod}\" not found"))
+    }
+}
+
+/// A request for a log, as it came to the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRequest {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+    /// `tailLines`, `limitBytes`, `previous`, `timestamps`, `stream`…
+    pub query: BTreeMap<String, String>,
+}
+
+impl LogRequest {
+    /// Whether the container's previous life is meant.
+    pub fn previous(&self) -> bool {
+        self.query.get("previous").is_some_and(|value| value == "true")
+    }
+}
+
+/// A kubelet on loopback, known to the API server as a Node. It stops when it is dropped; the Node stays, as a dead
+/// machine's does.
+#[derive(Debug)]
+pub struct Kubelet {
+    node: String,
+    port: u16,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Kubelet {
+    /// Starts one and makes its Node. A Node of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// When no port is free or the API server refuses the Node.
+    pub async fn start(plane: &ControlPlane, node_name: &str) -> Result<Self> {
+        let tls = TlsAcceptor::from(Arc::new(tls(plane)?));
+        let doing = || "start a kubelet".to_owned();
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing(doing)?;
+        listener.set_nonblocking(true).doing(doing)?;
+        let port = listener.local_addr().doing(doing)?.port();
+        let state = Arc::new(State::default());
+        let (stop, stopped) = oneshot::channel();
+        // A runtime of its own: it serves every test, and a test's runtime ends with the test.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
+        let served = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                let Ok(listener) = TcpListener::from_std(listener) else {
+                    return;
+                };
+                tokio::select! {
+                    () = kubelet_server::serve(listener, tls, served) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let kubelet = Self { node: node_name.to_owned(), port, state, stop: Some(stop), thread: Some(thread) };
+        kubelet.register(plane, node_name).await?;
+        Ok(kubelet)
+    }
+
+    /// Makes a further Node whose pods are asked for here. A Node of that name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn register(&self, plane: &ControlPlane, node_name: &str) -> Result<()> {
+        register(plane, node_name, self.port).await
+    }
+
+    /// The name of its first Node: pods with this `spec.nodeName` are asked for here.
+    pub fn node_name(&self) -> &str {
+        &self.node
+    }
+
+    /// Says what is answered from now on for a container's current or previous life. Without it: 404, the pod is not
+    /// known.
+    pub fn script(&self, namespace: &str, pod: &str, container: &str, previous: bool, answer: Answer) {
+        let key =
+            Life { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned(), previous };
+        self.state.lock().script.insert(key, answer);
+    }
+
+    /// Says what is answered where nothing else is said.
+    pub fn script_default(&self, answer: Answer) {
+        self.state.lock().default = Some(answer);
+    }
+
+    /// Every request so far, oldest first.
+    pub fn requests(&self) -> Vec<LogRequest> {
+        self.state.lock().requests.clone()
+    }
+
+    /// The requests so far for one pod, oldest first.
+    pub fn requests_for(&self, namespace: &str, pod: &str) -> Vec<LogRequest> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.namespace == namespace && request.pod == pod);
+        requests
+    }
+
+    /// Waits until there have been at least `count` requests, and gives them all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] when there are not that many within `timeout`.
+    pub async fn wait_for_requests(&self, count: usize, timeout: Duration) -> Result<Vec<LogRequest>> {
+        let what = format!("the kubelet's request number {count}");
+        eventually(&what, timeout, async || {
+            let requests = self.requests();
+            if requests.len() < count {
+                return Err(format!("there were {}", requests.len()));
+            }
+            Ok(requests)
+        })
+        .await
+    }
+
+    /// Requests whose answer is not yet sent whole, nor given up by the client.
+    pub fn in_flight(&self) -> usize {
+        *self.state.in_flight.borrow()
+    }
+
+    /// The most that were in flight at once.
+    pub fn peak_in_flight(&self) -> usize {
+        self.state.lock().peak
+    }
+
+    /// Waits until no request is in flight any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] when some are still after `timeout`.
+    pub async fn wait_until_idle(&self, timeout: Duration) -> Result<()> {
+        let mut in_flight = self.state.in_flight.subscribe();
+        match tokio::time::timeout(timeout, in_flight.wait_for(|count| *count == 0)).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::Timeout {
+                what: "that no log is being read".to_owned(),
+                after: timeout,
+                last: format!("{} are", self.in_flight()),
+            }),
+        }
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One life of a container, as far as a request tells it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Life {
+    namespace: String,
+    pod: String,
+    container: String,
+    previous: bool,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    script: HashMap<Life, Answer>,
+    default: Option<Answer>,
+    requests: Vec<LogRequest>,
+    peak: usize,
+}
+
+/// What the server and its owner share.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    script: Mutex<Script>,
+    in_flight: watch::Sender<usize>,
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a request and says what is answered.
+    pub(crate) fn answer(self: &Arc<Self>, request: LogRequest) -> (Answer, InFlight) {
+        let mut script = self.lock();
+        let life = Life {
+            previous: request.previous(),
+            namespace: request.namespace.clone(),
+            pod: request.pod.clone(),
+            container: request.container.clone(),
+        };
+        let unknown = format!("pod \"{}\" does not exist", request.pod);
+        script.requests.push(request);
+        self.in_flight.send_modify(|count| *count += 1);
+        script.peak = script.peak.max(*self.in_flight.borrow());
+        let answer = match script.script.get_mut(&life) {
+            Some(answer) => next(answer),
+            None => script.default.as_mut().map_or(Answer::Status(404, unknown), next),
+        };
+        (answer, InFlight(Arc::clone(self)))
+    }
+}
+
+/// Of answers in turn, the one whose turn it is.
+fn next(answer: &mut Answer) -> Answer {
+    match answer {
+        Answer::InTurn(answers) if answers.len() > 1 => next(&mut answers.remove(0)),
+        Answer::InTurn(answers) => answers.first_mut().map_or(Answer::Text(Vec::new()), next),
+        other => other.clone(),
+    }
+}
+
+/// Counts a request for as long as it is being answered.
+pub(crate) struct InFlight(Arc<State>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Only the holder of a certificate of the run's authority gets an answer, as with a real kubelet.
+fn tls(plane: &ControlPlane) -> Result<ServerConfig> {
+    let trouble = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(plane.pki.ca_der.clone())).map_err(|error| trouble(&error))?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
+        .map_err(|error| trouble(&error))?;
+    let own = plane.pki.server("system:node")?;
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| trouble(&error))?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(vec![CertificateDer::from(own.cert_der)], PrivatePkcs8KeyDer::from(own.key_der).into())
+        .map_err(|error| trouble(&error))
+}
+
+async fn register(plane: &ControlPlane, name: &str, port: u16) -> Result<()> {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}],
+            "nodeInfo": {
+                "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://2.1.4",
+                "kernelVersion": "6.12.0", "kubeProxyVersion": "", "kubeletVersion": "v1.36.3", "machineID": "",
+                "operatingSystem": "linux", "osImage": "Debian GNU/Linux 13 (trixie)", "systemUUID": ""
+            }
+        }
+    }))?;
+    let nodes = Api::<Node>::all(plane.admin()?);
+    match nodes.create(&PostParams::default(), &node).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            nodes.delete(name, &DeleteParams::default()).await?;
+            nodes.create(&PostParams::default(), &node).await?;
+        }
+        other => drop(other?),
+    }
+    Ok(())
+}
