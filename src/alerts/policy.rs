@@ -179,7 +179,7 @@ mod tests {
         let mut bad = webhook();
         bad.timeout = Some(GoDuration::from("1h"));
         let error = Policy::new(3, &bad).unwrap_err();
-        assert_eq!(error.to_string(), "spec.webhooks[3].timeout: must be from 100ms to 1m");
+        assert_eq!(error.to_string(), "spec.webhooks[3].timeout: must be from 1s to 1m, not 1h");
         let mut bad = webhook();
         bad.after = Some(GoDuration::from("soon"));
         assert!(Policy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].after: "));
