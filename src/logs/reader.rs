@@ -17,7 +17,7 @@ use super::{
     LogRequest, Tail,
     clean::{Cleaned, clean},
     kubelet,
-    lanes::Lanes,
+    lanes::{Lanes, SILENCE},
     refusal::Refusal,
     ring::Ring,
 };
@@ -94,7 +94,7 @@ impl LogReader {
     /// A reader within bounds.
     #[must_use]
     pub fn new(client: Client, limits: ReadLimits) -> Self {
-        Self { client, limits, lanes: Arc::new(Lanes::new(limits.at_once, limits.per_node)) }
+        Self { client, limits, lanes: Arc::new(Lanes::new(limits.at_once, limits.per_node, SILENCE)) }
     }
 
     /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what

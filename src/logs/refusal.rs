@@ -85,3 +85,84 @@ fn unreachable(message: &str) -> Option<&'static str> {
     ];
     WHYS.iter().find(|(words, _)| message.contains(words)).map(|&(_, why)| why)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        logs::{Life, LogPolicy, Which},
+        pods::Uid,
+    };
+
+    #[test]
+    fn refusals_are_told_in_words_of_our_own() {
+        let request = LogRequest {
+            life: Life { uid: Uid(1), container: "app".into(), which: Which::Running(0) },
+            namespace: "shop".into(),
+            pod: "cart".into(),
+            node: "n".into(),
+            previous: false,
+            termination_message: "".into(),
+            policy: Arc::new(LogPolicy { tail_lines: 1, max_bytes: 256, redact: true, redact_patterns: Vec::new() }),
+        };
+        let secret = "password=hunter2";
+        let table: &[(u16, &str, &str, bool, bool)] = &[
+            (
+                400,
+                "container \"app\" in pod \"cart\" is waiting to start: PodInitializing",
+                "waiting to start",
+                false,
+                false,
+            ),
+            (400, "previous terminated container \"app\" in pod \"cart\" not found", "previous life", false, false),
+            (400, "container app is not valid for pod cart", "no such container", false, false),
+            (400, "container \"app\" in pod \"cart\" is terminated", "lost the container", false, false),
+            (400, "container \"app\" in pod \"cart\" is not available", "doesn't know the container", true, false),
+            (400, secret, "HTTP 400", false, false),
+            (401, "Unauthorized", "credentials", true, false),
+            (
+                403,
+                "pods \"cart\" is forbidden: User \"x\" cannot get resource \"pods/log\" in API group \"\"",
+                "get on pods/log in namespace shop",
+                true,
+                false,
+            ),
+            (
+                403,
+                "Forbidden (user=kube-apiserver, verb=get, resource=nodes, subresource=proxy)",
+                "kubelet doesn't allow",
+                true,
+                false,
+            ),
+            (404, "pods \"cart\" not found", "the pod is gone", false, false),
+            (404, "nodes \"n\" not found", "node is gone", false, false),
+            (
+                404,
+                "the server could not find the requested resource (get pods cart)",
+                "kubelet doesn't know the pod",
+                true,
+                false,
+            ),
+            (429, "slow down", "too many requests", true, false),
+            (
+                500,
+                "Get \"https://10.0.0.1:10250/containerLogs/shop/cart/app\": dial tcp 10.0.0.1:10250: connect: connection refused",
+                "connection refused",
+                true,
+                true,
+            ),
+            (500, secret, "HTTP 500", true, true),
+            (503, "the server is currently unable to handle the request", "HTTP 503", true, true),
+            (418, secret, "HTTP 418", false, false),
+        ];
+        for (code, message, note, retry, silent) in table {
+            let status = Status { code: *code, message: (*message).to_owned(), ..Status::default() };
+            let refusal = Refusal::of(&kube::Error::Api(Box::new(status)), &request);
+            assert!(refusal.note.contains(note), "{code} {message}: {}", refusal.note);
+            assert_eq!((refusal.retry.is_some(), refusal.silent), (*retry, *silent), "{code} {message}");
+            assert!(!refusal.note.contains("hunter2"));
+        }
+    }
+}

@@ -179,11 +179,57 @@ fn end_of(text: &str, size: usize) -> &str {
         (left, start) = (rest, index);
     }
     let end = &text[start..];
-    if text[..start].ends_with('\n') {
+    if start == 0 || text[..start].ends_with('\n') {
         return end;
     }
     match end.split_once('\n') {
         Some((_, lines)) if lines.len() * 2 >= end.len() => lines,
         _ => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even_and_small_wants_stay_whole() {
+        for (wants, supply, share) in [
+            (vec![], 0, usize::MAX),
+            (vec![5, 5], 10, usize::MAX),
+            (vec![5, 5], 9, 4),
+            (vec![100, 2, 100], 50, 24),
+            (vec![100, 0], 0, 0),
+            (vec![0, 0], 0, usize::MAX),
+        ] {
+            assert_eq!(even_share(wants.clone(), supply), share, "{wants:?} of {supply}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_cut_at_its_beginning_between_characters_and_preferably_lines() {
+        for (text, size, end) in [
+            ("one\ntwo\nthree", 100, "one\ntwo\nthree"),
+            ("one\ntwo\nthree", 5, "three"),
+            ("one\ntwo\nthree", 8, "three"),
+            ("one\ntwo\nthree", 10, "two\nthree"),
+            ("a very long line\nx", 9, "g line\nx"),
+            ("ééé", 5, "éé"),
+            ("a💥", 3, ""),
+            ("a\u{1}b", 6, "b"),
+            ("a\u{1}b", 7, "\u{1}b"),
+            ("a<b", 6, "b"),
+            ("one\n", 0, ""),
+        ] {
+            assert_eq!(end_of(text, size), end, "{text:?} in {size}");
+        }
+    }
+
+    #[test]
+    fn a_list_takes_what_has_room() {
+        let items = ["aa", "bb", "c"];
+        assert_eq!(prefix(items.into_iter(), 5 + 5 + 4), items);
+        assert_eq!(prefix(items.into_iter(), 5 + 5 + 3), items[..2]);
+        assert_eq!(prefix(items.into_iter(), 4), [""; 0]);
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn pod(namespace: &str, name: &str, message: &str) -> (Pod, Finding) {
-        let (pod, _) = crate::pods::from_json(&format!(
+        let pod = crate::pods::from_json(&format!(
             r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","creationTimestamp":"2026-03-01T10:00:00Z"}},
                 "spec":{{"nodeName":"node-7","containers":[{{"name":"app"}},{{"name":"log"}}]}},
                 "status":{{"phase":"Running","containerStatuses":[{{"name":"app","restartCount":7,

@@ -128,22 +128,13 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When the API server gives it no token.
-    pub async fn service_account(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<ServiceAccountAccess> {
+    pub async fn service_account(&self, namespace: &str, name: &str) -> Result<ServiceAccountAccess> {
         let accounts = Api::<ServiceAccount>::namespaced(self.admin()?, namespace);
         let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(TOKEN_SECONDS),
-                ..TokenRequestSpec::default()
-            }),
+            spec: Some(TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() }),
             ..TokenRequest::default()
         };
-        let answer = accounts
-            .create_token_request(name, &PostParams::default(), &request)
-            .await?;
+        let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
         let mut config = self.anonymous_config();
         namespace.clone_into(&mut config.default_namespace);
         let token = answer.status.and_then(|status| status.token);
@@ -166,12 +157,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When there is no kubectl. What it fails at is told by its output.
-    pub async fn kubectl_as(
-        &self,
-        kubeconfig: &Path,
-        args: &[&str],
-        stdin: Option<&str>,
-    ) -> Result<KubectlOutput> {
+    pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         let doing = || "run kubectl".to_owned();
         let mut child = Command::new(kubectl().await?)
             .args(args)

@@ -20,9 +20,6 @@ use crate::{
 const GO_MOD: &str = include_str!("../tools/go.mod");
 const GO_SUM: &str = include_str!("../tools/go.sum");
 
-/// The version of Kubernetes in go.mod: a build outside its own repository does not know it.
-const VERSION: [&str; 3] = ["v1.36.3", "1", "36"];
-
 /// The packages to build, and what their programs are called here.
 const PROGRAMS: [(&str, &str, &str); 3] = [
     ("go.etcd.io/etcd/server/v3", "server", "etcd"),
@@ -117,10 +114,10 @@ fn target_dir() -> PathBuf {
 /// Names a build by everything that goes into it.
 fn key() -> String {
     let mut hash = Sha256::new();
-    for part in [GO_MOD, GO_SUM].into_iter().chain(VERSION) {
-        hash.update(part);
-        hash.update([0]);
-    }
+    hash.update(linker_flags());
+    hash.update(format!("{PROGRAMS:?}"));
+    hash.update(GO_MOD);
+    hash.update(GO_SUM);
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -147,7 +144,7 @@ async fn build(root: &Path, bin: &Path) -> Result<()> {
 }
 
 async fn go_build(root: &Path, bin: &Path) -> Result<()> {
-    let version = GO_MOD.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26").to_owned();
+    let version = in_go_mod("go ").to_owned();
     let Some(go) = on_path("go") else {
         return Err(Error::NoGo { version });
     };
@@ -157,9 +154,7 @@ async fn go_build(root: &Path, bin: &Path) -> Result<()> {
         name: "go",
         path: go,
         args: arguments(&out),
-        env: Env::Inherit(&[("CGO_ENABLED", "0"), ("GOWORK", "off")]),
-        // Go finishes what it is compiling and stops; killed, it would leave its compilers behind.
-        last_signal: "INT",
+        env: Env::Inherit(&[("CGO_ENABLED", "0"), ("GOWORK", "off"), ("GOTMPDIR", "")]),
     };
     let go = Guardian::spawn(&run, program)?;
     let mut progress = Progress::new("building etcd and kube-apiserver with Go (once, about 4 minutes on 2 cores)");
@@ -179,16 +174,28 @@ async fn go_build(root: &Path, bin: &Path) -> Result<()> {
     fs::rename(&out, bin).doing(|| format!("move the programs to {}", bin.display()))
 }
 
-fn arguments(out: &Path) -> Vec<OsString> {
-    let [version, major, minor] = VERSION;
+/// A version in go.mod: what follows `prefix` on its line.
+fn in_go_mod(prefix: &str) -> &'static str {
+    let mut lines = GO_MOD.lines().map(str::trim);
+    lines.find_map(|line| line.strip_prefix(prefix)?.split_whitespace().next()).unwrap_or("unknown")
+}
+
+/// A build outside its own repository does not know which version of Kubernetes it is.
+fn linker_flags() -> String {
+    let version = in_go_mod("k8s.io/kubernetes ");
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
     let of = "k8s.io/component-base/version";
-    let mut args: Vec<OsString> = ["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/tools")].map(OsString::from).to_vec();
-    args.insert(0, "build".into());
-    args.extend(["-mod=readonly", "-trimpath", "-ldflags"].map(OsString::from));
-    args.push(format!("-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}").into());
+    format!("-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}")
+}
+
+fn arguments(out: &Path) -> Vec<OsString> {
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
     let mut folder = out.as_os_str().to_owned();
     folder.push("/");
-    args.extend(["-o".into(), folder]);
+    let mut args: Vec<OsString> =
+        ["build", "-C", tools, "-mod=readonly", "-trimpath", "-ldflags"].map(OsString::from).to_vec();
+    args.extend([linker_flags().into(), "-o".into(), folder]);
     args.extend(PROGRAMS.map(|(package, _, _)| package.into()));
     args
 }

@@ -25,8 +25,8 @@ use crate::{
     port,
 };
 
-/// How long a program may take to become ready: about 3 s are usual, a busy machine takes many times that.
-const READY: Duration = Duration::from_secs(90);
+/// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
+const READY: Duration = Duration::from_secs(180);
 
 /// How long an API server that is asked to stop may take; then it is killed.
 const STOP: Duration = Duration::from_secs(10);
@@ -358,7 +358,6 @@ impl ControlPlane {
             path: self.binaries.kube_apiserver.clone(),
             args: args.into_iter().map(OsString::from).collect(),
             env: Env::Clean,
-            last_signal: "KILL",
         }
     }
 }
@@ -394,13 +393,8 @@ fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
         "--max-txn-ops=1000".to_owned(),
         "--log-level=warn".to_owned(),
     ];
-    let program = Program {
-        name: "etcd",
-        path: path.to_owned(),
-        args: args.map(OsString::from).to_vec(),
-        env: Env::Clean,
-        last_signal: "KILL",
-    };
+    let program =
+        Program { name: "etcd", path: path.to_owned(), args: args.map(OsString::from).to_vec(), env: Env::Clean };
     Guardian::spawn(run, program)
 }
 
@@ -425,12 +419,8 @@ async fn aggregate_roles(client: Client) -> Result<()> {
     // Each takes part in the next.
     for name in ["view", "edit", "admin"] {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
-        let parts = roles
-            .iter()
-            .filter(|role| role.labels().contains_key(&label));
-        let rules: Vec<_> = parts
-            .flat_map(|role| role.rules.clone().unwrap_or_default())
-            .collect();
+        let parts = roles.iter().filter(|role| role.labels().contains_key(&label));
+        let rules: Vec<_> = parts.flat_map(|role| role.rules.clone().unwrap_or_default()).collect();
         let Some(role) = roles.iter_mut().find(|role| role.name_any() == name) else {
             continue;
         };

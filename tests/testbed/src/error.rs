@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// Go could not build the programs.
     #[error(
-        "`go build` of etcd and kube-apiserver failed ({status}); Go {version} or later and the Go module proxy are needed, or set KUBEBUILDER_ASSETS to a folder that has both programs:\n{log}"
+        "`go build` of etcd and kube-apiserver failed: it {status}; Go {version} or later and the Go module proxy are needed, or set KUBEBUILDER_ASSETS to a folder that has both programs:\n{log}"
     )]
     Build {
         /// The version that the tools' go.mod asks for.

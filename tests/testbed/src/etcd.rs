@@ -31,10 +31,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When etcd refuses one; others may be written.
-    pub async fn load<V: AsRef<[u8]>>(
-        &self,
-        objects: impl IntoIterator<Item = (String, V)>,
-    ) -> Result<u64> {
+    pub async fn load<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.write(objects, 1).await
     }
 
@@ -48,21 +45,14 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When the API server is stopped already, or does not start again; when etcd refuses a transaction.
-    pub async fn load_at_rest<V: AsRef<[u8]>>(
-        &self,
-        objects: impl IntoIterator<Item = (String, V)>,
-    ) -> Result<u64> {
+    pub async fn load_at_rest<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.kill_api_server().await?;
         let loaded = self.write(objects, BATCH).await;
         self.start_api_server().await?;
         loaded
     }
 
-    async fn write<V: AsRef<[u8]>>(
-        &self,
-        objects: impl IntoIterator<Item = (String, V)>,
-        batch: usize,
-    ) -> Result<u64> {
+    async fn write<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>, batch: usize) -> Result<u64> {
         let mut connections = Vec::with_capacity(LANES);
         for _ in 0..LANES {
             connections.push(Mutex::new(self.etcd().await?));
@@ -99,9 +89,7 @@ impl ControlPlane {
         // The end of a range is the first key that is beyond it: no key here ends in the highest byte.
         let mut end = prefix.as_bytes().to_vec();
         let Some(last) = end.last_mut() else {
-            return Err(Error::Etcd(
-                "an empty prefix would delete everything".to_owned(),
-            ));
+            return Err(Error::Etcd("an empty prefix would delete everything".to_owned()));
         };
         *last = last.saturating_add(1);
         let body = json!({"key": encode(prefix), "range_end": encode(end)});
@@ -131,12 +119,9 @@ impl ControlPlane {
 
     async fn etcd(&self) -> Result<Connection> {
         let doing = || "connect to etcd".to_owned();
-        let stream = TcpStream::connect(("127.0.0.1", self.etcd_port))
-            .await
-            .doing(doing)?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Error::Etcd(error.to_string()))?;
+        let stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).await.doing(doing)?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| Error::Etcd(error.to_string()))?;
         // Its errors are the requests' too.
         tokio::spawn(connection);
         Ok(Connection(sender))
@@ -148,10 +133,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// The next transaction, and how many objects it puts.
-fn transaction<V: AsRef<[u8]>>(
-    objects: &mut impl Iterator<Item = (String, V)>,
-    batch: usize,
-) -> Option<(String, u64)> {
+fn transaction<V: AsRef<[u8]>>(objects: &mut impl Iterator<Item = (String, V)>, batch: usize) -> Option<(String, u64)> {
     let mut body = r#"{"success":["#.to_owned();
     let mut count = 0;
     for (key, value) in objects.take(batch) {
@@ -196,12 +178,7 @@ impl Connection {
         self.0.ready().await.map_err(refused)?;
         let response = self.0.send_request(request).await.map_err(refused)?;
         let status = response.status();
-        let body = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(refused)?
-            .to_bytes();
+        let body = response.into_body().collect().await.map_err(refused)?.to_bytes();
         if !status.is_success() {
             let text = String::from_utf8_lossy(&body);
             return Err(Error::Etcd(format!("{status}: {text}")));

@@ -39,12 +39,7 @@ pub fn real_statuses() -> Vec<RealStatus> {
     let rows = STATUSES.lines().skip(1);
     rows.filter_map(|row| {
         let mut cells = row.split('\t');
-        Some(RealStatus {
-            name: cells.next()?,
-            ready: cells.next()?,
-            status: cells.next()?,
-            restarts: cells.next()?,
-        })
+        Some(RealStatus { name: cells.next()?, ready: cells.next()?, status: cells.next()?, restarts: cells.next()? })
     })
     .collect()
 }
@@ -59,12 +54,6 @@ mod tests {
         let names: Vec<_> = pods.iter().map(|pod| &pod["metadata"]["name"]).collect();
         let statuses = real_statuses();
         assert_eq!(statuses.len(), 27);
-        assert_eq!(
-            names,
-            statuses
-                .iter()
-                .map(|status| status.name)
-                .collect::<Vec<_>>()
-        );
+        assert_eq!(names, statuses.iter().map(|status| status.name).collect::<Vec<_>>());
     }
 }

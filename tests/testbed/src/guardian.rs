@@ -32,8 +32,6 @@ pub(crate) struct Program {
     pub path: PathBuf,
     pub args: Vec<OsString>,
     pub env: Env,
-    /// The signal that ends it when this process is gone.
-    pub last_signal: &'static str,
 }
 
 /// The environment of a program.
@@ -73,7 +71,7 @@ impl Guardian {
         command
             .args(["-c", SCRIPT, "guardian"])
             .arg(run)
-            .args([program.name, program.last_signal])
+            .arg(program.name)
             .arg(&program.path)
             .args(&program.args)
             .process_group(0)
@@ -87,6 +85,8 @@ impl Guardian {
             }
             Env::Inherit(more) => command.envs(more.iter().copied()),
         };
+        // Go, for one, would leave its work behind there when it is killed.
+        command.env("TMPDIR", run);
         let mut shell = command.spawn().doing(|| "start /bin/sh".to_owned())?;
         let pipe = shell.stdin.take();
         let mut lines = BufReader::new(shell.stdout.take().ok_or_else(|| Error::Program {

@@ -1,8 +1,8 @@
 # Runs one program and outlives whoever asked for it: when standard input ends, for whatever reason, the program ends.
-# $1: the run's folder; $2: a name; $3: the signal that ends the program; then the program and its arguments.
+# $1: the run's folder; $2: a name; then the program and its arguments.
 # Lines on standard input are names of signals to pass on. Standard output tells the program's id, then how it ended.
-run=$1 name=$2 last=$3
-shift 3
+run=$1 name=$2
+shift 2
 alive=$run/alive/$name
 
 : >"$alive" || exit 1
@@ -16,7 +16,7 @@ exec 3<&0
 {
 	while read -r signal; do kill -s "$signal" "$program"; done
 	# Once reaped, the id may be another's.
-	if [ -e "$alive" ]; then kill -s "$last" "$program"; fi
+	if [ -e "$alive" ]; then kill -s KILL "$program"; fi
 } <&3 2>/dev/null &
 
 wait "$program"
@@ -24,7 +24,11 @@ status=$?
 rm -f "$alive"
 (echo "$status")
 
-# Until standard input ends. Then the last guardian of a run puts out the light.
+# Until standard input ends. Then what the program had started goes too: all in this process group but this shell.
 wait
-rmdir "$run/alive" 2>/dev/null && rm -rf "$run"
-exit 0
+trap '' TERM
+kill -s TERM 0
+
+# The last guardian of a run puts out the light; what was sent away may still be writing.
+rmdir "$run/alive" 2>/dev/null || exit 0
+rm -rf "$run" || { sleep 1 && rm -rf "$run"; }

@@ -99,18 +99,12 @@ impl Answer {
             "ImagePullBackOff" => "trying and failing to pull image",
             other => other,
         };
-        Self::Status(
-            400,
-            format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {what}"),
-        )
+        Self::Status(400, format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {what}"))
     }
 
     /// What a real kubelet says when asked for the previous life of a container in its first.
     pub fn no_previous(pod: &str, container: &str) -> Self {
-        Self::Status(
-            400,
-            format!("previous terminated container \"{container}\" in pod \"{pod}\" not found"),
-        )
+        Self::Status(400, format!("previous terminated container \"{container}\" in pod \"{pod}\" not found"))
     }
 }
 
@@ -130,9 +124,7 @@ pub struct LogRequest {
 impl LogRequest {
     /// Whether the container's previous life is meant.
     pub fn previous(&self) -> bool {
-        self.query
-            .get("previous")
-            .is_some_and(|value| value == "true")
+        self.query.get("previous").is_some_and(|value| value == "true")
     }
 }
 
@@ -162,10 +154,7 @@ impl Kubelet {
         let state = Arc::new(State::default());
         let (stop, stopped) = oneshot::channel();
         // A runtime of its own: it serves every test, and a test's runtime ends with the test.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .doing(doing)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
         let served = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             runtime.block_on(async {
@@ -178,13 +167,7 @@ impl Kubelet {
                 }
             });
         });
-        let kubelet = Self {
-            node: node_name.to_owned(),
-            port,
-            state,
-            stop: Some(stop),
-            thread: Some(thread),
-        };
+        let kubelet = Self { node: node_name.to_owned(), port, state, stop: Some(stop), thread: Some(thread) };
         kubelet.register(plane, node_name).await?;
         Ok(kubelet)
     }
@@ -205,20 +188,9 @@ impl Kubelet {
 
     /// Says what is answered from now on for a container's current or previous life. Without it: 404, the pod is not
     /// known.
-    pub fn script(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        previous: bool,
-        answer: Answer,
-    ) {
-        let key = Life {
-            namespace: namespace.to_owned(),
-            pod: pod.to_owned(),
-            container: container.to_owned(),
-            previous,
-        };
+    pub fn script(&self, namespace: &str, pod: &str, container: &str, previous: bool, answer: Answer) {
+        let key =
+            Life { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned(), previous };
         self.state.lock().script.insert(key, answer);
     }
 
@@ -244,11 +216,7 @@ impl Kubelet {
     /// # Errors
     ///
     /// [`Error::Timeout`] when there are not that many within `timeout`.
-    pub async fn wait_for_requests(
-        &self,
-        count: usize,
-        timeout: Duration,
-    ) -> Result<Vec<LogRequest>> {
+    pub async fn wait_for_requests(&self, count: usize, timeout: Duration) -> Result<Vec<LogRequest>> {
         let what = format!("the kubelet's request number {count}");
         eventually(&what, timeout, async || {
             let requests = self.requests();
@@ -341,10 +309,7 @@ impl State {
         script.peak = script.peak.max(*self.in_flight.borrow());
         let answer = match script.script.get_mut(&life) {
             Some(answer) => next(answer),
-            None => script
-                .default
-                .as_mut()
-                .map_or(Answer::Status(404, unknown), next),
+            None => script.default.as_mut().map_or(Answer::Status(404, unknown), next),
         };
         (answer, InFlight(Arc::clone(self)))
     }
@@ -373,22 +338,16 @@ fn tls(plane: &ControlPlane) -> Result<ServerConfig> {
     let trouble = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from(plane.pki.ca_der.clone()))
+    roots.add(CertificateDer::from(plane.pki.ca_der.clone())).map_err(|error| trouble(&error))?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
         .map_err(|error| trouble(&error))?;
-    let clients =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|error| trouble(&error))?;
     let own = plane.pki.server("system:node")?;
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| trouble(&error))?
         .with_client_cert_verifier(clients)
-        .with_single_cert(
-            vec![CertificateDer::from(own.cert_der)],
-            PrivatePkcs8KeyDer::from(own.key_der).into(),
-        )
+        .with_single_cert(vec![CertificateDer::from(own.cert_der)], PrivatePkcs8KeyDer::from(own.key_der).into())
         .map_err(|error| trouble(&error))
 }
 

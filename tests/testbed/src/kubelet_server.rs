@@ -41,17 +41,12 @@ pub(crate) async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<St
                 return;
             };
             let service = service_fn(|request| respond(request, Arc::clone(&state)));
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn respond(
-    request: Request<Incoming>,
-    state: Arc<State>,
-) -> Result<Response<Body>, Infallible> {
+async fn respond(request: Request<Incoming>, state: Arc<State>) -> Result<Response<Body>, Infallible> {
     let Some(wanted) = parse(&request) else {
         return Ok(response(StatusCode::NOT_FOUND, one("404 page not found")));
     };
@@ -79,9 +74,8 @@ fn parts(answer: Answer, options: LogOptions) -> Parts {
         Answer::Text(text) => one(cut(text)),
         Answer::Slow { text, chunk, every } => {
             let mut rest = cut(text);
-            let parts = std::iter::from_fn(move || {
-                (!rest.is_empty()).then(|| rest.split_to(chunk.clamp(1, rest.len())))
-            });
+            let parts =
+                std::iter::from_fn(move || (!rest.is_empty()).then(|| rest.split_to(chunk.clamp(1, rest.len()))));
             let paced = stream::iter(parts).then(move |part| async move {
                 tokio::time::sleep(every).await;
                 Ok(part)
@@ -101,9 +95,9 @@ fn parts(answer: Answer, options: LogOptions) -> Parts {
             let part = Bytes::from(ENDLESS.repeat(1000));
             stream::repeat_with(move || Ok(part.clone())).boxed()
         }
-        Answer::KubeletErrorText => one(
-            "unable to retrieve container logs for containerd://c9d1e2f3a4b5968778695a4b3c2d1e0f",
-        ),
+        Answer::KubeletErrorText => {
+            one("unable to retrieve container logs for containerd://c9d1e2f3a4b5968778695a4b3c2d1e0f")
+        }
         // Not logs; answered before.
         Answer::Hanging | Answer::Status(..) | Answer::InTurn(_) => stream::empty().boxed(),
     }
@@ -111,13 +105,8 @@ fn parts(answer: Answer, options: LogOptions) -> Parts {
 
 /// `GET /containerLogs/NAMESPACE/POD/CONTAINER`, and nothing else.
 fn parse<B>(request: &Request<B>) -> Option<LogRequest> {
-    let mut path = request
-        .uri()
-        .path()
-        .strip_prefix("/containerLogs/")?
-        .split('/');
-    let (Some(namespace), Some(pod), Some(container), None) =
-        (path.next(), path.next(), path.next(), path.next())
+    let mut path = request.uri().path().strip_prefix("/containerLogs/")?.split('/');
+    let (Some(namespace), Some(pod), Some(container), None) = (path.next(), path.next(), path.next(), path.next())
     else {
         return None;
     };
@@ -126,9 +115,7 @@ fn parse<B>(request: &Request<B>) -> Option<LogRequest> {
         namespace: namespace.to_owned(),
         pod: pod.to_owned(),
         container: container.to_owned(),
-        query: form_urlencoded::parse(query.as_bytes())
-            .into_owned()
-            .collect(),
+        query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
     })
 }
 
@@ -137,9 +124,7 @@ fn one(body: impl Into<Bytes>) -> Parts {
 }
 
 fn response(status: StatusCode, parts: Parts) -> Response<Body> {
-    let mut response = Response::new(StreamBody::new(
-        parts.map(|part| part.map(Frame::data)).boxed(),
-    ));
+    let mut response = Response::new(StreamBody::new(parts.map(|part| part.map(Frame::data)).boxed()));
     *response.status_mut() = status;
     response
 }

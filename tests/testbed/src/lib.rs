@@ -38,10 +38,11 @@ pub use wait::{eventually, until};
 /// # Panics
 ///
 /// When it cannot be started, with a sentence that says why: no test can do without.
-#[expect(clippy::panic, reason = "no test can do without, and a test fails by panicking")]
+#[expect(clippy::panic, reason = "a test fails by panicking")]
 pub async fn shared() -> &'static ControlPlane {
-    static SHARED: tokio::sync::OnceCell<ControlPlane> = tokio::sync::OnceCell::const_new();
-    match SHARED.get_or_try_init(|| ControlPlane::start(Options::default())).await {
+    // A failure is kept too: each test would wait for the next one otherwise.
+    static SHARED: tokio::sync::OnceCell<Result<ControlPlane>> = tokio::sync::OnceCell::const_new();
+    match SHARED.get_or_init(|| ControlPlane::start(Options::default())).await {
         Ok(plane) => plane,
         Err(error) => panic!("{error}"),
     }

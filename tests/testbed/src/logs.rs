@@ -34,9 +34,7 @@ impl LogOptions {
     /// What is sent of `log`.
     pub(crate) fn cut(self, log: &[u8]) -> Vec<u8> {
         let records = records(log);
-        let skip = self
-            .tail_lines
-            .map_or(0, |lines| records.len().saturating_sub(lines));
+        let skip = self.tail_lines.map_or(0, |lines| records.len().saturating_sub(lines));
         let mut sent = Vec::new();
         let mut new_line = true;
         for (index, record) in records.iter().enumerate().skip(skip) {
@@ -72,11 +70,7 @@ mod tests {
     use super::*;
 
     fn cut(log: &str, tail_lines: Option<usize>, limit_bytes: Option<usize>) -> String {
-        let options = LogOptions {
-            tail_lines,
-            limit_bytes,
-            timestamps: false,
-        };
+        let options = LogOptions { tail_lines, limit_bytes, timestamps: false };
         String::from_utf8(options.cut(log.as_bytes())).unwrap()
     }
 
@@ -102,10 +96,7 @@ mod tests {
 
     #[test]
     fn dates_lines_and_not_records() {
-        let options = LogOptions {
-            timestamps: true,
-            ..LogOptions::default()
-        };
+        let options = LogOptions { timestamps: true, ..LogOptions::default() };
         let log = format!("{}\nend", "x".repeat(RECORD + 1));
         let sent = String::from_utf8(options.cut(log.as_bytes())).unwrap();
         assert_eq!(sent.matches("2026-01-01T").count(), 2);

@@ -4,8 +4,7 @@ use std::{fs, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
 use crate::error::{Doing, Result};
@@ -30,21 +29,12 @@ pub(crate) struct Pair {
 impl Pki {
     pub(crate) fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "orchestr-testbed");
+        params.distinguished_name.push(DnType::CommonName, "orchestr-testbed");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;
         let ca = params.self_signed(&key)?;
-        Ok(Self {
-            ca_pem: ca.pem(),
-            ca_der: ca.der().to_vec(),
-            issuer: Issuer::new(params, key),
-        })
+        Ok(Self { ca_pem: ca.pem(), ca_der: ca.der().to_vec(), issuer: Issuer::new(params, key) })
     }
 
     /// A certificate by which a server on 127.0.0.1 is known.
@@ -57,12 +47,7 @@ impl Pki {
     /// A certificate by which the API server knows a user, and one group of the user's.
     pub(crate) fn client(&self, user: &str, group: &str) -> Result<Pair> {
         let params = CertificateParams::default();
-        self.issue(
-            params,
-            user,
-            Some(group),
-            ExtendedKeyUsagePurpose::ClientAuth,
-        )
+        self.issue(params, user, Some(group), ExtendedKeyUsagePurpose::ClientAuth)
     }
 
     fn issue(
@@ -74,9 +59,7 @@ impl Pki {
     ) -> Result<Pair> {
         params.distinguished_name.push(DnType::CommonName, name);
         if let Some(group) = group {
-            params
-                .distinguished_name
-                .push(DnType::OrganizationName, group);
+            params.distinguished_name.push(DnType::OrganizationName, group);
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];

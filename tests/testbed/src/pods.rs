@@ -22,13 +22,7 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self {
-            namespaces: 100,
-            workloads: 500,
-            nodes: 200,
-            env: 20,
-            crash_looping: 100,
-        }
+        Self { namespaces: 100, workloads: 500, nodes: 200, env: 20, crash_looping: 100 }
     }
 }
 
@@ -51,11 +45,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub fn filler(index: usize, shape: &Shape) -> (String, String) {
     let workload = index % shape.workloads.max(1);
     let crashing = shape.crash_looping > 0 && workload.is_multiple_of(shape.crash_looping);
-    let health = if crashing {
-        Health::CrashLooping { restarts: 7 }
-    } else {
-        Health::Healthy
-    };
+    let health = if crashing { Health::CrashLooping { restarts: 7 } } else { Health::Healthy };
     filler_as(index, shape, health)
 }
 
@@ -67,10 +57,7 @@ pub fn filler_as(index: usize, shape: &Shape, health: Health) -> (String, String
     let mut env = String::with_capacity(shape.env * 56);
     for number in 0..shape.env {
         let comma = if number > 0 { "," } else { "" };
-        let _ = write!(
-            env,
-            r#"{comma}{{"name":"SETTING_{number:02}","value":"of service {workload}"}}"#
-        );
+        let _ = write!(env, r#"{comma}{{"name":"SETTING_{number:02}","value":"of service {workload}"}}"#);
     }
     let status = status(index, &name, &namespace, node, health);
     let json = format!(
@@ -110,12 +97,7 @@ fn status(index: usize, name: &str, namespace: &str, node: usize, health: Health
             ),
         ),
     };
-    let ip = format!(
-        "10.{}.{}.{}",
-        index >> 16 & 255,
-        index >> 8 & 255,
-        index & 255
-    );
+    let ip = format!("10.{}.{}.{}", index >> 16 & 255, index >> 8 & 255, index & 255);
     let host = format!("192.168.{}.{}", node >> 8 & 255, node & 255);
     format!(
         r#"{{"observedGeneration":1,"phase":"Running","conditions":[{{"type":"PodReadyToStartContainers","status":"True","lastProbeTime":null,"lastTransitionTime":"2025-11-03T08:15:08Z"}},{{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2025-11-03T08:15:02Z"}},{{"type":"Ready","status":"{ready}","lastProbeTime":null,"lastTransitionTime":"2025-11-03T08:15:09Z"{why}}},{{"type":"ContainersReady","status":"{ready}","lastProbeTime":null,"lastTransitionTime":"2025-11-03T08:15:09Z"{why}}},{{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2025-11-03T08:15:02Z"}}],"hostIP":"{host}","hostIPs":[{{"ip":"{host}"}}],"podIP":"{ip}","podIPs":[{{"ip":"{ip}"}}],"startTime":"2025-11-03T08:15:02Z","containerStatuses":[{{"name":"app",{container},"image":"registry.example/{namespace}/service:1","imageID":"registry.example/{namespace}/service@sha256:{node:064x}","containerID":"containerd://{index:064x}","resources":{{}}}}],"qosClass":"Burstable"}}"#
@@ -168,9 +150,7 @@ mod tests {
         let pods: Vec<_> = (0..10_000).map(|index| filler(index, &shape)).collect();
         let keys: BTreeSet<_> = pods.iter().map(|(key, _)| key).collect();
         assert_eq!(keys.len(), pods.len());
-        let crashing = pods
-            .iter()
-            .filter(|(_, json)| json.contains("CrashLoopBackOff"));
+        let crashing = pods.iter().filter(|(_, json)| json.contains("CrashLoopBackOff"));
         assert_eq!(crashing.count(), 100);
     }
 }

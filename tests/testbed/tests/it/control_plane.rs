@@ -18,8 +18,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn pod(name: &str) -> Pod {
     let containers = json!([{"name": "app", "image": "example/app:1"}]);
-    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"containers": containers}}))
-        .unwrap()
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"containers": containers}})).unwrap()
 }
 
 fn code<T: std::fmt::Debug>(refused: kube::Result<T>) -> (u16, String) {
@@ -34,9 +33,7 @@ async fn draws_pods_as_kubectl_does() {
     let plane = shared().await;
     let namespace = plane.namespace("table").await.unwrap();
     let pods: Api<Pod> = Api::namespaced(plane.admin().unwrap(), &namespace);
-    pods.create(&PostParams::default(), &pod("waiting"))
-        .await
-        .unwrap();
+    pods.create(&PostParams::default(), &pod("waiting")).await.unwrap();
 
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     let table = plane.table(&path).await.unwrap();
@@ -46,15 +43,9 @@ async fn draws_pods_as_kubectl_does() {
 
     let args = ["get", "pods", "-n", &namespace];
     let said = plane.kubectl(&args, None).await.unwrap();
-    let age = |text: &str| {
-        text.replace(|c: char| c.is_ascii_digit(), "")
-            .replace(' ', "")
-    };
+    let age = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "").replace(' ', "");
     assert_eq!(age(&table.to_string()), age(&said.stdout));
-    let said = plane
-        .kubectl(&[&args[..], &["-o", "wide"]].concat(), None)
-        .await
-        .unwrap();
+    let said = plane.kubectl(&[&args[..], &["-o", "wide"]].concat(), None).await.unwrap();
     assert_eq!(age(&table.wide()), age(&said.stdout));
 }
 
@@ -63,87 +54,47 @@ async fn runs_kubectl() {
     let plane = shared().await;
     let said = plane.kubectl(&["version"], None).await.unwrap();
     assert!(said.status.success(), "{}", said.stderr);
-    assert!(
-        said.stdout.contains("Server Version: v1.36"),
-        "{}",
-        said.stdout
-    );
+    assert!(said.stdout.contains("Server Version: v1.36"), "{}", said.stdout);
 
     let namespace = plane.namespace("kubectl").await.unwrap();
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}});
     let args = ["apply", "-n", &namespace, "-f", "-"];
-    let said = plane
-        .kubectl(&args, Some(&manifest.to_string()))
-        .await
-        .unwrap();
+    let said = plane.kubectl(&args, Some(&manifest.to_string())).await.unwrap();
     assert_eq!(said.stdout, "configmap/made created\n", "{}", said.stderr);
 
-    let said = plane
-        .kubectl(&["get", "pods", "-n", &namespace, "absent"], None)
-        .await
-        .unwrap();
+    let said = plane.kubectl(&["get", "pods", "-n", &namespace, "absent"], None).await.unwrap();
     assert_eq!(said.status.code(), Some(1));
-    assert!(
-        said.stderr.contains(r#"pods "absent" not found"#),
-        "{}",
-        said.stderr
-    );
-    assert!(
-        plane
-            .metrics()
-            .await
-            .unwrap()
-            .contains("\napiserver_request_total{")
-    );
+    assert!(said.stderr.contains(r#"pods "absent" not found"#), "{}", said.stderr);
+    assert!(plane.metrics().await.unwrap().contains("\napiserver_request_total{"));
 }
 
 #[tokio::test]
 async fn gives_a_service_account_its_rights_and_no_more() {
     let plane = shared().await;
     let namespace = plane.namespace("rights").await.unwrap();
-    plane
-        .ensure_service_account(&namespace, "reader")
-        .await
-        .unwrap();
+    plane.ensure_service_account(&namespace, "reader").await.unwrap();
     let access = plane.service_account(&namespace, "reader").await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(access.client().unwrap());
 
     let (refused, message) = code(pods.list(&ListParams::default()).await);
     assert_eq!(refused, 403);
-    let who =
-        format!("User \"system:serviceaccount:{namespace}:reader\" cannot list resource \"pods\"");
+    let who = format!("User \"system:serviceaccount:{namespace}:reader\" cannot list resource \"pods\"");
     assert!(message.contains(&who), "{message}");
 
     let account = format!("--serviceaccount={namespace}:reader");
-    let args = [
-        "create",
-        "rolebinding",
-        "view",
-        "--clusterrole=view",
-        &account,
-        "-n",
-        &namespace,
-    ];
+    let args = ["create", "rolebinding", "view", "--clusterrole=view", &account, "-n", &namespace];
     let said = plane.kubectl(&args, None).await.unwrap();
     assert!(said.status.success(), "{}", said.stderr);
     eventually("the right to list pods", LIMIT, async || {
-        pods.list(&ListParams::default())
-            .await
-            .map_err(|error| error.to_string())
+        pods.list(&ListParams::default()).await.map_err(|error| error.to_string())
     })
     .await
     .unwrap();
 
     // By the same rights, from its kubeconfig.
-    let said = plane
-        .kubectl_as(access.kubeconfig(), &["get", "secrets"], None)
-        .await
-        .unwrap();
+    let said = plane.kubectl_as(access.kubeconfig(), &["get", "secrets"], None).await.unwrap();
     assert!(said.stderr.contains("Forbidden"), "{said:?}");
-    let said = plane
-        .kubectl_as(access.kubeconfig(), &["get", "pods"], None)
-        .await
-        .unwrap();
+    let said = plane.kubectl_as(access.kubeconfig(), &["get", "pods"], None).await.unwrap();
     assert!(said.status.success(), "{said:?}");
 }
 
@@ -159,10 +110,7 @@ async fn knows_users_by_name_and_groups() {
     let answer: serde_json::Value = jane.request(request).await.unwrap();
     let user = &answer["status"]["userInfo"];
     assert_eq!(user["username"], "jane");
-    assert_eq!(
-        user["groups"],
-        json!(["developers", "on-call", "system:authenticated"])
-    );
+    assert_eq!(user["groups"], json!(["developers", "on-call", "system:authenticated"]));
 }
 
 #[tokio::test]
@@ -170,18 +118,12 @@ async fn enforces_pod_security() {
     let plane = shared().await;
     let namespace = plane.namespace("security").await.unwrap();
     let label = "pod-security.kubernetes.io/enforce=restricted";
-    let said = plane
-        .kubectl(&["label", "namespace", &namespace, label], None)
-        .await
-        .unwrap();
+    let said = plane.kubectl(&["label", "namespace", &namespace, label], None).await.unwrap();
     assert!(said.status.success(), "{}", said.stderr);
     let pods: Api<Pod> = Api::namespaced(plane.admin().unwrap(), &namespace);
     let (refused, message) = code(pods.create(&PostParams::default(), &pod("root")).await);
     assert_eq!(refused, 403);
-    assert!(
-        message.contains("violates PodSecurity \"restricted"),
-        "{message}"
-    );
+    assert!(message.contains("violates PodSecurity \"restricted"), "{message}");
 }
 
 #[tokio::test]
@@ -202,10 +144,7 @@ async fn serves_what_is_written_past_it() {
     assert_eq!(table.rows.len(), 2500);
     let status = |name: &str| {
         let row = table.row(&namespace, name).unwrap();
-        (
-            table.cell(row, "STATUS").unwrap(),
-            table.cell(row, "READY").unwrap(),
-        )
+        (table.cell(row, "STATUS").unwrap(), table.cell(row, "READY").unwrap())
     };
     assert_eq!(status(&name), ("CrashLoopBackOff", "0/1"));
     // Another workload of the same namespace.
@@ -217,15 +156,8 @@ async fn serves_what_is_written_past_it() {
     let prefix = format!("/registry/pods/{namespace}/");
     assert_eq!(plane.delete_prefix(&prefix).await.unwrap(), 25);
     eventually("the deletion's being seen", LIMIT, async || {
-        let left = plane
-            .table("/api/v1/pods")
-            .await
-            .map_err(|error| error.to_string())?;
-        if left.rows.len() == 2475 {
-            Ok(())
-        } else {
-            Err(format!("{} left", left.rows.len()))
-        }
+        let left = plane.table("/api/v1/pods").await.map_err(|error| error.to_string())?;
+        if left.rows.len() == 2475 { Ok(()) } else { Err(format!("{} left", left.rows.len())) }
     })
     .await
     .unwrap();
@@ -233,29 +165,15 @@ async fn serves_what_is_written_past_it() {
 
 #[tokio::test]
 async fn comes_back_with_its_data_and_forgets_its_history() {
-    let options = Options {
-        audit_log: true,
-        streaming_lists: false,
-        ..Options::default()
-    };
+    let options = Options { audit_log: true, streaming_lists: false, ..Options::default() };
     let plane = ControlPlane::start(options).await.unwrap();
     let namespace = plane.namespace("restart").await.unwrap();
     let client = plane.admin().unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     let map = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-    maps.create(&PostParams::default(), &map("kept"))
-        .await
-        .unwrap();
-    let old = maps
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .metadata
-        .resource_version
-        .unwrap();
-    maps.create(&PostParams::default(), &map("later"))
-        .await
-        .unwrap();
+    maps.create(&PostParams::default(), &map("kept")).await.unwrap();
+    let old = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    maps.create(&PostParams::default(), &map("later")).await.unwrap();
 
     let (url, before) = (plane.url().to_owned(), plane.api_server_pid().unwrap());
     let etcd = plane.etcd_pid();
@@ -265,14 +183,8 @@ async fn comes_back_with_its_data_and_forgets_its_history() {
     assert!(plane.stop_api_server().await.is_err());
     let mut impatient = plane.admin_config();
     impatient.default_retry = false;
-    let refused = Client::try_from(impatient)
-        .unwrap()
-        .apiserver_version()
-        .await;
-    assert!(
-        !matches!(refused, Ok(_) | Err(kube::Error::Api(_))),
-        "{refused:?}"
-    );
+    let refused = Client::try_from(impatient).unwrap().apiserver_version().await;
+    assert!(!matches!(refused, Ok(_) | Err(kube::Error::Api(_))), "{refused:?}");
     plane.start_api_server().await.unwrap();
     assert_ne!(plane.api_server_pid().unwrap(), before);
     assert_eq!((plane.url(), plane.etcd_pid()), (&*url, etcd));
@@ -281,10 +193,7 @@ async fn comes_back_with_its_data_and_forgets_its_history() {
     assert_eq!(kept.metadata.namespace, Some(namespace));
     let mut events = std::pin::pin!(maps.watch(&WatchParams::default(), &old).await.unwrap());
     let event = futures::TryStreamExt::try_next(&mut events).await.unwrap();
-    assert!(
-        matches!(&event, Some(WatchEvent::Error(status)) if status.code == 410),
-        "{event:?}"
-    );
+    assert!(matches!(&event, Some(WatchEvent::Error(status)) if status.code == 410), "{event:?}");
 
     // It does not stream lists, as asked; and each request is on record.
     let streamed = LISTED_AS_STREAM.replace("NS", kept.metadata.namespace.as_deref().unwrap());
@@ -304,14 +213,8 @@ const LISTED_AS_STREAM: &str = "/api/v1/namespaces/NS/configmaps?watch=true&send
 
 #[tokio::test]
 async fn says_why_it_does_not_start() {
-    let options = Options {
-        extra_api_server_args: vec!["--no-such-flag".to_owned()],
-        ..Options::default()
-    };
+    let options = Options { extra_api_server_args: vec!["--no-such-flag".to_owned()], ..Options::default() };
     let error = ControlPlane::start(options).await.unwrap_err().to_string();
-    assert!(
-        error.starts_with("kube-apiserver ended (exit status: 1)"),
-        "{error}"
-    );
+    assert!(error.starts_with("kube-apiserver ended (exit status: 1)"), "{error}");
     assert!(error.contains("unknown flag: --no-such-flag"), "{error}");
 }

@@ -23,23 +23,14 @@ async fn kubelet(node: &str) -> (Kubelet, Api<Pod>, String) {
 }
 
 async fn create(pods: &Api<Pod>, name: &str, node: Option<&str>, containers: &[&str]) {
-    let containers: Vec<_> = containers
-        .iter()
-        .map(|name| json!({"name": name, "image": "example/app:1"}))
-        .collect();
-    let pod =
-        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}});
+    let containers: Vec<_> = containers.iter().map(|name| json!({"name": name, "image": "example/app:1"})).collect();
+    let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}});
     let pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
 }
 
 fn params(tail: Option<i64>, limit: Option<i64>) -> LogParams {
-    LogParams {
-        container: Some("app".to_owned()),
-        tail_lines: tail,
-        limit_bytes: limit,
-        ..LogParams::default()
-    }
+    LogParams { container: Some("app".to_owned()), tail_lines: tail, limit_bytes: limit, ..LogParams::default() }
 }
 
 /// As bytes, and as far as they came: kube's own `logs` takes text only, and all of it.
@@ -73,10 +64,7 @@ async fn answers_with_logs_of_every_kind() {
     let (bytes, _) = read(&pods, "web", &params(Some(2), None)).await;
     assert_eq!(bytes, b"line 998\nline 999\n");
     let (bytes, _) = read(&pods, "web", &params(Some(2), Some(11))).await;
-    assert_eq!(
-        bytes, b"line 998\nli",
-        "the limit keeps the start of the tail"
-    );
+    assert_eq!(bytes, b"line 998\nli", "the limit keeps the start of the tail");
     let (bytes, _) = read(&pods, "web", &params(None, None)).await;
     assert_eq!(bytes, log.as_bytes());
 
@@ -94,27 +82,16 @@ async fn answers_with_logs_of_every_kind() {
     assert_eq!(bytes.len(), 3_000_000);
     let (bytes, _) = read(&pods, "web", &params(Some(20), None)).await;
     let last_record = 3_000_000 % 16_384;
-    assert_eq!(
-        bytes.len(),
-        19 * 16_384 + last_record,
-        "a record of containerd's is a line"
-    );
+    assert_eq!(bytes.len(), 19 * 16_384 + last_record, "a record of containerd's is a line");
 
-    script(Answer::Slow {
-        text: b"a\nb\nc\n".to_vec(),
-        chunk: 2,
-        every: Duration::from_millis(20),
-    });
+    script(Answer::Slow { text: b"a\nb\nc\n".to_vec(), chunk: 2, every: Duration::from_millis(20) });
     let (bytes, _) = read(&pods, "web", &params(Some(2), None)).await;
     assert_eq!(bytes, b"b\nc\n");
 
     script(Answer::KubeletErrorText);
     let (bytes, _) = read(&pods, "web", &params(Some(2), None)).await;
     let text = String::from_utf8(bytes).unwrap();
-    assert!(
-        text.starts_with("unable to retrieve container logs for containerd://"),
-        "{text}"
-    );
+    assert!(text.starts_with("unable to retrieve container logs for containerd://"), "{text}");
 
     script(Answer::Broken(b"begun\n".to_vec()));
     let (bytes, end) = read(&pods, "web", &params(None, None)).await;
@@ -122,15 +99,9 @@ async fn answers_with_logs_of_every_kind() {
     assert!(end.is_ok(), "the API server hides that a log broke off");
 
     // A restart between two reads; and the life before is another log.
-    script(Answer::InTurn(vec![
-        Answer::text("first\n"),
-        Answer::text("second\n"),
-    ]));
+    script(Answer::InTurn(vec![Answer::text("first\n"), Answer::text("second\n")]));
     kubelet.script(&namespace, "web", "app", true, Answer::text("before\n"));
-    let previous = LogParams {
-        previous: true,
-        ..params(Some(5), Some(99))
-    };
+    let previous = LogParams { previous: true, ..params(Some(5), Some(99)) };
     for (params, wanted) in [
         (&params(None, None), "first\n"),
         (&params(None, None), "second\n"),
@@ -142,10 +113,7 @@ async fn answers_with_logs_of_every_kind() {
     let requests = kubelet.requests_for(&namespace, "web");
     let asked = requests.iter().find(|request| request.previous()).unwrap();
     assert_eq!((&*asked.namespace, &*asked.container), (&*namespace, "app"));
-    assert_eq!(
-        (&*asked.query["tailLines"], &*asked.query["limitBytes"]),
-        ("5", "99")
-    );
+    assert_eq!((&*asked.query["tailLines"], &*asked.query["limitBytes"]), ("5", "99"));
     kubelet.wait_until_idle(LIMIT).await.unwrap();
 }
 
@@ -158,17 +126,11 @@ async fn refuses_as_a_real_kubelet_does() {
 
     let (code, message) = refusal(&pods, "web", &params).await;
     assert_eq!(code, 404);
-    assert!(
-        message.contains("the server could not find the requested resource"),
-        "{message}"
-    );
+    assert!(message.contains("the server could not find the requested resource"), "{message}");
 
     script(Answer::waiting_to_start("web", "app", "ContainerCreating"));
     let waits = r#"container "app" in pod "web" is waiting to start: ContainerCreating"#;
-    assert_eq!(
-        refusal(&pods, "web", &params).await,
-        (400, waits.to_owned())
-    );
+    assert_eq!(refusal(&pods, "web", &params).await, (400, waits.to_owned()));
 
     script(Answer::no_previous("web", "app"));
     let none = r#"previous terminated container "app" in pod "web" not found"#;
@@ -237,20 +199,11 @@ async fn is_not_asked_where_the_api_server_knows_better() {
 
     let (code, message) = refusal(&pods, "two", &default).await;
     assert_eq!(code, 400);
-    assert!(
-        message.starts_with("a container name must be specified for pod two"),
-        "{message}"
-    );
+    assert!(message.starts_with("a container name must be specified for pod two"), "{message}");
 
-    let unknown = LogParams {
-        container: Some("sidecar".to_owned()),
-        ..LogParams::default()
-    };
+    let unknown = LogParams { container: Some("sidecar".to_owned()), ..LogParams::default() };
     let (code, message) = refusal(&pods, "web", &unknown).await;
-    assert_eq!(
-        (code, &*message),
-        (400, "container sidecar is not valid for pod web")
-    );
+    assert_eq!((code, &*message), (400, "container sidecar is not valid for pod web"));
 
     assert_eq!(pods.logs("nowhere", &default).await.unwrap(), "");
 

@@ -23,12 +23,7 @@ struct Starter {
 
 fn starter(role: &str) -> Starter {
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "no_trace::starter_process",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "no_trace::starter_process", "--ignored", "--nocapture"])
         .env(ROLE, role)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -38,11 +33,7 @@ fn starter(role: &str) -> Starter {
     let run = lines
         .find_map(|line| Some(line.unwrap().split_once("run: ")?.1.into()))
         .expect("the other process tells where its control plane is");
-    Starter {
-        process,
-        _lines: lines,
-        run,
-    }
+    Starter { process, _lines: lines, run }
 }
 
 #[tokio::test]
@@ -51,10 +42,7 @@ async fn starter_process() {
     let role = std::env::var(ROLE).expect("only the other tests run this one");
     let tell = |plane: &ControlPlane| {
         let run = plane.admin_kubeconfig().parent().unwrap();
-        assert!(
-            processes(run).len() >= 4,
-            "two programs and their guardians"
-        );
+        assert!(processes(run).len() >= 4, "two programs and their guardians");
         println!("run: {}", run.display());
     };
     match role.as_str() {
@@ -87,14 +75,10 @@ fn processes(run: &Path) -> Vec<u32> {
 }
 
 async fn vanishes(run: &Path) {
-    eventually(
-        "the end of its processes",
-        LIMIT,
-        async || match processes(run) {
-            left if left.is_empty() => Ok(()),
-            left => Err(format!("processes {left:?} are left")),
-        },
-    )
+    eventually("the end of its processes", LIMIT, async || match processes(run) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("processes {left:?} are left")),
+    })
     .await
     .unwrap();
     assert!(!run.exists(), "{} is left", run.display());
@@ -112,10 +96,7 @@ async fn after_sigkill() {
 async fn after_ctrl_c() {
     let mut starter = starter("wait");
     let id = starter.process.id().to_string();
-    let sent = Command::new("kill")
-        .args(["-s", "INT", &id])
-        .status()
-        .unwrap();
+    let sent = Command::new("kill").args(["-s", "INT", &id]).status().unwrap();
     assert!(sent.success());
     assert!(!starter.process.wait().unwrap().success());
     vanishes(&starter.run).await;

@@ -1,0 +1,72 @@
+//! What somebody is told who lacks the programs.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+};
+
+use orchestr_testbed::binaries;
+
+/// Looks for the programs in another process, with this for `KUBEBUILDER_ASSETS` and this for `PATH`.
+fn look(assets: &Path, path: &Path, target: &Path) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "binaries::looking_process", "--ignored", "--nocapture"])
+        .env("KUBEBUILDER_ASSETS", assets)
+        .env("PATH", path)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .unwrap()
+}
+
+#[tokio::test]
+#[ignore = "the other tests run it, in a process of its own"]
+async fn looking_process() {
+    match binaries().await {
+        Ok(found) => println!("found: {found:?}"),
+        Err(error) => println!("error: {error}"),
+    }
+}
+
+fn told(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, told) = text.split_once("error: ").expect(&text);
+    told.to_owned()
+}
+
+#[test]
+fn names_what_a_folder_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("etcd"), "").unwrap();
+    let told = told(&look(dir.path(), Path::new("/nowhere"), dir.path()));
+    let wanted = format!("KUBEBUILDER_ASSETS is {}, which has no kube-apiserver:", dir.path().display());
+    assert!(told.starts_with(&wanted), "{told}");
+}
+
+#[test]
+fn says_to_install_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = told(&look(Path::new(""), dir.path(), dir.path()));
+    assert!(told.contains("install Go 1.26.0 or later"), "{told}");
+}
+
+#[test]
+fn shows_what_go_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let go = dir.path().join("go");
+    fs::write(&go, "#!/bin/sh\necho \"go: module lookup disabled\" >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
+    let others = std::env::var_os("PATH").unwrap();
+    let path = std::env::join_paths(std::iter::once(dir.path().to_owned()).chain(std::env::split_paths(&others)));
+    let output = look(Path::new(""), Path::new(&path.unwrap()), dir.path());
+    let told = told(&output);
+    assert!(told.contains("failed: it ended (exit status: 1)"), "{told}");
+    assert!(told.contains("go: module lookup disabled"), "{told}");
+    let progress = String::from_utf8_lossy(&output.stderr);
+    assert!(progress.contains("building etcd and kube-apiserver with Go (once"), "{progress}");
+    // Nothing half-built stays to be taken for the real thing.
+    let root = fs::read_dir(dir.path().join("testbed")).unwrap().next().unwrap().unwrap();
+    let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+}
