@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
+    api::core::v1::{Namespace, Pod, ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -48,7 +48,7 @@ impl<'a> Stage<'a> {
         let name = crd.metadata.name.clone().unwrap_or_default();
         crds.patch(&name, &PatchParams::apply("demo").force(), &Patch::Apply(&crd)).await?;
         for namespace in [NAMESPACE, "shop", "bank", "ml"] {
-            plane_namespace(&client, namespace).await?;
+            ensure_namespace(&client, namespace).await?;
         }
         let objects: Api<Orchestr> = Api::namespaced(client.clone(), NAMESPACE);
         let object: Orchestr = serde_json::from_value(json!({
@@ -187,10 +187,25 @@ pub fn running(container: &str) -> Value {
     })
 }
 
-async fn plane_namespace(client: &Client, name: &str) -> Result<()> {
+/// Makes a namespace, and in it the service account that a controller manager would make.
+async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+    let params = PatchParams::apply("demo");
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    namespaces.patch(name, &PatchParams::apply("demo"), &Patch::Apply(&namespace)).await?;
+    namespaces
+        .patch(
+            name,
+            &params,
+            &Patch::Apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})),
+        )
+        .await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    accounts
+        .patch(
+            "default",
+            &params,
+            &Patch::Apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})),
+        )
+        .await?;
     Ok(())
 }
 
