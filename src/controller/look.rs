@@ -127,6 +127,7 @@ impl Controller {
                 .index
                 .unreadable()
                 .map(|(count, first)| (count, format!("{} ({})", first.name, first.error))),
+            logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             previous: object.status.as_ref(),
             now: wall,

@@ -28,6 +28,7 @@ pub(super) struct World {
     pub(super) unreadable: Option<(u64, String)>,
     pub(super) pods: Vec<(Pod, Finding)>,
     pub(super) tails: HashMap<(Uid, String), Tail>,
+    pub(super) logs: bool,
     pub(super) now: Timestamp,
 }
 
@@ -40,6 +41,7 @@ impl Default for World {
             unreadable: None,
             pods: Vec::new(),
             tails: HashMap::new(),
+            logs: true,
             now: at(800),
         }
     }
@@ -71,6 +73,7 @@ impl World {
             watched_pods: self.watched,
             troubled: self.pods.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
+            logs: self.logs,
             tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             previous,
             now: self.now,
