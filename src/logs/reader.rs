@@ -100,6 +100,10 @@ impl LogReader {
 
     /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what
     /// goes wrong is told by the tail.
+    ///
+    /// A kubelet names lives by "present" and "previous" only. Where the container was started again
+    /// since the request was made, this is the log of another life: whoever asked compares
+    /// [`Life`](super::Life) once more with the pod as it is by then.
     pub async fn read(&self, request: &LogRequest) -> Outcome {
         let place = self.lanes.enter(&request.node).await;
         let deadline = Instant::now() + self.limits.timeout;

@@ -57,14 +57,14 @@ impl Refusal {
             404 if says(&format!("\"{}\" not found", request.node)) => Self::new("the pod's node is gone", None),
             404 => Self::new("the kubelet doesn't know the pod", Some(SOON)),
             429 => Self::new("the API server has too many requests", Some(SOON)),
-            code @ 500.. => Self {
-                note: match unreachable(message) {
+            code @ 500.. => {
+                let unreachable = unreachable(message);
+                let note = match unreachable {
                     Some(why) => format!("the node's kubelet can't be reached: {why}"),
                     None => format!("the kubelet failed (HTTP {code})"),
-                },
-                retry: Some(SOON),
-                silent: true,
-            },
+                };
+                Self { note, retry: Some(SOON), silent: unreachable.is_some() || code != 500 }
+            }
             code => Self::new(format!("the kubelet refused (HTTP {code})"), None),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
                 true,
                 true,
             ),
-            (500, secret, "HTTP 500", true, true),
+            (500, secret, "HTTP 500", true, false),
             (503, "the server is currently unable to handle the request", "HTTP 503", true, true),
             (418, secret, "HTTP 418", false, false),
         ];
