@@ -4,6 +4,7 @@ mod arbitrary;
 mod cases;
 mod crd;
 mod judgement;
+mod logs;
 mod operator;
 mod printed_status;
 mod support;
