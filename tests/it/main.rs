@@ -1,4 +1,5 @@
 //! Integration tests against a real API server.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod arbitrary;
 mod cases;
