@@ -3,7 +3,9 @@
 
 mod arbitrary;
 mod cases;
+mod command;
 mod crd;
+mod install;
 mod judgement;
 mod logs;
 mod operator;

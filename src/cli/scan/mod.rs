@@ -178,9 +178,8 @@ async fn of_cluster(flags: &ScanFlags) -> Result<Tally, Failure> {
     let unread = cluster::read_jobs(&cluster, &mut tally).await;
     drop(progress);
     if unread > 0 {
-        note(&format!(
-            "{unread} Jobs could not be read: their failed pods are listed even where a retry has completed the Job"
-        ));
+        let jobs = counted(unread as u64, "Job");
+        note(&format!("cannot read {jobs}: failed pods are listed even where a retry has completed their Job"));
     }
     Ok(tally)
 }
@@ -212,11 +211,16 @@ fn tell_gaps(tally: &Tally) {
     if tally.unreadable > 0 {
         let names = tally.unreadable_names.join(", ");
         let more = if tally.unreadable > tally.unreadable_names.len() as u64 { ", …" } else { "" };
-        note(&format!("{} pods could not be decoded and are left out: {names}{more}", thousands(tally.unreadable)));
+        note(&format!("cannot decode {}: {names}{more}", counted(tally.unreadable, "pod")));
     }
     if let Some(kind) = tally.stranger_kind.as_ref().filter(|kind| *kind != "Job") {
-        note(&format!("{} objects that are no pods were passed over, such as a {kind}", thousands(tally.strangers)));
+        note(&format!("passed over {} of another kind, such as a {kind}", counted(tally.strangers, "object")));
     }
+}
+
+/// Such as `1 pod` or `2,000 pods`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
 fn print_table(tally: &Tally, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {
@@ -235,8 +239,7 @@ fn print_table(tally: &Tally, flags: &ScanFlags, wide: bool) -> Result<(), Failu
     let pods = thousands(tally.pods);
     say(&match (tally.pods, tally.troubled.len()) {
         (0, _) => format!("No pods found{place}."),
-        (1, 0) => format!("No problems{place}: 1 pod."),
-        (_, 0) => format!("No problems{place}: {pods} pods."),
+        (_, 0) => format!("No problems{place}: {}.", counted(tally.pods, "pod")),
         (_, 1) => format!("1 of {pods} pods{place} has a problem."),
         (_, problems) => format!("{} of {pods} pods{place} have problems.", thousands(problems as u64)),
     });
