@@ -88,13 +88,23 @@ impl<'a> Stage<'a> {
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
                     });
                     merge(&mut pod, &played.changes);
+                    if played.deleted_long_ago {
+                        // No API takes a time of deletion: this is how etcd would hold such a pod.
+                        let metadata = &mut pod["metadata"];
+                        metadata["namespace"] = json!(played.namespace);
+                        metadata["uid"] = json!("00000000-0000-4000-8000-00000000dead");
+                        metadata["creationTimestamp"] = json!(ago(9_000));
+                        metadata["deletionTimestamp"] = json!(ago(400));
+                        metadata["deletionGracePeriodSeconds"] = json!(30);
+                        pod["status"] = played.status;
+                        let key = orchestr_testbed::pods::key(played.namespace, played.name);
+                        self.plane.load([(key, pod.to_string())]).await?;
+                        continue;
+                    }
                     let pods: Api<Pod> = Api::namespaced(self.client.clone(), played.namespace);
                     pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
                     let patch = json!({"status": played.status});
                     pods.patch_status(played.name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-                    if played.deleted {
-                        pods.delete(played.name, &DeleteParams::default().grace_period(0)).await?;
-                    }
                 }
             }
         }
