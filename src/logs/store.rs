@@ -153,6 +153,12 @@ impl TailStore {
         });
     }
 
+    /// When a log is due to be read again, if another try may help.
+    #[must_use]
+    pub fn due(&self, request: &LogRequest) -> Option<Instant> {
+        self.kept.get(&Key::of(request)).filter(|kept| !kept.reading)?.due
+    }
+
     /// When the first log is due to be read again.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
