@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::Parser;
 use k8s_openapi::{
     api::core::v1::{Namespace, Pod, ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -10,7 +11,10 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use orchestr::api::{Orchestr, OrchestrStatus, crd::crd};
+use orchestr::{
+    api::{Orchestr, OrchestrStatus, crd::crd},
+    cli::Cli,
+};
 use orchestr_testbed::{
     Answer, ControlPlane, Kubelet, eventually,
     pods::{Shape, filler},
@@ -160,6 +164,15 @@ impl<'a> Stage<'a> {
             output.stdout.lines().take(lines).for_each(|line| println!("{line}"));
             println!();
         }
+        heading("The same judgement once, without an object");
+        println!("$ orchestr scan");
+        let kubeconfig = self.plane.admin_kubeconfig().to_owned();
+        let scan = move || {
+            let arguments = ["orchestr".into(), "scan".into(), "--kubeconfig".into(), kubeconfig.into_os_string()];
+            Cli::try_parse_from(arguments).map(Cli::run)
+        };
+        // A thread of its own: the command brings its own runtime.
+        tokio::task::spawn_blocking(scan).await??.map_err(|failure| failure.to_string())?;
         Ok(())
     }
 
