@@ -93,10 +93,10 @@ impl Role {
                     "app",
                     true,
                     concat!(
-                        "2026-11-21T02:58:01Z INFO  cache warm, 184203 products\n",
-                        "2026-11-21T02:58:07Z INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
-                        "2026-11-21T02:58:09Z WARN  heap at 498 MiB of 512 MiB\n",
-                        "2026-11-21T02:58:10Z WARN  heap at 511 MiB of 512 MiB\n",
+                        "INFO  cache warm, 184203 products\n",
+                        "INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
+                        "WARN  heap at 498 MiB of 512 MiB\n",
+                        "WARN  heap at 511 MiB of 512 MiB\n",
                     ),
                 )),
                 ..plain(
