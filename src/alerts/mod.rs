@@ -1,14 +1,14 @@
 //! Alerts: who is told of which incident, when, in which form. Pure: no clock, no network, no store.
 //!
 //! [`plan`] holds what a receiver knows against what there is, and decides on a message; a
-//! [`Notification`] is rendered into the receiver's format; [`record`] makes of the outcome
+//! [`Notification`] is [rendered](formats) into the receiver's format; [`record`] makes of the outcome
 //! what is to be stored. What may be connected to is judged by [`address`], what a user's Secrets hold
 //! is read by [`destination`], [`headers`] and [`signature`].
 
 pub mod address;
 mod board;
 pub mod destination;
-
+pub mod formats;
 pub mod headers;
 mod incident;
 mod notification;

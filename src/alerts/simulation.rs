@@ -654,3 +654,136 @@ fn a_full_state_of_hostile_names_keeps_within_its_bytes() {
     assert!(length <= BYTES + 2_048, "{length} bytes");
     assert!(length > BYTES / 2, "there was room for more than {length} bytes");
 }
+
+#[test]
+fn a_node_whose_clock_is_ahead_does_not_silence_its_pods() {
+    let mut world = World::new(WebhookFormat::Slack);
+    let ahead = |seconds: u64| world.now + Duration::from_secs(seconds);
+    let (year, little) = (ahead(31_536_000), ahead(20));
+    world.present.insert(key(1), year);
+    world.act();
+    assert_eq!(taken(&world).len(), 1, "told at once: its age isn't known");
+    world.present.insert(key(2), little);
+    world.pass(49);
+    assert_eq!(taken(&world).len(), 1);
+    world.pass(1);
+    assert_eq!(taken(&world).len(), 2, "a little later than by a right clock");
+}
+
+#[test]
+fn a_status_that_lost_its_pending_message_recovers() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.receiver = Receiver::Unreachable;
+    world.begins(1);
+    world.pass(30);
+    world.stored.pending = None;
+    world.receiver = Receiver::Takes;
+    world.pass(300);
+    world.ends(1);
+    world.kill = Some(Kill::Recording);
+    world.pass(30);
+    assert_eq!(world.stored.alerts[0].phase, AlertPhase::Resolved);
+    let kinds: Vec<_> = taken(&world).into_iter().map(|(_, kind, ..)| kind).collect();
+    assert_eq!(kinds, [MessageKind::Firing, MessageKind::Resolved, MessageKind::Resolved]);
+}
+
+#[test]
+fn news_do_not_wait_for_a_repetition_that_fails() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut world = World::new(format);
+        world.begins(1);
+        world.pass(3_600);
+        world.receiver = Receiver::Unreachable;
+        world.pass(60);
+        assert_eq!(world.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
+        world.begins(2);
+        world.pass(60);
+        assert_ne!(world.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
+        world.receiver = Receiver::Takes;
+        world.pass(600);
+        assert_eq!(taken(&world)[1].2, [key(2)], "{format:?}");
+    }
+}
+
+#[test]
+fn pagerduty_is_told_of_one_incident_at_a_time() {
+    let mut world = World::new(WebhookFormat::PagerDuty);
+    for number in 0..3 {
+        world.begins(number);
+    }
+    world.pass(3_700);
+    for number in 0..3 {
+        world.ends(number);
+    }
+    world.pass(300);
+    let told: Vec<_> = taken(&world).into_iter().map(|(at, kind, started, ended)| (at, kind, started, ended)).collect();
+    use MessageKind::{Firing, Repeat, Resolved};
+    let expected: Vec<_> = [(30, 3_630), (32, 3_632), (34, 3_634)].into_iter().zip(0..3).collect();
+    for (index, ((first, again), number)) in expected.into_iter().enumerate() {
+        assert_eq!(told[index], (first, Firing, vec![key(number)], vec![]));
+        assert_eq!(told[index + 3], (again, Repeat, vec![key(number)], vec![]));
+        assert_eq!(told[index + 6], (3_730 + 2 * index as i64, Resolved, vec![], vec![key(number)]));
+    }
+    assert_eq!(told.len(), 9);
+}
+
+#[test]
+fn only_what_matches_is_told() {
+    let mut world = World::new(WebhookFormat::Slack);
+    let mut wanted = webhook(WebhookFormat::Slack);
+    let matching = |namespaces: &[&str], reasons: &[&str]| {
+        let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
+        Some(crate::api::Match { namespaces: texts(namespaces), reasons: texts(reasons) })
+    };
+    for (match_, told) in [
+        (matching(&["sh*"], &["OOMKilled"]), 1),
+        (matching(&[], &[]), 1),
+        (matching(&["kube-*"], &[]), 0),
+        (matching(&[], &["Error"]), 0),
+    ] {
+        wanted.match_ = match_;
+        world.policy = Policy::new(0, &wanted).unwrap();
+        world.stored = WebhookStatus::default();
+        world.attempts.clear();
+        world.present.clear();
+        world.begins(1);
+        world.pass(60);
+        assert_eq!(taken(&world).len(), told, "{:?}", wanted.match_);
+    }
+}
+
+#[test]
+fn the_end_is_not_told_where_it_is_not_wanted() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Alertmanager] {
+        let mut world = World::new(format);
+        world.policy.send_resolved = false;
+        world.policy.pace.tracked = 1;
+        world.begins(1);
+        world.begins(2);
+        world.pass(60);
+        let before = taken(&world).len();
+        world.present.clear();
+        world.pass(29);
+        let reminded = taken(&world).len();
+        world.pass(3_600);
+        let after: Vec<_> = taken(&world).into_iter().skip(reminded).collect();
+        assert!(before > 0 && after.iter().all(|(.., ended)| ended.is_empty()), "{after:?}");
+        assert!(world.stored.alerts.is_empty() && world.stored.storm.is_none(), "{:?}", world.stored);
+    }
+}
+
+#[test]
+fn a_storm_that_calms_down_is_told_one_by_one() {
+    let mut world = World::new(WebhookFormat::Slack);
+    for number in 0..150 {
+        world.present.insert(format!("storm{number:03}"), world.now);
+    }
+    world.pass(60);
+    assert_eq!(world.storm, 50);
+    world.present.retain(|key, _| key.as_str() >= "storm080");
+    world.pass(600);
+    assert_eq!((world.storm, world.stored.storm.is_some()), (0, false));
+    let firing = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+    assert_eq!(firing, 70);
+    assert_eq!(world.stored.dropped, 0);
+}

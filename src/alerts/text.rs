@@ -8,10 +8,16 @@
 #[must_use]
 pub fn line(text: &str, limit: usize) -> String {
     let mut out = String::new();
+    let mut used = 0;
     for c in text.chars().filter(|&c| !is_invisible(c)) {
         let c = if c.is_control() || is_line_separator(c) { ' ' } else { c };
         if c != ' ' || !(out.is_empty() || out.ends_with(' ')) {
             out.push(c);
+            used += c.len_utf16();
+        }
+        // A space at the end may still go; with two units more there is something to cut.
+        if used > limit.saturating_add(2) {
+            break;
         }
     }
     out.truncate(out.trim_end().len());
@@ -22,32 +28,33 @@ pub fn line(text: &str, limit: usize) -> String {
 #[must_use]
 pub fn tail(text: &str, limit: usize) -> String {
     const CUT: &str = "…\n";
-    let clean: String = text
-        .chars()
-        .filter(|&c| !is_invisible(c) && c != '\r')
-        .map(|c| match c {
-            '\n' => '\n',
-            c if is_line_separator(c) => '\n',
-            c if c.is_control() => ' ',
-            c => c,
-        })
-        .collect();
-    let clean = clean.trim_matches('\n');
-    if units(clean) <= limit {
-        return clean.to_owned();
+    let mut end: Vec<char> = Vec::new();
+    let mut used = 0;
+    for c in text.trim_end().chars().rev().filter(|&c| !is_invisible(c) && c != '\r') {
+        let c = if is_line_separator(c) { '\n' } else { c };
+        end.push(if c.is_control() && c != '\n' { ' ' } else { c });
+        used += c.len_utf16();
+        if used > limit {
+            break;
+        }
+    }
+    end.reverse();
+    let whole: String = end.iter().collect();
+    if used <= limit {
+        return whole.trim_start_matches('\n').to_owned();
     }
     let Some(room) = limit.checked_sub(units(CUT)) else { return String::new() };
-    let mut start = clean.len();
+    let mut start = whole.len();
     let mut used = 0;
-    for (index, c) in clean.char_indices().rev() {
+    for (index, c) in whole.char_indices().rev() {
         used += c.len_utf16();
         if used > room {
             break;
         }
         start = index;
     }
-    let mut end = clean.get(start..).unwrap_or_default();
-    if !clean.get(..start).unwrap_or_default().ends_with('\n')
+    let (before, mut end) = whole.split_at(start);
+    if !before.ends_with('\n')
         && let Some((partial, rest)) = end.split_once('\n')
         && units(partial) * 2 < room
     {

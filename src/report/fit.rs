@@ -7,10 +7,10 @@
 
 use serde::Serialize;
 
-use crate::{api::PodProblem, diagnosis::ContainerFinding, logs::Tail, pods::Pod};
+use crate::{api::PodProblem, diagnosis::LogChoice};
 
 use super::{
-    json,
+    Input, json,
     problem::{Detail, Problem},
     text,
 };
@@ -45,8 +45,10 @@ const LOGS_FIELD: usize = r#""logs":"","#.len();
 /// What a log that is cut takes beside its text: the field, and the note that says so.
 const CUT: usize = LOGS_FIELD + r#""logNote":"; shortened to 18446744073709551615 bytes to fit the status","#.len();
 
-/// Finds the log of a container.
-pub(super) type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
+/// The room kept for a container's log, read or not: for its source, a note, and ten words. How much
+/// of a pod is shown must not depend on which logs are there already, since only the logs of what is
+/// shown are read: details would come and go.
+pub(super) const LOG_ROOM: usize = 256;
 
 /// The first of the items that take at most `budget` bytes in a list.
 pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize) -> Vec<T> {
@@ -60,10 +62,10 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
 }
 
 /// The pods, as many and in as much detail as `budget` bytes have room for.
-pub(super) fn pods(problems: &[Problem<'_>], tail: FindTail<'_>, budget: usize) -> Vec<PodProblem> {
+pub(super) fn pods(problems: &[Problem<'_>], input: &Input<'_>, budget: usize) -> Vec<PodProblem> {
     DETAILS
         .iter()
-        .find_map(|detail| Draft::new(problems, detail, tail, budget))
+        .find_map(|detail| Draft::new(problems, detail, input, budget))
         .map_or_else(|| prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget), Draft::with_logs)
 }
 
@@ -89,23 +91,31 @@ struct Log {
 
 impl Draft {
     /// None where not even the shortest logs would leave it within the budget.
-    fn new(problems: &[Problem<'_>], detail: &Detail, tail: FindTail<'_>, budget: usize) -> Option<Self> {
+    fn new(problems: &[Problem<'_>], detail: &Detail, input: &Input<'_>, budget: usize) -> Option<Self> {
         let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
+        let mut room = budget;
         for problem in problems {
             let mut shown = problem.show(detail);
+            let mut kept = listed(&shown);
+            let mut taken = 0;
             for (container, (issue, finding)) in
                 shown.container_issues.iter_mut().zip(&problem.finding.containers).enumerate()
             {
-                let Some(tail) = tail(problem.pod, finding) else { continue };
+                if input.logs && finding.log != LogChoice::NeverStarted {
+                    kept = kept.saturating_add(LOG_ROOM);
+                }
+                let Some(tail) = (input.tail)(problem.pod, finding) else { continue };
                 issue.log_source = Some(tail.source);
                 issue.log_note = text::shortened(&tail.note, NOTE_LIMIT).into_owned();
                 if !tail.text.is_empty() {
                     let log = Log { text: tail.text, pod: draft.pods.len(), container };
-                    draft.left = draft.left.checked_sub(log.size_up_to(CUT).min(CUT))?;
+                    taken += log.size_up_to(CUT).min(CUT);
                     draft.logs.push(log);
                 }
             }
-            draft.left = draft.left.checked_sub(listed(&shown))?;
+            let taken = listed(&shown).saturating_add(taken);
+            draft.left = draft.left.checked_sub(taken)?;
+            room = room.checked_sub(kept.max(taken))?;
             draft.pods.push(shown);
         }
         Some(draft)

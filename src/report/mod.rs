@@ -16,7 +16,7 @@ mod text;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub use change::{Change, Transitions, differs, transitions};
+pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
 
 use crate::{
@@ -51,6 +51,8 @@ pub struct Input<'a> {
     pub troubled: Vec<Troubled<'a>>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
+    /// Whether logs are shown: then room is kept for those that have yet to be read.
+    pub logs: bool,
     /// What was read of a container's log: absent while it wasn't looked for.
     pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
     /// The status as it stands in the API: transition times and the beginnings of problems that go on
@@ -95,7 +97,7 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
 
     let budget = fit::BUDGET.saturating_sub(json::size(&status));
     let candidates = &problems[..problems.len().min(input.max_pods)];
-    status.problematic_pods = fit::pods(candidates, input.tail, budget);
+    status.problematic_pods = fit::pods(candidates, input, budget);
     status.omitted_pods = count(problems.len() - status.problematic_pods.len());
     status
 }
@@ -110,6 +112,7 @@ pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, V
         watched_pods: 0,
         troubled,
         unreadable: None,
+        logs: false,
         tail: &|_, _| None,
         previous: None,
         now,

@@ -28,6 +28,7 @@ pub(super) struct World {
     pub(super) unreadable: Option<(u64, String)>,
     pub(super) pods: Vec<(Pod, Finding)>,
     pub(super) tails: HashMap<(Uid, String), Tail>,
+    pub(super) logs: bool,
     pub(super) now: Timestamp,
 }
 
@@ -40,6 +41,7 @@ impl Default for World {
             unreadable: None,
             pods: Vec::new(),
             tails: HashMap::new(),
+            logs: true,
             now: at(800),
         }
     }
@@ -50,7 +52,7 @@ impl World {
     pub(super) fn of(pods: impl IntoIterator<Item = (Pod, Finding)>) -> Self {
         let mut pods: Vec<_> = pods.into_iter().collect();
         for (index, (pod, _)) in pods.iter_mut().enumerate() {
-            pod.uid = Uid(index as u128);
+            pod.uid = Uid::from(index as u128);
             pod.name = format!("{}-{index}", pod.name);
         }
         Self { pods, ..Self::default() }
@@ -71,6 +73,7 @@ impl World {
             watched_pods: self.watched,
             troubled: self.pods.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
+            logs: self.logs,
             tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             previous,
             now: self.now,
@@ -125,7 +128,7 @@ pub(super) fn tail(text: &str) -> Tail {
 #[test]
 fn a_status_as_the_contract_shows_it() {
     let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
-    world.tails.insert((Uid(0), "app".to_owned()), tail("allocating\n"));
+    world.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
     assert_eq!(
         serde_json::to_value(world.status(None)).unwrap(),
         json!({

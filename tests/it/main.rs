@@ -1,4 +1,5 @@
 //! Integration tests against a real API server.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod arbitrary;
 mod cases;
@@ -6,6 +7,7 @@ mod command;
 mod crd;
 mod install;
 mod judgement;
+mod logs;
 mod operator;
 mod printed_status;
 mod support;

@@ -88,6 +88,9 @@ fn the_head_that_is_left_out_still_tells_what_follows() {
     // Neither end of the key is there.
     let log = format!("f3Zz\n{0}\n{0}\n", "C3z4".repeat(16));
     assert_eq!(clean(log.as_bytes(), true, &policy(1000, 65536)).text, MASK);
+    // Neither the length of a key's lines nor their digits.
+    let log = format!("f3Zz\n{}\n{}\n", "C3z4".repeat(30), "c3d4".repeat(16));
+    assert!(!clean(log.as_bytes(), true, &policy(1000, 65536)).text.contains(MASK));
 }
 
 #[test]

@@ -85,13 +85,14 @@ fn body_before(text: &str, from: usize, end: usize) -> usize {
 }
 
 /// Where the body of a block ends that has lost both its ends: what is left of its first line counts
-/// whatever it is. Shorter lines than PEM's, and those of hexadecimal digits, are taken for something else.
+/// whatever it is. Lines of another length than armours have (PEM 64, OpenSSH 70, MIME 76), and those of
+/// hexadecimal digits, are taken for something else.
 fn headless(text: &str) -> usize {
     let first = text.find('\n').map_or(text.len(), |end| end + 1);
     let mut end = first;
     for line in text.get(first..).unwrap_or_default().split_inclusive('\n') {
         let body = line.trim();
-        let full = body.len() >= 48 && !body.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let full = (48..=76).contains(&body.len()) && !body.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !(full && body.bytes().all(is_base64)) {
             break;
         }

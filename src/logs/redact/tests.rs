@@ -111,6 +111,8 @@ const KEPT: &[&str] = &[
     "E0101 12:00:00.000000       1 token.go:123] failed to verify",
     "\tat com.example.PasswordEncoder.encode(PasswordEncoder.java:55)",
     "com.example.InvalidTokenException: no such user",
+    "com.example.TokenFilter: bad request",
+    "SecretSync: started",
     "org.springframework.security.authentication.BadCredentialsException: Bad credentials",
     "  File \"/app/secrets.py\", line 12, in load_token",
     "thread 'main' panicked at src/token.rs:12:5:",

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 use crate::report::{
-    fit::{BUDGET, MAX_INCIDENTS},
+    fit::{BUDGET, LOG_ROOM, MAX_INCIDENTS},
     json, problem,
 };
 
@@ -120,7 +120,7 @@ prop_compose! {
         let mut world = World { max_pods, ..World::default() };
         for (pod, finding, tails) in (0..copies).flat_map(|_| pods.iter().cloned()) {
             let index = world.pods.len();
-            let uid = Uid(index as u128);
+            let uid = Uid::from(index as u128);
             let pod = Pod { uid, name: format!("pod-{index}"), ..pod };
             let mut finding = finding;
             for (index, (container, tail)) in finding.containers.iter_mut().zip(tails).enumerate() {
@@ -170,8 +170,9 @@ proptest! {
         });
         let whole = status.problematic_pods == uncut.problematic_pods;
         prop_assert!(!whole || json::size(&uncut) <= BUDGET);
-        // A comma and some digits may be counted too many.
-        prop_assert!(whole || json::size(&uncut) + 32 > BUDGET);
+        // A comma and some digits may be counted too many, and for each log the room that is kept for it.
+        let containers: usize = uncut.problematic_pods.iter().map(|pod| pod.container_issues.len()).sum();
+        prop_assert!(whole || json::size(&uncut) + 32 + containers * LOG_ROOM > BUDGET);
     }
 }
 
@@ -205,6 +206,41 @@ fn logs_give_way_first_and_evenly() {
     assert!(issues().skip(1).step_by(2).all(|issue| issue.logs == "short\n"));
     let lengths: std::collections::HashSet<_> = issues().map(|issue| issue.logs.len()).collect();
     assert_eq!(lengths.len(), 2, "evenly: {lengths:?}");
+}
+
+/// Only the logs of what is shown are read: if they took its place, it would come and go.
+#[test]
+fn what_is_shown_does_not_depend_on_which_logs_were_read() {
+    for count in (100..400).step_by(20) {
+        let mut world = World::of((0..count).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+        world.max_pods = 500;
+        let shown = |world: &World| {
+            let pods = world.status(None).problematic_pods;
+            (pods.len(), pods.iter().map(|pod| pod.container_issues.len()).sum::<usize>())
+        };
+        let unread = shown(&world);
+        for (index, (pod, _)) in world.pods.iter().enumerate() {
+            let note = "the node's kubelet can't be reached: connection refused".to_owned();
+            let read = if index % 2 == 0 { tail(&"a line\n".repeat(600)) } else { Tail { note, ..tail("a line\n") } };
+            world.tails.insert((pod.uid, "app".to_owned()), read);
+        }
+        assert_eq!(shown(&world), unread, "{count} pods");
+    }
+}
+
+#[test]
+fn no_room_is_kept_for_logs_that_are_not_shown() {
+    let mut world = World::of((0..340).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    world.max_pods = 340;
+    let containers = |world: &World| world.status(None).problematic_pods[0].container_issues.len();
+    assert_eq!(containers(&world), 0);
+    world.logs = false;
+    assert_eq!(containers(&world), 1);
+    world.logs = true;
+    for (_, finding) in &mut world.pods {
+        finding.containers[0].log = crate::diagnosis::LogChoice::NeverStarted;
+    }
+    assert_eq!(containers(&world), 1);
 }
 
 #[test]
@@ -245,7 +281,7 @@ fn the_worst_cluster_fits() {
     let pods: Vec<_> = (0..5000)
         .map(|n| {
             let name = format!("{n:04}{}", "\u{1}".repeat(240));
-            Pod { uid: Uid(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
+            Pod { uid: Uid::from(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
         })
         .collect();
     let text = tail(&"\u{1}".repeat(65_536));
@@ -255,6 +291,7 @@ fn the_worst_cluster_fits() {
         watched_pods: u64::MAX,
         troubled: pods.iter().map(|pod| Troubled { pod, finding: &finding }).collect(),
         unreadable: Some((u64::MAX, hostile.clone())),
+        logs: true,
         tail: &|_, _| Some(text.clone()),
         previous: None,
         now: Timestamp::MAX,
