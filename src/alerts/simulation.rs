@@ -872,3 +872,41 @@ fn a_storm_that_nobody_was_told_of_is_counted_for_what_it_hid() {
     world.pass(600);
     assert_eq!((world.stored.dropped, world.stored.storm.is_none()), (80, true));
 }
+
+#[test]
+fn a_status_from_a_clock_that_was_ahead_or_with_absurd_numbers_silences_nothing() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut world = World::new(format);
+        world.policy.pace.tracked = 2;
+        world.receiver = Receiver::LosesItAndFails;
+        for number in 0..KEYS {
+            world.begins(number);
+        }
+        world.pass(40);
+        let mut state = serde_json::to_value(&world.stored).unwrap();
+        let future = serde_json::json!("9999-12-30T00:00:00Z");
+        for field in ["nextAttempt", "lastSuccess"] {
+            state[field] = future.clone();
+        }
+        for (field, value) in [("failures", i64::MAX), ("dropped", i64::MAX)] {
+            state[field] = value.into();
+        }
+        state["pending"]["attempts"] = i64::MAX.into();
+        for part in ["/alerts/0", "/alerts/1", "/storm"] {
+            let Some(part) = state.pointer_mut(part) else { continue };
+            for (field, value) in [("sentAt", future.clone()), ("goneSince", future.clone())] {
+                part[field] = value;
+            }
+            part["returns"] = i64::MAX.into();
+            part["count"] = i64::MIN.into();
+        }
+        world.stored = serde_json::from_value(state).unwrap();
+        world.receiver = Receiver::Takes;
+        world.pass(4_000);
+        let firing = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
+        assert_eq!(firing + world.storm, u64::from(KEYS), "{format:?} {:#?}", world.stored);
+        world.present.clear();
+        world.pass(4_000);
+        assert!(world.stored.alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved), "{format:?}");
+    }
+}
