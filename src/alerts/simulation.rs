@@ -883,30 +883,50 @@ fn a_status_from_a_clock_that_was_ahead_or_with_absurd_numbers_silences_nothing(
             world.begins(number);
         }
         world.pass(40);
-        let mut state = serde_json::to_value(&world.stored).unwrap();
-        let future = serde_json::json!("9999-12-30T00:00:00Z");
-        for field in ["nextAttempt", "lastSuccess"] {
-            state[field] = future.clone();
-        }
-        for (field, value) in [("failures", i64::MAX), ("dropped", i64::MAX)] {
-            state[field] = value.into();
-        }
-        state["pending"]["attempts"] = i64::MAX.into();
-        for part in ["/alerts/0", "/alerts/1", "/storm"] {
-            let Some(part) = state.pointer_mut(part) else { continue };
-            for (field, value) in [("sentAt", future.clone()), ("goneSince", future.clone())] {
-                part[field] = value;
-            }
-            part["returns"] = i64::MAX.into();
-            part["count"] = i64::MIN.into();
-        }
-        world.stored = serde_json::from_value(state).unwrap();
+        world.corrupt(true);
         world.receiver = Receiver::Takes;
         world.pass(4_000);
         let firing = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
         assert_eq!(firing + world.storm, u64::from(KEYS), "{format:?} {:#?}", world.stored);
         world.present.clear();
+        world.act();
+        world.corrupt(false);
+        world.pass(1_000);
+        let firing = world.stored.alerts.iter().any(|alert| alert.phase != AlertPhase::Resolved);
+        assert!(!firing && world.stored.storm.is_none(), "{format:?} {:#?}", world.stored);
+        world.corrupt(false);
         world.pass(4_000);
-        assert!(world.stored.alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved), "{format:?}");
+        assert!(world.stored.alerts.is_empty(), "{format:?}");
+    }
+}
+
+impl World {
+    /// Writes instants of a far future, and on demand absurd numbers, over those of the stored state.
+    fn corrupt(&mut self, numbers: bool) {
+        let future = serde_json::json!("9999-12-30T00:00:00Z");
+        let mut state = serde_json::to_value(&self.stored).unwrap();
+        state["nextAttempt"] = future.clone();
+        state["lastSuccess"] = future.clone();
+        for part in ["/alerts/0", "/alerts/1", "/storm"] {
+            let Some(part) = state.pointer_mut(part) else { continue };
+            for field in ["sentAt", "goneSince"] {
+                if numbers || part.get(field).is_some() {
+                    part[field] = future.clone();
+                }
+            }
+            if numbers {
+                part["returns"] = i64::MAX.into();
+                part["count"] = i64::MIN.into();
+            }
+        }
+        if numbers {
+            state["failures"] = i64::MAX.into();
+            state["dropped"] = i64::MAX.into();
+            state["pending"]["attempts"] = i64::MAX.into();
+        } else {
+            // So that the pace alone decides.
+            state["nextAttempt"] = serde_json::Value::Null;
+        }
+        self.stored = serde_json::from_value(state).unwrap();
     }
 }
