@@ -7,6 +7,7 @@
 
 pub mod address;
 mod board;
+mod condition;
 pub mod destination;
 pub mod formats;
 pub mod headers;
@@ -23,6 +24,7 @@ mod storm;
 mod text;
 
 pub use board::{ALERT_BYTES, alert_bytes};
+pub use condition::{Delivery, delivery};
 pub use incident::{Ages, Incident, ObjectName};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, Situation, plan};
