@@ -2,8 +2,9 @@
 //!
 //! The modules stand in the order in which the data flows: [`pods`] are watched and kept slim,
 //! [`diagnosis`] judges them, [`logs`] explains them, [`report`] makes a status of what was found, and
-//! [`controller`] writes it.
+//! [`controller`] writes it. [`alerts`] decides who is told.
 
+pub mod alerts;
 pub mod api;
 pub mod app;
 pub mod backoff;

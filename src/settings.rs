@@ -153,7 +153,7 @@ fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {
     if length > max { Err(invalid(field, format!("may have {max} characters, not {length}"))) } else { Ok(()) }
 }
 
-fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
+pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
     at_most(field, patterns.len(), limits::NAMESPACE_PATTERNS)?;
     let glob = |(index, pattern): (usize, &String)| {
         let field = format!("{field}[{index}]");
@@ -207,7 +207,7 @@ fn expression(field: &str, requirement: &LabelSelectorRequirement) -> Result<Exp
     }
 }
 
-fn duration(
+pub(crate) fn duration(
     field: &str,
     value: Option<&GoDuration>,
     range: &RangeInclusive<Duration>,

@@ -1,7 +1,7 @@
 //! The `CustomResourceDefinition` that tells a cluster of [`Orchestr`].
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use serde_json::Value;
@@ -26,6 +26,11 @@ pub fn crd() -> CustomResourceDefinition {
     let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
         adjust(schema);
+        if let Some(spec) = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec")) {
+            // An object that another operator left without a spec could not even lose its finalizer, and so
+            // never go: the API server refuses each change of an object that lacks a required field.
+            spec.default = Some(JSON(Value::Object(serde_json::Map::new())));
+        }
     }
     crd
 }
@@ -88,20 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_a_default() {
-        fn search(value: &Value, path: &str) {
+    fn only_an_absent_spec_has_a_default() {
+        fn defaults(value: &Value, path: &str, found: &mut Vec<String>) {
             match value {
-                Value::Array(items) => items.iter().for_each(|item| search(item, path)),
+                Value::Array(items) => items.iter().for_each(|item| defaults(item, path, found)),
                 Value::Object(fields) => {
                     for (name, field) in fields {
-                        assert!(name != "default", "{path}");
-                        search(field, &format!("{path}.{name}"));
+                        if name == "default" {
+                            found.push(format!("{path}: {field}"));
+                        }
+                        defaults(field, &format!("{path}.{name}"), found);
                     }
                 }
                 _ => {}
             }
         }
-        search(&serde_json::to_value(crd()).unwrap(), "");
+        let mut found = vec![];
+        let schema = crd().spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
+        defaults(&serde_json::to_value(schema).unwrap(), "", &mut found);
+        assert_eq!(found, [".properties.spec: {}"]);
     }
 
     /// Without a bound on each list and text of the spec, one object could hold a megabyte of patterns.

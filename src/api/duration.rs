@@ -49,15 +49,13 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// A duration in its largest unit that is a whole number of it: `168h`, not `604800s`.
+/// Whole seconds in the largest unit that they are a whole number of: `168h`, not `604800s`.
 pub(crate) fn whole(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds, duration.subsec_nanos()) {
-        (0, 0) => "0s".to_owned(),
-        (_, 1..) => format!("{}ns", duration.as_nanos()),
-        _ if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
-        _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
-        _ => format!("{seconds}s"),
+    match duration.as_secs() {
+        0 => "0s".to_owned(),
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
     }
 }
 

@@ -17,8 +17,9 @@ pub use spec::{
     SecretSource, Thresholds, Webhook, WebhookFormat,
 };
 pub use status::{
-    ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource, OrchestrStatus, Owner,
-    PodProblem, WebhookStatus,
+    AlertPhase, AlertStatus, ContainerIssue, ContainerKind, ContainerStateName, DeliveryError, Detail, Incident,
+    LastTermination, LogSource, MessageKind, OrchestrStatus, Owner, PendingMessage, PodProblem, StormStatus,
+    WebhookStatus,
 };
 
 /// The API group of [`Orchestr`].

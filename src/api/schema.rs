@@ -15,6 +15,7 @@ use crate::glob;
 /// Of what stands in a `reason`: the rule for a condition's.
 const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+const LABEL_KEY_MESSAGE: &str = "must be a label's key such as app.kubernetes.io/name";
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -41,7 +42,7 @@ pub(super) fn reasons(_: &mut SchemaGenerator) -> Schema {
 
 /// A `LabelSelector`, with the bounds and rules that Kubernetes' own kinds keep in code.
 pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
-    let key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, "must be a label's key such as app.kubernetes.io/name");
+    let key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, LABEL_KEY_MESSAGE);
     let mut value = text(
         limits::LABEL_VALUE_LENGTH,
         LABEL_VALUE,
@@ -69,6 +70,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
             "message": "In and NotIn need values; Exists and DoesNotExist take none",
+            "fieldPath": ".values",
         }],
     });
     value["description"] = json!("The label's value.");
@@ -82,6 +84,10 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
                 "nullable": true,
                 "maxProperties": limits::SELECTOR_LABELS,
                 "additionalProperties": value,
+                "x-kubernetes-validations": [{
+                    "rule": format!("self.all(key, size(key) <= {} && key.matches(r'{LABEL_KEY}'))", limits::LABEL_KEY_LENGTH),
+                    "message": LABEL_KEY_MESSAGE,
+                }],
             },
             "matchExpressions": {
                 "description": "Requirements that a pod's labels must meet, all of them.",
@@ -99,10 +105,12 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
 pub(super) fn redact_patterns(_: &mut SchemaGenerator) -> Schema {
     let pattern = json!({
         "type": "string",
-        "minLength": 1,
         "maxLength": limits::REDACT_PATTERN_LENGTH,
-        // Compiles it: where that fails, the API server says why.
-        "x-kubernetes-validations": [{"rule": "''.matches(self) || !''.matches(self)"}],
+        // Where it doesn't compile, the API server puts the reason before the message.
+        "x-kubernetes-validations": [{
+            "rule": "!''.matches(self)",
+            "message": "must be a regular expression in RE2 syntax that does not match the empty text",
+        }],
     });
     set(limits::REDACT_PATTERNS, pattern)
 }

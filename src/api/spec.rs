@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::{GoDuration, OrchestrStatus, limits, schema};
 
 /// What is watched, what counts as a problem, and who is told. Only `alerts` must be given.
+#[expect(clippy::duplicated_attributes, reason = "each column has a type")]
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "kopf.dev",
@@ -69,7 +70,7 @@ pub struct OrchestrSpec {
     /// Whether pods are checked at all. Must be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Alerts>,
-    /// Which pods are watched; all of the cluster's by default. Further fields take further pods away.
+    /// Which pods are watched: those that meet every field given here; all of the cluster's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodScope>,
     /// How long a state may last before it is a problem. Durations in Go's syntax, such as 90s, 5m or 1h30m, up to 168h.

@@ -193,10 +193,183 @@ pub enum LogSource {
     Unavailable,
 }
 
-/// What a webhook has delivered.
+/// What a webhook has delivered, and what it is about to. It is also the memory of the delivery: a
+/// restarted operator goes on from here. Losing it costs messages sent twice, never one not sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookStatus {
     /// The webhook's name in the spec.
     pub name: String,
+    /// When the receiver last took a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Time>,
+    /// Why the last attempt failed; absent after a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<DeliveryError>,
+    /// Attempts that failed since the last success.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub failures: i64,
+    /// Nothing is sent before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+    /// The receiver said that it is gone for good (410): nothing is sent until the webhook or its
+    /// Secret changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+    /// A hash of the webhook's spec and Secrets, by which a change of them is noticed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// Problems that were due but ended before the receiver could be told.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub dropped: i64,
+    /// The message that is being delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingMessage>,
+    /// What the receiver is told of one by one; bounded, `storm` stands for the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub alerts: Vec<AlertStatus>,
+    /// The incidents that are too many to be told one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storm: Option<StormStatus>,
+}
+
+/// Why a delivery failed. It never holds a URL, a header, or anything that the receiver said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryError {
+    /// When.
+    pub time: Time,
+    /// In words.
+    pub message: String,
+}
+
+/// A message on its way. It is stored before it is sent, so that a restarted operator sends the same
+/// message under the same id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingMessage {
+    /// The same for every attempt: a receiver tells repeated attempts by it (`webhook-id`).
+    pub id: String,
+    /// What the message is for.
+    pub kind: MessageKind,
+    /// When it was decided on.
+    pub created: Time,
+    /// How often it was sent, or begun to be sent.
+    pub attempts: i64,
+    /// Whether an attempt was begun whose outcome isn't recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_flight: bool,
+    /// Whether an attempt failed in a way that leaves open whether the receiver took the message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_delivered: bool,
+    /// How much is told; less after the receiver found the message too large (413).
+    #[serde(default, skip_serializing_if = "Detail::is_full")]
+    pub detail: Detail,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum MessageKind {
+    /// Something broke; it may also tell what is over.
+    Firing,
+    /// Something is over.
+    Resolved,
+    /// Nothing changed for `repeatEvery`, and something is still broken.
+    Repeat,
+    /// The receiver forgets what isn't sent again and again (Alertmanager). Never pending.
+    Resend,
+    /// Sent by hand, to try the receiver. Never pending.
+    Test,
+}
+
+/// How much a message tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Detail {
+    /// Everything that fits.
+    #[default]
+    Full,
+    /// No logs.
+    NoLogs,
+    /// How many incidents, and of which reasons.
+    Counts,
+}
+
+impl Detail {
+    fn is_full(&self) -> bool {
+        *self == Self::Full
+    }
+}
+
+/// One incident as a receiver knows it. It repeats what names the incident, for the message that tells
+/// its end is sent when the incident itself is no more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlertStatus {
+    /// The incident's key.
+    pub key: String,
+    /// The pods' namespace.
+    pub namespace: String,
+    /// Their top controller as far as names tell.
+    pub owner: Owner,
+    /// The container that causes the problem; absent where the pod as a whole does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub container: String,
+    /// The cause.
+    pub reason: String,
+    /// When it began.
+    pub since: Time,
+    /// What the receiver knows of it.
+    pub phase: AlertPhase,
+    /// When a message that tells of it was last taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Time>,
+    /// Since when the incident is no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Time>,
+    /// How often it came back soon after it was gone. Each time doubles how long it must be gone before
+    /// the receiver is told that it is over.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub returns: i64,
+}
+
+/// What a receiver knows of an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AlertPhase {
+    /// Nothing yet: it is to be told with the next message.
+    Queued,
+    /// The pending message tells that it began.
+    Announcing,
+    /// That it began.
+    Firing,
+    /// The pending message tells that it is over.
+    Resolving,
+    /// That it is over. Remembered for a while, as it may come back.
+    Resolved,
+}
+
+/// Incidents beyond those that are told one by one: the receiver is told how many they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StormStatus {
+    /// When there began to be too many.
+    pub since: Time,
+    /// How many the receiver was told of, or is about to be.
+    pub count: i64,
+    /// A hash of their keys, by which a change is noticed.
+    pub members: String,
+    /// What the receiver knows of it.
+    pub phase: AlertPhase,
+    /// When a message that tells of it was last taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Time>,
+    /// Since when there are no such incidents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Time>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }

@@ -128,15 +128,11 @@ mod tests {
     use super::*;
 
     async fn sentence(yaml: &str, context: Option<&str>) -> String {
-        let folder =
-            std::env::temp_dir().join(format!("orchestr-connect-{}-{}", std::process::id(), fastrand::u64(..)));
-        std::fs::create_dir(&folder).unwrap();
-        let path = folder.join("config");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
         std::fs::write(&path, yaml).unwrap();
         let flags = ConnectionFlags { kubeconfig: Some(path), context: context.map(str::to_owned) };
-        let outcome = config(&flags).await;
-        std::fs::remove_dir_all(&folder).unwrap();
-        outcome.map(|_| ()).unwrap_err().to_string()
+        config(&flags).await.map(|_| ()).unwrap_err().to_string()
     }
 
     #[tokio::test]

@@ -139,7 +139,7 @@ impl Target {
 
     fn unreachable(&self, error: &(dyn Error + 'static)) -> String {
         let url = &self.url;
-        if let Some(error) = find_tls(error) {
+        if let Some(error) = find::<rustls::Error>(error) {
             return format!(
                 "cannot trust the cluster at {url}: {error}; check the kubeconfig's certificate-authority-data and server"
             );
@@ -150,7 +150,7 @@ impl Target {
             Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) => {
                 "the connection was cut".to_owned()
             }
-            _ => clipped(&root(error).to_string()),
+            _ => clipped(&chain(error).last().map(ToString::to_string).unwrap_or_default()),
         };
         let which = match &self.context {
             Some(name) => format!("; is it running, and is context {name:?} the right one?"),
@@ -160,12 +160,13 @@ impl Target {
     }
 }
 
-/// Why there are no credentials. A plugin's output may hold them: it is never repeated.
+/// Why there are no credentials. A plugin's output may hold them, as may its arguments and its environment,
+/// which kube makes part of its name: none is repeated.
 fn credentials(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecStart(error) => format!("cannot start the kubeconfig's credential plugin: {error}"),
-        AuthError::AuthExecRun { cmd, out, .. } => {
-            format!("the kubeconfig's credential plugin {cmd:?} failed ({}): run it by hand to see why", out.status)
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the kubeconfig's credential plugin failed ({}): run it by hand to see why", out.status)
         }
         AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed | AuthError::AuthExec(_) => {
             "the kubeconfig's credential plugin gave no credentials: run it by hand to see why".to_owned()
@@ -214,22 +215,18 @@ fn clipped(text: &str) -> String {
     }
 }
 
+/// An error and what caused it. An `io::Error` that holds another has that one's `source`: it would be
+/// stepped over, and rustls' errors are such.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| (*error).source())
+    std::iter::successors(Some(error), |error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => (*error).source(),
+    })
 }
 
+/// The innermost error of a kind.
 fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    chain(error).find_map(|error| error.downcast_ref())
-}
-
-/// rustls' error travels inside an `io::Error`, whose `source` steps over it.
-fn find_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    chain(error)
-        .find_map(|error| error.downcast_ref().or_else(|| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()))
-}
-
-fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    chain(error).last().unwrap_or(error)
+    chain(error).filter_map(|error| error.downcast_ref()).last()
 }
 
 #[cfg(test)]
@@ -332,7 +329,10 @@ mod tests {
             ),
             (
                 kube::Error::Service(
-                    io::Error::other(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)).into(),
+                    io::Error::other(io::Error::other(rustls::Error::InvalidCertificate(
+                        rustls::CertificateError::UnknownIssuer,
+                    )))
+                    .into(),
                 ),
                 "cannot trust the cluster at https://10.0.0.1:6443: invalid peer certificate: UnknownIssuer; check the \
                  kubeconfig's certificate-authority-data and server",
@@ -350,10 +350,13 @@ mod tests {
     fn a_credential_plugins_output_is_never_repeated() {
         let out =
             std::process::Command::new("sh").args(["-c", "echo hunter2; echo hunter2 >&2; exit 3"]).output().unwrap();
-        let error = kube::Error::Auth(AuthError::AuthExecRun { cmd: "login".to_owned(), out: Box::new(out) });
+        let error = kube::Error::Auth(AuthError::AuthExecRun {
+            cmd: "login --password hunter2".to_owned(),
+            out: Box::new(out),
+        });
         assert_eq!(
             target().explain(&error).to_string(),
-            "the kubeconfig's credential plugin \"login\" failed (exit status: 3): run it by hand to see why"
+            "the kubeconfig's credential plugin failed (exit status: 3): run it by hand to see why"
         );
     }
 

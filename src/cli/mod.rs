@@ -5,6 +5,7 @@ mod explain;
 mod failure;
 mod preflight;
 mod run;
+mod scan;
 mod usage;
 
 use std::{
@@ -31,6 +32,10 @@ pub struct Cli {
 enum Command {
     /// Run the operator: watch the pods, and keep the status of each Orchestr object
     Run(run::RunFlags),
+    /// Look at the pods once, and print those with a problem; exits 1 where there are any
+    Scan(scan::ScanFlags),
+    /// Print the definition of the Orchestr objects, for `kubectl apply --server-side -f -`
+    Crd,
     /// Print the completions for a shell
     Completions {
         /// The shell
@@ -48,6 +53,8 @@ impl Cli {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match self.command {
             Command::Run(flags) => runtime()?.block_on(run::run(flags)),
+            Command::Scan(flags) => runtime()?.block_on(scan::scan(flags)),
+            Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "orchestr", &mut script);

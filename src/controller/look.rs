@@ -25,8 +25,9 @@ use super::{
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// A status that an earlier run wrote stands this long while the first list is read, before it says
-/// Syncing: a restart of the operator is nothing that its users need to see.
+/// How long the first list may take before a status says Syncing. One that an earlier run wrote stands
+/// longer: a restart of the operator is nothing that its users need to see.
+const GRACE: Duration = Duration::from_secs(2);
 const RESUME_GRACE: Duration = Duration::from_secs(10);
 
 /// What a look has found.
@@ -54,8 +55,8 @@ impl Controller {
             (Ok(settings), _) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
             (Ok(_), Knowledge::Denied(refusal)) => self.idle(key, &Idle::PodAccessDenied { message: refusal }, wall),
             (Ok(_), Knowledge::Syncing) => {
-                let grace_ends = self.started + RESUME_GRACE;
-                if object.status.is_some() && now < grace_ends {
+                let grace_ends = self.started + if object.status.is_some() { RESUME_GRACE } else { GRACE };
+                if now < grace_ends {
                     self.rest(key, grace_ends);
                     return;
                 }
@@ -135,6 +136,7 @@ impl Controller {
             watched_pods: self.index.watched(view),
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.index.unreadable(view).map(|(count, first)| (count, format!("{first} ({})", first.error))),
+            logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             previous: object.status.as_ref(),
             now: wall,

@@ -208,8 +208,8 @@ fn stuck(pod: &Pod) -> String {
     causes.extend(node::trouble(pod));
     let running: Vec<_> = containers(pod).filter(|container| container.runs()).collect();
     if causes.is_empty() && !running.is_empty() {
-        let names = words::names(running.iter().map(|container| container.status.name.as_str()));
-        causes.push(format!("{names} not stopped by {}", words::node(pod)));
+        let names = words::names(&running, ["was not stopped by", "were not stopped by"]);
+        causes.push(format!("{names} {}", words::node(pod)));
     }
     if causes.is_empty() {
         causes.push(format!("{} has not confirmed that it ended", words::node(pod)));

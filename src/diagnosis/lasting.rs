@@ -132,13 +132,13 @@ impl<'a> Lasting<'a> {
 
     /// The state in words.
     pub(super) fn message(&self, pod: &Pod) -> String {
-        let names = || words::names(self.containers.iter().map(|container| container.status.name.as_str()));
+        let names = |verbs| words::names(&self.containers, verbs);
         match self.reason {
             "NotReady" => match (node::trouble(pod), words::of_condition(pod, "Ready")) {
                 (Some(node), _) => format!("not ready: {node}"),
                 (None, Some(condition)) => format!("not ready: {condition}"),
                 (None, None) if self.containers.is_empty() => "not ready".to_owned(),
-                (None, None) => format!("not ready: {}", names()),
+                (None, None) => names(["is not ready", "are not ready"]),
             },
             "Initializing" => match self.containers.first() {
                 Some(container) => format!("{} is still running", words::title(*container)),
@@ -148,9 +148,9 @@ impl<'a> Lasting<'a> {
                 format!("{} has not reported on it yet", words::node(pod))
             }
             "ContainerCreating" if pod.condition(SANDBOX).is_some_and(|condition| condition.status == "False") => {
-                format!("{} wait for the pod's network and volumes", names())
+                names(["waits for the pod's network and volumes", "wait for the pod's network and volumes"])
             }
-            "ContainerCreating" => format!("{} not created yet", names()),
+            "ContainerCreating" => names(["is not created yet", "are not created yet"]),
             _ => match pod.condition("PodScheduled") {
                 Some(condition) if !condition.message.is_empty() => condition.message.clone(),
                 _ if pod.node.is_empty() => "not scheduled to a node yet".to_owned(),

@@ -67,13 +67,15 @@ pub(super) fn title(container: Container<'_>) -> String {
     format!("{kind} {}", container.status.name)
 }
 
-/// Such as "containers app, proxy"; "no container" where there are none.
-pub(super) fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.into_iter().collect();
-    match names.as_slice() {
-        [] => "no container".to_owned(),
-        [name] => format!("container {name}"),
-        names => format!("containers {}", names.join(", ")),
+/// Such as "containers app, proxy are …": a verb in the singular and in the plural follows the names.
+pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> String {
+    match containers {
+        [] => format!("no container {one}"),
+        [container] => format!("{} {one}", title(*container)),
+        _ => {
+            let names: Vec<&str> = containers.iter().map(|container| container.status.name.as_str()).collect();
+            format!("containers {} {several}", names.join(", "))
+        }
     }
 }
 

@@ -25,8 +25,8 @@ pub struct Cleaned {
 }
 
 /// Cleans the end of a log. `cut` says that the bytes may begin in the middle of a line: what was cut
-/// off may have been the key of the first value, so that the first line is left out, or of a line longer
-/// than a quarter of everything, that quarter.
+/// off may have been the key of the first value, so that the first line is left out; of one that is longer
+/// than 8 KiB, or all there is, only a quarter of everything and at most those 8 KiB.
 #[must_use]
 pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     let margin = if cut { margin(raw) } else { 0 };
@@ -77,11 +77,13 @@ fn margin(raw: &[u8]) -> usize {
     margin + tail.iter().take(3).take_while(|&&byte| byte & 0b1100_0000 == 0b1000_0000).count()
 }
 
-/// Where a cut text begins to be shown: after its first line, or where that is longer than the margin,
-/// with the first word behind that.
+/// Where a cut text begins to be shown: after its first line, or where that is longer than the margin or
+/// all there is, behind `mark` and the word that it is in.
 fn first_whole(text: &str, mark: usize) -> usize {
-    let head = text.get(..mark).unwrap_or_default();
-    if let Some(end) = head.find('\n') {
+    let head = text.get(..text.floor_char_boundary(MARGIN.max(mark))).unwrap_or_default();
+    if let Some(end) = head.find('\n')
+        && text.get(end..).is_some_and(|rest| !rest.trim().is_empty())
+    {
         return end + 1;
     }
     let rest = text.get(mark..).unwrap_or_default();
@@ -113,3 +115,6 @@ fn last_lines(text: &str, policy: &LogPolicy) -> (String, bool) {
     let from = by_lines.max(by_bytes);
     (text.get(from..).unwrap_or_default().to_owned(), from > 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,3 +62,52 @@ fn meaning(error: &str) -> &'static str {
         "the kubelet can't read the log's file"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_errors_are_known() {
+        let id = "0123456789abcdef".repeat(4);
+        for (error, why) in [
+            (format!("unable to retrieve container logs for containerd://{id}"), "no such container"),
+            ("unable to retrieve container logs for docker://".to_owned(), "no such container"),
+            (
+                "failed to try resolving symlinks in path \"/var/log/pods/a/b/0.log\": lstat /var/log/pods/a: no such file \
+                 or directory"
+                    .to_owned(),
+                "file is gone",
+            ),
+            ("failed to open log file \"/var/log/pods/a\": open /var/log/pods/a: too many open files".to_owned(), "too many"),
+            ("failed to get parse function: unsupported log format: \"\\x00password=hunter2\"".to_owned(), "can't read"),
+            ("failed to read log file \"/var/log/pods/a\": read: input/output error".to_owned(), "can't read"),
+            ("rpc error: code = Unavailable desc = connection error".to_owned(), "doesn't answer"),
+        ] {
+            for (body, whole) in [(error.clone(), true), (format!("{error}\n"), true), (error.clone(), false)] {
+                let (at, meaning) = error_in(body.as_bytes(), whole).unwrap_or_else(|| panic!("{body:?}"));
+                assert!(at == 0 && meaning.contains(why) && !meaning.contains("hunter2"), "{meaning}");
+            }
+            // After a part of the log, the kubelet still ends without a line break; a program doesn't.
+            let body = format!("begun\n{error}");
+            assert_eq!(error_in(body.as_bytes(), true).map(|(at, _)| at), Some(6));
+            assert_eq!(error_in(format!("{body}\n").as_bytes(), true), None);
+            assert_eq!(error_in(format!("{error}\n").as_bytes(), false), None);
+        }
+    }
+
+    #[test]
+    fn a_programs_words_are_a_log() {
+        for log in [
+            "",
+            "\n",
+            "Error: unable to retrieve container logs for containerd://abc",
+            "unable to retrieve container logs for the user",
+            "rpc error: the code is bad",
+            "failed to open log file: permission denied",
+        ] {
+            assert_eq!(error_in(log.as_bytes(), true), None, "{log:?}");
+        }
+        assert_eq!(error_in(b"rpc error: code = Unavailable desc = \xff", true), None);
+    }
+}

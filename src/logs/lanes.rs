@@ -13,7 +13,7 @@ use tokio::{
 };
 
 /// How long a node counts as silent after it last gave no answer.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 
 /// How many nodes are remembered before those that are silent no more are looked for.
 const NODES: usize = 256;
@@ -23,6 +23,7 @@ pub(super) struct Lanes {
     all: Arc<Semaphore>,
     silent: Arc<Semaphore>,
     per_node: usize,
+    silence: Duration,
     nodes: Mutex<HashMap<Arc<str>, Node>>,
 }
 
@@ -43,11 +44,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Lanes {
-    pub fn new(at_once: usize, per_node: usize) -> Self {
+    pub fn new(at_once: usize, per_node: usize, silence: Duration) -> Self {
         Self {
             all: Arc::new(Semaphore::new(at_once.max(1))),
             silent: Arc::new(Semaphore::new((at_once / 2).max(1))),
             per_node: per_node.max(1),
+            silence,
             nodes: Mutex::default(),
         }
     }
@@ -92,7 +94,7 @@ impl Place<'_> {
     /// Tells whether the node gave an answer, whatever it was.
     pub fn answered(&self, answered: bool) {
         if let Some(node) = self.lanes.nodes().get_mut(&self.node) {
-            node.silent_until = if answered { None } else { Instant::now().checked_add(SILENCE) };
+            node.silent_until = if answered { None } else { Instant::now().checked_add(self.lanes.silence) };
         }
     }
 }
@@ -106,5 +108,60 @@ impl Drop for Place<'_> {
         if node.users == 0 && node.silent_until.is_none() {
             nodes.remove(&self.node);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    fn node(name: &str) -> Arc<str> {
+        name.into()
+    }
+
+    #[tokio::test]
+    async fn places_are_bounded_for_each_node_and_in_all() {
+        let lanes = Lanes::new(3, 2, SILENCE);
+        let first = lanes.enter(&node("a")).await;
+        let _second = lanes.enter(&node("a")).await;
+        assert!(lanes.enter(&node("a")).now_or_never().is_none(), "two of one node");
+        let _third = lanes.enter(&node("b")).now_or_never().expect("another node has a place");
+        assert!(lanes.enter(&node("c")).now_or_never().is_none(), "three in all");
+        drop(first);
+        assert!(lanes.enter(&node("c")).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn silent_nodes_leave_places_to_others() {
+        let lanes = Lanes::new(4, 2, SILENCE);
+        for name in ["a", "b", "c"] {
+            lanes.enter(&node(name)).await.answered(false);
+        }
+        let _a = lanes.enter(&node("a")).await;
+        let b = lanes.enter(&node("b")).await;
+        assert!(lanes.enter(&node("c")).now_or_never().is_none(), "half of the places at most");
+        let _d = lanes.enter(&node("d")).now_or_never().expect("the others are for nodes that answer");
+        b.answered(true);
+        drop(b);
+        assert!(lanes.enter(&node("c")).now_or_never().is_some());
+
+        let forgetful = Lanes::new(4, 2, Duration::ZERO);
+        let mut places = Vec::new();
+        for name in ["a", "b", "c"] {
+            forgetful.enter(&node(name)).await.answered(false);
+            places.push(forgetful.enter(&node(name)).now_or_never().expect("silence is forgotten"));
+        }
+    }
+
+    #[tokio::test]
+    async fn nodes_are_forgotten() {
+        let lanes = Lanes::new(4, 2, SILENCE);
+        let place = lanes.enter(&node("a")).await;
+        let waiting = lanes.enter(&node("a")).await;
+        assert!(lanes.enter(&node("a")).now_or_never().is_none());
+        assert_eq!(lanes.nodes().len(), 1);
+        drop((place, waiting));
+        assert_eq!(lanes.nodes().len(), 0, "given up waiting, too");
     }
 }

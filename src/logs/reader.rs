@@ -17,7 +17,7 @@ use super::{
     LogRequest, Tail,
     clean::{Cleaned, clean},
     kubelet,
-    lanes::Lanes,
+    lanes::{Lanes, SILENCE},
     refusal::Refusal,
     ring::Ring,
 };
@@ -79,6 +79,7 @@ pub struct LogReader {
 }
 
 /// How a stream ended.
+#[derive(Debug)]
 enum End {
     /// By itself.
     Whole,
@@ -94,11 +95,15 @@ impl LogReader {
     /// A reader within bounds.
     #[must_use]
     pub fn new(client: Client, limits: ReadLimits) -> Self {
-        Self { client, limits, lanes: Arc::new(Lanes::new(limits.at_once, limits.per_node)) }
+        Self { client, limits, lanes: Arc::new(Lanes::new(limits.at_once, limits.per_node, SILENCE)) }
     }
 
     /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what
     /// goes wrong is told by the tail.
+    ///
+    /// A kubelet names lives by "present" and "previous" only. Where the container was started again
+    /// since the request was made, this is the log of another life: whoever asked compares
+    /// [`Life`](super::Life) once more with the pod as it is by then.
     pub async fn read(&self, request: &LogRequest) -> Outcome {
         let place = self.lanes.enter(&request.node).await;
         let deadline = Instant::now() + self.limits.timeout;
@@ -223,4 +228,30 @@ fn told(source: LogSource, cleaned: Cleaned, mut notes: Vec<String>, fewer: bool
         notes.push("bytes that are no UTF-8 are shown as U+FFFD".to_owned());
     }
     Tail { source, text: cleaned.text, note: notes.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use futures::{TryStreamExt, stream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_is_kept_as_far_as_it_came() {
+        for (limit, breaks, kept, ends) in [
+            (100, false, "a\nb\nc\n", "Whole"),
+            (100, true, "a\nb\nc\n", "Broken"),
+            (6, false, "a\nb\nc\n", "TooLong"),
+            (3, false, "a\nb\n", "TooLong"),
+        ] {
+            let parts = ["a\n", "b\n", "c\n"].map(|part| Ok(part.as_bytes()));
+            let end = breaks.then(|| Err(io::Error::from(io::ErrorKind::ConnectionReset)));
+            let body = stream::iter(parts.into_iter().chain(end)).into_async_read();
+            let mut ring = Ring::new(100);
+            let end = pump(body, &mut ring, limit).await;
+            assert_eq!((ring.bytes(), format!("{end:?}").as_str()), (kept.as_bytes(), ends));
+        }
+    }
 }

@@ -48,22 +48,23 @@ impl Refusal {
             400 if says("is terminated") => Self::new("the runtime lost the container, and its log with it", None),
             400 if says("is not available") => Self::new("the kubelet doesn't know the container yet", Some(SOON)),
             401 => Self::new("the API server doesn't accept the operator's credentials", Some(LATER)),
-            403 if says("pods/log") => {
+            403 if says("cannot get resource") => {
                 Self::new(format!("not allowed: get on pods/log in namespace {}", request.namespace), Some(LATER))
             }
             403 => Self::new("the kubelet doesn't allow the API server to read logs", Some(LATER)),
-            404 if message.starts_with("nodes ") => Self::new("the pod's node is gone", None),
-            404 if message.starts_with("pods ") => Self::new("the pod is gone", None),
+            404 if says(&format!("\"{}\" not found", request.pod)) => Self::new("the pod is gone", None),
+            // The API server calls a node that it doesn't find a pod.
+            404 if says(&format!("\"{}\" not found", request.node)) => Self::new("the pod's node is gone", None),
             404 => Self::new("the kubelet doesn't know the pod", Some(SOON)),
             429 => Self::new("the API server has too many requests", Some(SOON)),
-            code @ 500.. => Self {
-                note: match unreachable(message) {
+            code @ 500.. => {
+                let unreachable = unreachable(message);
+                let note = match unreachable {
                     Some(why) => format!("the node's kubelet can't be reached: {why}"),
                     None => format!("the kubelet failed (HTTP {code})"),
-                },
-                retry: Some(SOON),
-                silent: true,
-            },
+                };
+                Self { note, retry: Some(SOON), silent: unreachable.is_some() || code != 500 }
+            }
             code => Self::new(format!("the kubelet refused (HTTP {code})"), None),
         }
     }
@@ -84,4 +85,85 @@ fn unreachable(message: &str) -> Option<&'static str> {
         ("EOF", "connection closed"),
     ];
     WHYS.iter().find(|(words, _)| message.contains(words)).map(|&(_, why)| why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        logs::{Life, LogPolicy, Which},
+        pods::Uid,
+    };
+
+    #[test]
+    fn refusals_are_told_in_words_of_our_own() {
+        let request = LogRequest {
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(0) },
+            namespace: "shop".into(),
+            pod: "cart".into(),
+            node: "n".into(),
+            previous: false,
+            termination_message: "".into(),
+            policy: Arc::new(LogPolicy { tail_lines: 1, max_bytes: 256, redact: true, redact_patterns: Vec::new() }),
+        };
+        let secret = "password=hunter2";
+        let table: &[(u16, &str, &str, bool, bool)] = &[
+            (
+                400,
+                "container \"app\" in pod \"cart\" is waiting to start: PodInitializing",
+                "waiting to start",
+                false,
+                false,
+            ),
+            (400, "previous terminated container \"app\" in pod \"cart\" not found", "previous life", false, false),
+            (400, "container app is not valid for pod cart", "no such container", false, false),
+            (400, "container \"app\" in pod \"cart\" is terminated", "lost the container", false, false),
+            (400, "container \"app\" in pod \"cart\" is not available", "doesn't know the container", true, false),
+            (400, secret, "HTTP 400", false, false),
+            (401, "Unauthorized", "credentials", true, false),
+            (
+                403,
+                "pods \"cart\" is forbidden: User \"x\" cannot get resource \"pods/log\" in API group \"\"",
+                "get on pods/log in namespace shop",
+                true,
+                false,
+            ),
+            (
+                403,
+                "Forbidden (user=kube-apiserver, verb=get, resource=nodes, subresource=proxy) (get pods/log cart)",
+                "kubelet doesn't allow",
+                true,
+                false,
+            ),
+            (404, "pods \"cart\" not found", "the pod is gone", false, false),
+            (404, "pods \"n\" not found", "node is gone", false, false),
+            (
+                404,
+                "the server could not find the requested resource (get pods cart)",
+                "kubelet doesn't know the pod",
+                true,
+                false,
+            ),
+            (429, "slow down", "too many requests", true, false),
+            (
+                500,
+                "Get \"https://10.0.0.1:10250/containerLogs/shop/cart/app\": dial tcp 10.0.0.1:10250: connect: connection refused",
+                "connection refused",
+                true,
+                true,
+            ),
+            (500, secret, "HTTP 500", true, false),
+            (503, "the server is currently unable to handle the request", "HTTP 503", true, true),
+            (418, secret, "HTTP 418", false, false),
+        ];
+        for (code, message, note, retry, silent) in table {
+            let status = Status { code: *code, message: (*message).to_owned(), ..Status::default() };
+            let refusal = Refusal::of(&kube::Error::Api(Box::new(status)), &request);
+            assert!(refusal.note.contains(note), "{code} {message}: {}", refusal.note);
+            assert_eq!((refusal.retry.is_some(), refusal.silent), (*retry, *silent), "{code} {message}");
+            assert!(!refusal.note.contains("hunter2"));
+        }
+    }
 }

@@ -106,3 +106,91 @@ impl LogRequest {
         if self.previous { LogSource::Previous } else { LogSource::Current }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::ContainerKind, pods::Terminated};
+
+    fn finding(log: LogChoice, state: ContainerStateName, restarts: i32, end: Option<Terminated>) -> ContainerFinding {
+        ContainerFinding {
+            name: "app".into(),
+            kind: ContainerKind::App,
+            state,
+            reason: String::new(),
+            message: String::new(),
+            ready: false,
+            restarts,
+            last_termination: end,
+            log,
+        }
+    }
+
+    fn end(id: &str) -> Option<Terminated> {
+        Some(Terminated { container_id: id.into(), message: "out of cheese".into(), ..Terminated::default() })
+    }
+
+    fn choose(finding: &ContainerFinding) -> Choice {
+        let pod = Pod {
+            uid: Uid::from(7),
+            namespace: "shop".into(),
+            name: "cart".into(),
+            node: "n".into(),
+            ..Pod::default()
+        };
+        let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
+        LogRequest::choose(&pod, finding, &Arc::new(policy))
+    }
+
+    fn read(finding: &ContainerFinding) -> LogRequest {
+        match choose(finding) {
+            Choice::Read(request) => request,
+            Choice::Known(tail) => panic!("{tail:?}"),
+        }
+    }
+
+    use ContainerStateName::{Running, Terminated as Ended, Waiting};
+
+    #[test]
+    fn a_life_has_one_key_from_its_end_to_the_next() {
+        let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
+        let waiting = read(&finding(LogChoice::Previous, Waiting, 3, end("containerd://a")));
+        let again = read(&finding(LogChoice::Previous, Running, 4, end("containerd://a")));
+        assert!(ended.life == waiting.life && waiting.life == again.life);
+        assert_eq!((ended.previous, waiting.previous, again.previous), (false, true, true));
+        assert_eq!(ended.source(), LogSource::Current);
+        assert_eq!(again.source(), LogSource::Previous);
+
+        let next = read(&finding(LogChoice::Previous, Waiting, 4, end("containerd://b")));
+        assert_ne!(next.life, again.life);
+    }
+
+    #[test]
+    fn a_life_without_identity_is_known_by_its_end() {
+        let at = |second| {
+            let finished = Timestamp::from_second(second).ok();
+            read(&finding(LogChoice::Previous, Waiting, 3, Some(Terminated { finished, ..Terminated::default() }))).life
+        };
+        assert!(at(1) == at(1) && at(1) != at(2));
+        assert_ne!(read(&finding(LogChoice::Previous, Waiting, 3, None)).life, at(1));
+    }
+
+    #[test]
+    fn a_life_that_goes_on_is_not_explained_by_the_end_of_another() {
+        let running = read(&finding(LogChoice::Current, Running, 3, end("containerd://a")));
+        assert_eq!(running.life.which, Which::Running(3));
+        assert_eq!(&*running.termination_message, "");
+        let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
+        assert_eq!(&*ended.termination_message, "out of cheese");
+    }
+
+    #[test]
+    fn where_there_is_no_log_no_kubelet_is_asked() {
+        let never = choose(&finding(LogChoice::NeverStarted, Waiting, 0, None));
+        assert_eq!(never, Choice::Known(Tail::unavailable("the container never started")));
+        let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
+        let nowhere =
+            LogRequest::choose(&Pod::default(), &finding(LogChoice::Current, Running, 0, None), &Arc::new(policy));
+        assert_eq!(nowhere, Choice::Known(Tail::unavailable("the pod is on no node")));
+    }
+}

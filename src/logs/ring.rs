@@ -54,3 +54,37 @@ impl Ring {
         self.bytes.make_contiguous()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_stays() {
+        let mut ring = Ring::new(8);
+        for chunk in ["abc", "", "defgh"] {
+            ring.push(chunk.as_bytes());
+        }
+        assert!(ring.bytes() == b"abcdefgh" && !ring.lost_some());
+        ring.push(b"i");
+        assert!(ring.bytes() == b"bcdefghi" && ring.lost_some() && ring.total == 9);
+        ring.push(b"0123456789");
+        assert_eq!(ring.bytes(), b"23456789");
+    }
+
+    #[test]
+    fn long_lines_count_as_their_pieces() {
+        let counts = |parts: &[&[u8]], lines| {
+            let mut ring = Ring::new(1 << 20);
+            parts.iter().for_each(|part| ring.push(part));
+            ring.may_be_cut(lines)
+        };
+        assert!(counts(&[b"a\nb\n"], 2) && !counts(&[b"a\nb\n"], 3));
+        assert!(counts(&[b"a\n", b"b", b"c"], 2) && !counts(&[b"a\n", b"b", b"c"], 3));
+        let long = vec![b'x'; PIECE];
+        assert!(counts(&[&long, &long, b"\n"], 3) && !counts(&[&long, &long, b"\n"], 4));
+        let mut small = Ring::new(4);
+        small.push(b"abcde");
+        assert!(small.may_be_cut(1000), "what was lost was cut");
+    }
+}

@@ -47,6 +47,7 @@ pub struct TailStore {
     sequence: u64,
     bytes: usize,
     evicted: u64,
+    refused: u64,
 }
 
 /// Two objects that ask the same of the same log share it.
@@ -96,7 +97,10 @@ impl TailStore {
                 kept.reading |= due;
                 due
             }
-            Entry::Vacant(_) if held >= self.limits.tails => false,
+            Entry::Vacant(_) if held >= self.limits.tails => {
+                self.refused += 1;
+                false
+            }
             Entry::Vacant(entry) => {
                 entry.insert(Kept { tail: None, reading: true, tries: 0, due: None, sequence: 0 });
                 true
@@ -177,6 +181,12 @@ impl TailStore {
         self.evicted
     }
 
+    /// How often a log wasn't read because so many are kept, ever.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     fn evict(&mut self) {
         while self.bytes > self.limits.bytes {
             let Some((_, key)) = self.order.pop_first() else { break };
@@ -202,5 +212,108 @@ impl Kept {
             Some(tail) if !tail.text.is_empty() => tail.text.len() + tail.note.len() + OVERHEAD,
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{logs::Which, pods::Uid};
+
+    fn request(which: i32, tail_lines: u32, previous: bool) -> LogRequest {
+        LogRequest {
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(which) },
+            namespace: "shop".into(),
+            pod: "cart".into(),
+            node: "n".into(),
+            previous,
+            termination_message: "".into(),
+            policy: Arc::new(LogPolicy { tail_lines, max_bytes: 4096, redact: true, redact_patterns: Vec::new() }),
+        }
+    }
+
+    fn outcome(text: &str, retry: Option<u64>) -> Outcome {
+        let tail = Tail { source: LogSource::Current, text: text.into(), note: String::new() };
+        Outcome { tail, retry: retry.map(Duration::from_secs) }
+    }
+
+    fn text(store: &mut TailStore, request: &LogRequest) -> Option<String> {
+        store.get(request).map(|tail| tail.text.clone())
+    }
+
+    #[test]
+    fn a_log_is_read_once_for_each_life_and_policy() {
+        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
+        let first = request(1, 20, false);
+        assert!(store.begin(&first, now));
+        assert!(!store.begin(&first, now), "it is being read");
+        assert_eq!(store.get(&first), None);
+        store.finish(&first, outcome("one", None), now);
+        assert!(!store.begin(&first, now) && !store.begin(&request(1, 20, true), now), "it was read");
+        assert!(store.begin(&request(2, 20, false), now) && store.begin(&request(1, 10, false), now));
+        assert_eq!(store.get(&first).map(|tail| tail.source), Some(LogSource::Current));
+        let later = request(1, 20, true);
+        assert_eq!(store.get(&later).map(|tail| tail.source), Some(LogSource::Previous), "the life is over by now");
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_ever_less_often_and_not_for_ever() {
+        let (mut store, start) = (TailStore::new(StoreLimits::default()), Instant::now());
+        let request = request(1, 20, false);
+        assert!(store.begin(&request, start));
+        store.finish(&request, outcome("part", Some(10)), start);
+        assert_eq!(store.next_due(), Some(start + Duration::from_secs(10)));
+        assert!(!store.begin(&request, start + Duration::from_secs(9)));
+        let mut now = start + Duration::from_secs(10);
+        let mut tries = 1;
+        while store.begin(&request, now) {
+            assert_eq!(store.next_due(), None, "it is being read");
+            tries += 1;
+            store.finish(&request, outcome("", Some(10)), now);
+            now = store.next_due().unwrap_or(now);
+        }
+        assert_eq!((tries, now), (TRIES, start + Duration::from_secs(10 + 20 + 40 + 80)));
+        assert_eq!(text(&mut store, &request).as_deref(), Some("part"), "a try that brings nothing takes nothing");
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_what_goes_is_told_and_not_read_again() {
+        let (mut store, now) = (TailStore::new(StoreLimits { bytes: 3 * (OVERHEAD + 100), tails: 10 }), Instant::now());
+        for life in 0..5 {
+            assert!(store.begin(&request(life, 20, false), now));
+            store.finish(&request(life, 20, false), outcome(&"x".repeat(100), Some(1)), now);
+        }
+        assert_eq!((store.size(), store.evicted()), ((5, 3 * (OVERHEAD + 100)), 2));
+        let gone = store.get(&request(0, 20, false)).unwrap();
+        assert!(gone.source == LogSource::Unavailable && gone.note.contains("too much room"));
+        assert!(!store.begin(&request(0, 20, false), now + Duration::from_secs(100)));
+        assert_eq!(text(&mut store, &request(4, 20, false)), Some("x".repeat(100)));
+
+        store.retain(|life, _| life.which == Which::Running(3));
+        assert_eq!(store.size(), (1, OVERHEAD + 100));
+        store.retain(|_, _| false);
+        assert_eq!(store.size(), (0, 0));
+        assert!(store.order.is_empty());
+    }
+
+    #[test]
+    fn tails_are_bounded() {
+        let (mut store, now) = (TailStore::new(StoreLimits { bytes: 1 << 20, tails: 2 }), Instant::now());
+        assert!(store.begin(&request(0, 20, false), now) && store.begin(&request(1, 20, false), now));
+        assert!(!store.begin(&request(2, 20, false), now));
+        assert_eq!(store.refused(), 1);
+    }
+
+    #[test]
+    fn what_was_given_up_can_begin_again() {
+        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
+        let request = request(1, 20, false);
+        assert!(store.begin(&request, now));
+        store.abandon(&request);
+        assert!(store.begin(&request, now));
+        store.retain(|_, _| false);
+        store.finish(&request, outcome("late", None), now);
+        assert_eq!(store.get(&request), None);
+        assert_eq!(store.size(), (0, 0));
     }
 }

@@ -40,11 +40,16 @@ impl From<serde_json::Error> for DecodeError {
     }
 }
 
-/// Decodes one pod, and its resource version.
+/// Decodes one pod.
 ///
 /// # Errors
 /// When the text isn't JSON, or a field that is used has another type than the API gives it.
-pub fn from_json(json: &str) -> Result<(Pod, String), DecodeError> {
+pub fn from_json(json: &str) -> Result<Pod, DecodeError> {
+    versioned_from_json(json).map(|(pod, _)| pod)
+}
+
+/// Decodes one pod, and its resource version, which is of use only to its watch.
+pub(super) fn versioned_from_json(json: &str) -> Result<(Pod, String), DecodeError> {
     let mut wire = serde_json::from_str::<WirePod>(json)?;
     let resource_version = std::mem::take(&mut wire.metadata.resource_version);
     Ok((wire.into(), resource_version))
@@ -459,8 +464,7 @@ mod tests {
                 "status":{"phase":"Running","conditions":null,"containerStatuses":[{"name":"app","ready":true,"restartCount":3,
                 "state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}"#,
         )
-        .unwrap()
-        .0;
+        .unwrap();
         assert_eq!(pod.uid, Uid::from(0x0d1b_2c3d_0000_0000_0000_0000_0000_000f));
         assert_eq!(pod.labels, [("a".into(), "2".into()), ("z".into(), "1".into())]);
         assert!(pod.ignored);
@@ -472,7 +476,7 @@ mod tests {
 
     #[test]
     fn an_empty_object_is_a_pod() {
-        assert_eq!(from_json("{}").unwrap().0, Pod { uid: Uid::from_text(""), ..Pod::default() });
+        assert_eq!(from_json("{}").unwrap(), Pod { uid: Uid::from_text(""), ..Pod::default() });
         assert!(from_json(r#"{"metadata":null,"spec":null,"status":{"containerStatuses":null}}"#).is_ok());
     }
 
@@ -483,7 +487,7 @@ mod tests {
             vec![r#""f""#; LIST_LIMIT + 9].join(","),
             "é".repeat(TEXT_LIMIT),
         );
-        let pod = from_json(&json).unwrap().0;
+        let pod = from_json(&json).unwrap();
         assert_eq!(pod.finalizers.len(), LIST_LIMIT);
         assert_eq!(pod.message, "é".repeat(TEXT_LIMIT / 2));
     }

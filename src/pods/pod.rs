@@ -20,6 +20,12 @@ impl From<u128> for Uid {
     }
 }
 
+impl From<Uid> for u128 {
+    fn from(Uid([high, low]): Uid) -> Self {
+        Self::from(high) << 64 | Self::from(low)
+    }
+}
+
 /// A pod, with what is needed to judge it and to name it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {

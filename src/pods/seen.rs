@@ -7,7 +7,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Pod, Uid, from_json};
+use super::{DecodeError, Pod, Uid, decode::versioned_from_json};
 
 /// What a list or a watch holds where a pod should stand. Decoding one never fails because of what is in
 /// it: a list of thousands must not be lost for one bad pod.
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for SeenPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         let outline = || serde_json::from_str::<Outline>(raw.get());
-        match from_json(raw.get()) {
+        match versioned_from_json(raw.get()) {
             Ok((pod, resource_version)) => Ok(Self { pod: Ok(Box::new(pod)), meta: meta(resource_version) }),
             Err(error) => {
                 let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;

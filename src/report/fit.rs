@@ -7,10 +7,10 @@
 
 use serde::Serialize;
 
-use crate::{api::PodProblem, diagnosis::ContainerFinding, logs::Tail, pods::Pod};
+use crate::{api::PodProblem, diagnosis::LogChoice};
 
 use super::{
-    json,
+    Input, json,
     problem::{Detail, Problem},
     text,
 };
@@ -45,8 +45,10 @@ const LOGS_FIELD: usize = r#""logs":"","#.len();
 /// What a log that is cut takes beside its text: the field, and the note that says so.
 const CUT: usize = LOGS_FIELD + r#""logNote":"; shortened to 18446744073709551615 bytes to fit the status","#.len();
 
-/// Finds the log of a container.
-pub(super) type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
+/// The room kept for a container's log, read or not: for its source, a note, and ten words. How much
+/// of a pod is shown must not depend on which logs are there already, since only the logs of what is
+/// shown are read: details would come and go.
+pub(super) const LOG_ROOM: usize = 256;
 
 /// The first of the items that take at most `budget` bytes in a list.
 pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize) -> Vec<T> {
@@ -60,10 +62,10 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
 }
 
 /// The pods, as many and in as much detail as `budget` bytes have room for.
-pub(super) fn pods(problems: &[Problem<'_>], tail: FindTail<'_>, budget: usize) -> Vec<PodProblem> {
+pub(super) fn pods(problems: &[Problem<'_>], input: &Input<'_>, budget: usize) -> Vec<PodProblem> {
     DETAILS
         .iter()
-        .find_map(|detail| Draft::new(problems, detail, tail, budget))
+        .find_map(|detail| Draft::new(problems, detail, input, budget))
         .map_or_else(|| prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget), Draft::with_logs)
 }
 
@@ -89,23 +91,31 @@ struct Log {
 
 impl Draft {
     /// None where not even the shortest logs would leave it within the budget.
-    fn new(problems: &[Problem<'_>], detail: &Detail, tail: FindTail<'_>, budget: usize) -> Option<Self> {
+    fn new(problems: &[Problem<'_>], detail: &Detail, input: &Input<'_>, budget: usize) -> Option<Self> {
         let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
+        let mut room = budget;
         for problem in problems {
             let mut shown = problem.show(detail);
+            let mut kept = listed(&shown);
+            let mut taken = 0;
             for (container, (issue, finding)) in
                 shown.container_issues.iter_mut().zip(&problem.finding.containers).enumerate()
             {
-                let Some(tail) = tail(problem.pod, finding) else { continue };
+                if input.logs && finding.log != LogChoice::NeverStarted {
+                    kept = kept.saturating_add(LOG_ROOM);
+                }
+                let Some(tail) = (input.tail)(problem.pod, finding) else { continue };
                 issue.log_source = Some(tail.source);
                 issue.log_note = text::shortened(&tail.note, NOTE_LIMIT).into_owned();
                 if !tail.text.is_empty() {
                     let log = Log { text: tail.text, pod: draft.pods.len(), container };
-                    draft.left = draft.left.checked_sub(log.size_up_to(CUT).min(CUT))?;
+                    taken += log.size_up_to(CUT).min(CUT);
                     draft.logs.push(log);
                 }
             }
-            draft.left = draft.left.checked_sub(listed(&shown))?;
+            let taken = listed(&shown).saturating_add(taken);
+            draft.left = draft.left.checked_sub(taken)?;
+            room = room.checked_sub(kept.max(taken))?;
             draft.pods.push(shown);
         }
         Some(draft)
@@ -179,11 +189,57 @@ fn end_of(text: &str, size: usize) -> &str {
         (left, start) = (rest, index);
     }
     let end = &text[start..];
-    if text[..start].ends_with('\n') {
+    if start == 0 || text[..start].ends_with('\n') {
         return end;
     }
     match end.split_once('\n') {
         Some((_, lines)) if lines.len() * 2 >= end.len() => lines,
         _ => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even_and_small_wants_stay_whole() {
+        for (wants, supply, share) in [
+            (vec![], 0, usize::MAX),
+            (vec![5, 5], 10, usize::MAX),
+            (vec![5, 5], 9, 4),
+            (vec![100, 2, 100], 50, 24),
+            (vec![100, 0], 0, 0),
+            (vec![0, 0], 0, usize::MAX),
+        ] {
+            assert_eq!(even_share(wants.clone(), supply), share, "{wants:?} of {supply}");
+        }
+    }
+
+    #[test]
+    fn a_log_is_cut_at_its_beginning_between_characters_and_preferably_lines() {
+        for (text, size, end) in [
+            ("one\ntwo\nthree", 100, "one\ntwo\nthree"),
+            ("one\ntwo\nthree", 5, "three"),
+            ("one\ntwo\nthree", 8, "three"),
+            ("one\ntwo\nthree", 10, "two\nthree"),
+            ("a very long line\nx", 9, "g line\nx"),
+            ("ééé", 5, "éé"),
+            ("a💥", 3, ""),
+            ("a\u{1}b", 6, "b"),
+            ("a\u{1}b", 7, "\u{1}b"),
+            ("a<b", 6, "b"),
+            ("one\n", 0, ""),
+        ] {
+            assert_eq!(end_of(text, size), end, "{text:?} in {size}");
+        }
+    }
+
+    #[test]
+    fn a_list_takes_what_has_room() {
+        let items = ["aa", "bb", "c"];
+        assert_eq!(prefix(items.into_iter(), 5 + 5 + 4), items);
+        assert_eq!(prefix(items.into_iter(), 5 + 5 + 3), items[..2]);
+        assert_eq!(prefix(items.into_iter(), 4), [""; 0]);
     }
 }

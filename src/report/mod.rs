@@ -20,7 +20,7 @@ pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
 
 use crate::{
-    api::{OrchestrStatus, condition, reason},
+    api::{Incident, OrchestrStatus, PodProblem, condition, reason},
     diagnosis::{ContainerFinding, Finding},
     logs::Tail,
     pods::Pod,
@@ -51,6 +51,8 @@ pub struct Input<'a> {
     pub troubled: Vec<Troubled<'a>>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
+    /// Whether logs are shown: then room is kept for those that have yet to be read.
+    pub logs: bool,
     /// What was read of a container's log: absent while it wasn't looked for.
     pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
     /// The status as it stands in the API: transition times and the beginnings of problems that go on
@@ -95,9 +97,32 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
 
     let budget = fit::BUDGET.saturating_sub(json::size(&status));
     let candidates = &problems[..problems.len().min(input.max_pods)];
-    status.problematic_pods = fit::pods(candidates, input.tail, budget);
+    status.problematic_pods = fit::pods(candidates, input, budget);
     status.omitted_pods = count(problems.len() - status.problematic_pods.len());
     status
+}
+
+/// Everything a status would tell of these pods, in its order, with nothing left out to fit: for whom
+/// asks once and keeps nothing.
+#[must_use]
+pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, Vec<PodProblem>) {
+    let input = Input {
+        generation: 0,
+        max_pods: troubled.len(),
+        watched_pods: 0,
+        troubled,
+        unreadable: None,
+        logs: false,
+        tail: &|_, _| None,
+        previous: None,
+        now,
+    };
+    let problems = problem::ordered(&input);
+    let incidents = incidents::ordered(&problems, None);
+    (
+        incidents.iter().map(incidents::Group::incident).collect(),
+        problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),
+    )
 }
 
 /// A count as the API has it.

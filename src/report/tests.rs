@@ -1,1 +1,312 @@
+//! Whole statuses: what is carried over, and that no input breaks a bound.
 
+mod bounds;
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    api::{ContainerKind, ContainerStateName, LogSource, Owner},
+    diagnosis::LogChoice,
+    pods::{Terminated, Uid},
+    settings::SpecError,
+};
+
+pub(super) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// What a status is made of, owned.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) generation: i64,
+    pub(super) max_pods: usize,
+    pub(super) watched: u64,
+    pub(super) unreadable: Option<(u64, String)>,
+    pub(super) pods: Vec<(Pod, Finding)>,
+    pub(super) tails: HashMap<(Uid, String), Tail>,
+    pub(super) logs: bool,
+    pub(super) now: Timestamp,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            generation: 3,
+            max_pods: 50,
+            watched: 1284,
+            unreadable: None,
+            pods: Vec::new(),
+            tails: HashMap::new(),
+            logs: true,
+            now: at(800),
+        }
+    }
+}
+
+impl World {
+    /// With UIDs given in order.
+    pub(super) fn of(pods: impl IntoIterator<Item = (Pod, Finding)>) -> Self {
+        let mut pods: Vec<_> = pods.into_iter().collect();
+        for (index, (pod, _)) in pods.iter_mut().enumerate() {
+            pod.uid = Uid::from(index as u128);
+            pod.name = format!("{}-{index}", pod.name);
+        }
+        Self { pods, ..Self::default() }
+    }
+
+    pub(super) fn status(&self, previous: Option<&OrchestrStatus>) -> OrchestrStatus {
+        self.with_input(previous, watching)
+    }
+
+    pub(super) fn with_input<T>(
+        &self,
+        previous: Option<&OrchestrStatus>,
+        use_input: impl FnOnce(&Input<'_>) -> T,
+    ) -> T {
+        use_input(&Input {
+            generation: self.generation,
+            max_pods: self.max_pods,
+            watched_pods: self.watched,
+            troubled: self.pods.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            unreadable: self.unreadable.clone(),
+            logs: self.logs,
+            tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
+            previous,
+            now: self.now,
+        })
+    }
+}
+
+/// A pod of a Deployment whose one container crashes.
+pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -> (Pod, Finding) {
+    let pod = Pod {
+        namespace: namespace.to_owned(),
+        name: owner.to_owned(),
+        phase: "Running".to_owned(),
+        node: "node-7".to_owned(),
+        ..Pod::default()
+    };
+    let finding = Finding {
+        status: "CrashLoopBackOff".to_owned(),
+        reason: reason.to_owned(),
+        container: "app".to_owned(),
+        message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".to_owned(),
+        since: at(since),
+        owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
+        containers: vec![container("app")],
+    };
+    (pod, finding)
+}
+
+pub(super) fn container(name: &str) -> ContainerFinding {
+    ContainerFinding {
+        name: name.to_owned(),
+        kind: ContainerKind::App,
+        state: ContainerStateName::Waiting,
+        reason: "CrashLoopBackOff".to_owned(),
+        message: "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)".to_owned(),
+        ready: false,
+        restarts: 7,
+        last_termination: Some(Terminated {
+            exit_code: 137,
+            reason: "OOMKilled".to_owned(),
+            finished: Some(at(49)),
+            ..Terminated::default()
+        }),
+        log: LogChoice::Previous,
+    }
+}
+
+pub(super) fn tail(text: &str) -> Tail {
+    Tail { source: LogSource::Previous, text: text.to_owned(), note: String::new() }
+}
+
+#[test]
+fn a_status_as_the_contract_shows_it() {
+    let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
+    world.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
+    assert_eq!(
+        serde_json::to_value(world.status(None)).unwrap(),
+        json!({
+            "observedGeneration": 3,
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "Watching", "message": "watching 1284 pods",
+                 "lastTransitionTime": "1970-01-01T00:13:20Z", "observedGeneration": 3},
+                {"type": "PodsHealthy", "status": "False", "reason": "PodsUnhealthy",
+                 "message": "1 of 1284 pods: 1 OOMKilled (shop/cart)",
+                 "lastTransitionTime": "1970-01-01T00:13:20Z", "observedGeneration": 3},
+            ],
+            "watchedPods": 1284,
+            "problematicPodCount": 1,
+            "omittedPods": 0,
+            "omittedIncidents": 0,
+            "incidents": [{
+                "key": "f0f2f042", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"},
+                "container": "app", "reason": "OOMKilled", "pods": 1, "since": "1970-01-01T00:00:50Z",
+                "examplePods": ["cart-0"],
+            }],
+            "problematicPods": [{
+                "name": "cart-0", "namespace": "shop", "status": "CrashLoopBackOff", "reason": "OOMKilled",
+                "message": "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi",
+                "phase": "Running", "node": "node-7", "owner": {"kind": "Deployment", "name": "cart"},
+                "since": "1970-01-01T00:00:50Z",
+                "containerIssues": [{
+                    "name": "app", "type": "App", "state": "Waiting", "reason": "CrashLoopBackOff",
+                    "message": "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)",
+                    "ready": false, "restarts": 7,
+                    "lastTermination": {
+                        "reason": "OOMKilled", "exitCode": 137, "signal": 0, "finishedAt": "1970-01-01T00:00:49Z",
+                    },
+                    "logs": "allocating\n", "logSource": "Previous",
+                }],
+            }],
+        })
+    );
+}
+
+#[test]
+fn the_most_recent_comes_first() {
+    let status = World::of([
+        crashing("b", "y", "Error", 50),
+        crashing("b", "x", "Error", 50),
+        crashing("a", "z", "Error", 50),
+        crashing("c", "old", "Error", 10),
+        crashing("c", "new", "Error", 90),
+    ])
+    .status(None);
+    let pods: Vec<_> = status.problematic_pods.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(pods, ["new-4", "z-2", "x-1", "y-0", "old-3"]);
+    let incidents: Vec<_> = status.incidents.iter().map(|incident| &*incident.owner.name).collect();
+    assert_eq!(incidents, ["new", "z", "x", "y", "old"]);
+}
+
+#[test]
+fn pods_that_fail_alike_are_one_incident() {
+    let with_owner = |owner: Option<Owner>, (pod, finding): (Pod, Finding)| (pod, Finding { owner, ..finding });
+    let mut pods: Vec<_> = (0..500).map(|n| crashing("shop", "cart", "Error", 1000 - n)).collect();
+    pods.push(with_owner(None, crashing("shop", "cart", "Error", 7)));
+    let stateful_set = Owner { kind: "StatefulSet".to_owned(), name: "cart".to_owned() };
+    pods.push(with_owner(Some(stateful_set), crashing("shop", "cart", "Error", 6)));
+    pods.push(crashing("shop", "cart", "OOMKilled", 5));
+    pods.push(crashing("test", "cart", "Error", 4));
+    let status = World::of(pods).status(None);
+
+    let incidents: Vec<_> = status
+        .incidents
+        .iter()
+        .map(|incident| (&*incident.owner.kind, &*incident.owner.name, incident.pods, incident.since.0.as_second()))
+        .collect();
+    assert_eq!(
+        incidents,
+        [
+            ("Deployment", "cart", 500, 501),
+            ("Pod", "cart-500", 1, 7),
+            ("StatefulSet", "cart", 1, 6),
+            ("Deployment", "cart", 1, 5),
+            ("Deployment", "cart", 1, 4),
+        ]
+    );
+    assert_eq!(status.incidents[0].example_pods, ["cart-0", "cart-1", "cart-10"]);
+    let keys: std::collections::HashSet<_> = status.incidents.iter().map(|incident| &incident.key).collect();
+    assert_eq!(keys.len(), 5);
+    assert_eq!((status.problematic_pod_count, status.problematic_pods.len(), status.omitted_pods), (504, 50, 454));
+}
+
+#[test]
+fn parts_of_an_identity_joined_otherwise_make_another_key() {
+    let key = |container: &str, reason: &str| {
+        let (pod, mut finding) = crashing("shop", "cart", reason, 50);
+        finding.container = container.to_owned();
+        World::of([(pod, finding)]).status(None).incidents[0].key.clone()
+    };
+    assert_ne!(key("app", "Error"), key("appE", "rror"));
+    assert_ne!(key("", "Error"), key("Error", ""));
+    assert_eq!(key("app", "Error"), key("app", "Error"));
+    assert!(key("a", "b").len() == 8 && key("a", "b").bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+#[test]
+fn a_problem_that_goes_on_keeps_its_beginning() {
+    let first = World::of([crashing("shop", "cart", "Error", 50)]).status(None);
+    let again = World::of([crashing("shop", "cart", "Error", 70)]).status(Some(&first));
+    assert_eq!(again, first);
+    let earlier = World::of([crashing("shop", "cart", "Error", 30)]).status(Some(&first));
+    assert_eq!(earlier.problematic_pods[0].since.0, at(30), "what is found may reach further back");
+    assert_eq!(earlier.incidents[0].since.0, at(30));
+    let other = World::of([crashing("shop", "cart", "OOMKilled", 70)]).status(Some(&first));
+    assert_eq!(other.problematic_pods[0].since.0, at(70), "another reason is another problem");
+
+    let mut replaced = World::of([crashing("shop", "cart", "Error", 70)]);
+    replaced.pods[0].0.name = "cart-9".to_owned();
+    let replaced = replaced.status(Some(&first));
+    assert_eq!(replaced.problematic_pods[0].since.0, at(70), "another pod's problem");
+    assert_eq!(replaced.incidents[0].since.0, at(50), "the same incident");
+}
+
+#[test]
+fn a_condition_keeps_its_transition_time_while_its_status_stays() {
+    let times = |status: &OrchestrStatus| -> Vec<_> {
+        status.conditions.iter().map(|condition| condition.last_transition_time.0.as_second()).collect()
+    };
+    let failing = World::of([crashing("shop", "cart", "Error", 50)]).status(None);
+    let worse = World { now: at(900), ..World::of([crashing("shop", "cart", "OOMKilled", 50)]) };
+    let worse = worse.status(Some(&failing));
+    assert_eq!(times(&worse), [800, 800]);
+    let healthy = World { now: at(950), generation: 4, ..World::default() }.status(Some(&worse));
+    assert_eq!(times(&healthy), [800, 950]);
+    assert!(healthy.conditions.iter().all(|condition| condition.observed_generation == Some(4)));
+    assert_eq!(healthy.observed_generation, Some(4));
+    assert_eq!((&*healthy.conditions[1].status, &*healthy.conditions[1].reason), ("True", "PodsHealthy"));
+}
+
+#[test]
+fn each_idle_state_has_its_conditions() {
+    let denied = "pods is forbidden: cannot list resource \"pods\"".to_owned();
+    let invalid = "spec.thresholds.pending: \"x\" is no duration".to_owned();
+    for (state, status, message, stalled) in [
+        (Idle::Paused, "False", "spec.alerts.checkRunningPods is false", false),
+        (SpecError::AlertsNotSet.into(), "False", "spec.alerts.checkRunningPods must be set", true),
+        (Idle::InvalidSpec { message: invalid.clone() }, "False", &*invalid, true),
+        (Idle::Syncing, "Unknown", "the first list of pods is not complete yet", false),
+        (Idle::PodAccessDenied { message: denied.clone() }, "False", &*denied, false),
+    ] {
+        let found = idle(&state, 3, None, at(800));
+        let conditions: Vec<_> = found
+            .conditions
+            .iter()
+            .map(|c| (&*c.type_, &*c.status, &*c.reason, c.observed_generation, c.last_transition_time.0))
+            .collect();
+        let mut expected = vec![
+            ("Ready", status, state.reason(), Some(3), at(800)),
+            ("PodsHealthy", "Unknown", state.reason(), Some(3), at(800)),
+        ];
+        expected.extend(stalled.then_some(("Stalled", "True", state.reason(), Some(3), at(800))));
+        assert_eq!(conditions, expected);
+        assert_eq!(found.conditions[0].message, message);
+        assert_eq!((found.observed_generation, found.problematic_pod_count), (Some(3), 0));
+    }
+}
+
+#[test]
+fn lists_stay_while_the_cluster_keeps_us_from_looking() {
+    let mut world = World::of((0..60).map(|n| crashing("shop", &format!("d{n}"), "Error", n)));
+    world.max_pods = 20;
+    let before = world.status(None);
+    let lists = |status: &OrchestrStatus| {
+        let OrchestrStatus { watched_pods, problematic_pod_count, omitted_pods, .. } = *status;
+        (watched_pods, problematic_pod_count, omitted_pods, status.incidents.clone(), status.problematic_pods.clone())
+    };
+    for state in [Idle::Syncing, Idle::PodAccessDenied { message: String::new() }] {
+        let kept = idle(&state, 4, Some(&before), at(900));
+        assert_eq!(lists(&kept), lists(&before));
+        assert_eq!(kept.conditions[1].message, "not known at present; the lists show what was found before");
+        assert_eq!(lists(&idle(&state, 4, Some(&kept), at(950))), lists(&before));
+    }
+    for state in [Idle::Paused, Idle::AlertsNotSet, Idle::InvalidSpec { message: String::new() }] {
+        assert_eq!(lists(&idle(&state, 4, Some(&before), at(900))), lists(&OrchestrStatus::default()));
+    }
+}

@@ -33,12 +33,11 @@ pub(super) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
 
 /// A condition's message: one line within bounds, without characters that hide or reorder others.
 pub(super) fn message(text: &str) -> String {
-    let visible: String = shortened(text, CONDITION_MESSAGE_LIMIT)
+    shortened(text, CONDITION_MESSAGE_LIMIT)
         .chars()
         .filter(|character| !is_bidi_control(*character))
         .map(|character| if character.is_control() { ' ' } else { character })
-        .collect();
-    visible
+        .collect()
 }
 
 fn is_bidi_control(character: char) -> bool {
@@ -127,5 +126,110 @@ impl<'a> Reason<'a> {
             0 => format!("{text} ({})", shown.join(", ")),
             more => format!("{text} ({} and {more} more)", shown.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{World, crashing};
+
+    /// The message of PodsHealthy.
+    fn message(pods: &[(&str, &str, &str)], watched: u64) -> String {
+        let troubled = pods.iter().map(|(namespace, owner, reason)| crashing(namespace, owner, reason, 50));
+        World { watched, ..World::of(troubled) }.status(None).conditions[1].message.clone()
+    }
+
+    #[test]
+    fn the_unhealthy_are_counted_by_reason_and_named() {
+        for (pods, watched, expected) in [
+            (
+                vec![("shop", "cart", "OOMKilled"), ("ml", "train", "Unschedulable")],
+                1284,
+                "2 of 1284 pods: 1 OOMKilled (shop/cart), 1 Unschedulable (ml/train)",
+            ),
+            (vec![("shop", "cart", "OOMKilled")], 1, "1 of 1 pod: 1 OOMKilled (shop/cart)"),
+            (
+                vec![("a", "x", "Error"), ("b", "y", "OOMKilled"), ("b", "y", "OOMKilled"), ("a", "z", "OOMKilled")],
+                9,
+                "4 of 9 pods: 3 OOMKilled (b/y, a/z), 1 Error (a/x)",
+            ),
+            (
+                vec![("a", "v", "E"), ("a", "w", "E"), ("a", "x", "E"), ("a", "y", "E"), ("a", "z", "E")],
+                9,
+                "5 of 9 pods: 5 E (a/v, a/w, a/x and 2 more)",
+            ),
+            (
+                vec![
+                    ("a", "p", "A"),
+                    ("a", "p", "B"),
+                    ("a", "p", "C"),
+                    ("a", "p", "D"),
+                    ("a", "p", "E"),
+                    ("a", "p", "F"),
+                ],
+                9,
+                "6 of 9 pods: 1 A (a/p), 1 B (a/p), 1 C (a/p), 1 D (a/p), 1 E (a/p) and 1 more reason",
+            ),
+        ] {
+            assert_eq!(message(&pods, watched), expected);
+        }
+    }
+
+    #[test]
+    fn owners_are_named_while_there_is_room() {
+        let long = |name: &str| name.repeat(250);
+        let (x, y, z) = (long("x"), long("y"), long("z"));
+        let all = message(&[("a", &x, "E"), ("a", &y, "E"), ("a", &z, "E")], 9);
+        assert_eq!(all, format!("3 of 9 pods: 3 E (a/{x}, a/{y}, a/{z})"));
+        let one = message(&[("a", &x, "E"), ("a", &y, "E"), ("a", &z, "E"), ("a", &x, "F"), ("a", &y, "F")], 9);
+        assert_eq!(one, format!("5 of 9 pods: 3 E (a/{x} and 2 more), 2 F (a/{x} and 1 more)"));
+        let reasons = ["A", "B", "C", "D", "E", "F", "G"];
+        let none: Vec<_> = reasons.iter().map(|reason| ("a", &*x, *reason)).collect();
+        assert_eq!(message(&none, 9), "7 of 9 pods: 1 A, 1 B, 1 C, 1 D, 1 E and 2 more reasons");
+    }
+
+    #[test]
+    fn whatever_a_reason_is_the_message_is_one_short_line() {
+        let reasons: Vec<_> = (0..9).map(|n| format!("{n}\n\u{202e}{}", "\u{1}é".repeat(3000))).collect();
+        let pods: Vec<_> = reasons.iter().map(|reason| ("a", "x", &**reason)).collect();
+        let message = message(&pods, 9);
+        assert!(message.starts_with("9 of 9 pods: 1 0 "), "{message:?}");
+        assert!(message.ends_with("… (a/x) and 4 more reasons"), "{message:?}");
+        assert!(message.len() <= CONDITION_MESSAGE_LIMIT);
+        assert!(!message.contains(|character: char| character.is_control() || character == '\u{202e}'));
+    }
+
+    #[test]
+    fn the_watched_and_the_unread_are_told() {
+        let pod = "shop/cart (a value of the wrong type at line 1, column 9)".to_owned();
+        for (watched, unreadable, expected) in [
+            (1284, None, "watching 1284 pods".to_owned()),
+            (1, Some((0, pod.clone())), "watching 1 pod".to_owned()),
+            (0, Some((1, pod.clone())), format!("watching 0 pods; 1 pod could not be read: {pod}")),
+            (5, Some((3, pod.clone())), format!("watching 5 pods; 3 pods could not be read, one of them: {pod}")),
+        ] {
+            assert_eq!(super::watching(watched, unreadable.as_ref()), expected);
+        }
+        assert_eq!(healthy(1284), "all 1284 pods are healthy");
+        assert_eq!(healthy(1), "the 1 pod is healthy");
+        assert_eq!(healthy(0), "no pods to watch");
+    }
+
+    #[test]
+    fn texts_are_shortened_between_characters() {
+        assert_eq!(shortened("ééé", 6), "ééé");
+        assert_eq!(shortened("ééé", 5), "é…");
+        assert_eq!(shortened("ééé", 3), "…");
+        assert_eq!(name(&"é".repeat(200)).len(), 252);
+    }
+
+    #[test]
+    fn the_count_is_taken_out_of_a_message_and_nothing_else() {
+        assert_eq!(without_count("2 of 2 pods: 2 Error (a/2)", 2), "2 of : 2 Error (a/2)");
+        assert_eq!(
+            without_count("watching 12 pods; 2 pods could not be read", 12),
+            "watching ; 2 pods could not be read"
+        );
     }
 }

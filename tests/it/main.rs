@@ -1,6 +1,16 @@
 //! Integration tests against a real API server.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod arbitrary;
+mod cases;
+mod command;
+mod crd;
+mod install;
+mod judgement;
+mod logs;
 mod operator;
+mod printed_status;
 mod proxy;
 mod support;
+mod verdicts;
 mod world;

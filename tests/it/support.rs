@@ -22,7 +22,7 @@ pub async fn install_crd(plane: &ControlPlane) {
     crds.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&crd)).await.unwrap();
     let objects = Api::<Orchestr>::all(client);
     eventually("the API server serves orchestrs", PATIENCE, async || {
-        objects.list(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
+        objects.list_metadata(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
     })
     .await
     .unwrap();

@@ -33,8 +33,10 @@ pub(super) enum FileError {
 
 /// The fields of a single object that are kept; its metadata may also be a list's.
 const FIELDS: [&str; 4] = ["kind", "metadata", "spec", "status"];
-/// How deep YAML may nest. The API server's own bound for a decoded object is 10,000 for JSON; no pod comes near 64.
+/// How deep YAML may nest; pods come to about a dozen.
 const DEPTH: usize = 64;
+/// How much a YAML document may repeat by aliases, in nodes; kubectl writes none.
+const ALIASED: usize = 100_000;
 
 /// Reads pods into the tally; `progress` is called after each object.
 pub(super) fn read(input: impl BufRead, tally: &mut Tally, progress: &mut dyn FnMut(u64)) -> Result<(), FileError> {
@@ -117,6 +119,7 @@ fn yaml(input: impl BufRead, reading: &mut Reading<'_>) -> Result<(), FileError>
                 max_total_scalar_bytes: usize::MAX,
                 max_depth: DEPTH,
             },
+            alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIASED },
             with_snippet: false,
         };
         serde_yaml::with_deserializer_from_reader_with_options(&mut documents, options, |deserializer| {
@@ -244,6 +247,7 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
             // The API gives a list's items without a kind of their own: the list's tells.
             (true, Some(kind)) if kind != "List" && kind != "PodList" => self.is(&format!("a {kind}")),
             (true, _) => {}
+            (false, Some(kind)) if kind == "List" || kind == "PodList" => {}
             (false, None) => self.is("something else"),
             (false, Some(_)) => {
                 let object = O::with_fields(fields).map_err(serde::de::Error::custom)?;
@@ -318,5 +322,142 @@ impl<'de, O: Object> Visitor<'de> for Items<'_, '_, O> {
 
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::{cli::scan::tally::Filter, diagnosis::Thresholds};
+
+    fn scan_bytes(bytes: &[u8]) -> Result<Tally, String> {
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        let mut tally = Tally::new(Thresholds::default(), now, Filter::default());
+        // A small buffer: whatever is split across two reads is seen as well.
+        let input = io::BufReader::with_capacity(7, bytes);
+        read(input, &mut tally, &mut |_| {}).map_err(|error| error.to_string())?;
+        tally.settle_jobs();
+        Ok(tally)
+    }
+
+    /// How many pods, how many of them troubled, how many unreadable, how many no pods.
+    fn scan(text: &str) -> Result<(u64, usize, u64, u64), String> {
+        scan_bytes(text.as_bytes()).map(|tally| (tally.pods, tally.troubled.len(), tally.unreadable, tally.strangers))
+    }
+
+    const WELL: &str = r#"{"kind":"Pod","metadata":{"name":"well","namespace":"shop"},
+        "status":{"phase":"Succeeded"}}"#;
+    const ILL: &str = r#"{"kind":"Pod","metadata":{"name":"ill","namespace":"shop"},
+        "spec":{"containers":[{"name":"app"}]},"status":{"phase":"Failed","reason":"Evicted"}}"#;
+    const WELL_YAML: &str = "kind: Pod\nmetadata:\n  name: well\nstatus:\n  phase: Succeeded\n";
+    const ILL_YAML: &str =
+        "kind: Pod\nmetadata:\n  name: ill\nstatus:\n  phase: Failed\n  message: |\n    --- no\n    # end\n";
+
+    #[test]
+    fn every_form_that_kubectl_prints_is_read() {
+        let list = format!(r#"{{"apiVersion":"v1","items":[{WELL},{ILL}],"kind":"List","metadata":{{}}}}"#);
+        let untyped = list.replace(r#""kind":"Pod","#, "").replace("\"List\"", "\"PodList\"");
+        let item = |yaml: &str| format!("- {}", yaml.trim_end().replace('\n', "\n  ") + "\n");
+        let yaml_list = format!("apiVersion: v1\nitems:\n{}{}kind: List\n", item(WELL_YAML), item(ILL_YAML));
+        for (form, text) in [
+            ("list", list.clone()),
+            ("with a byte-order mark", format!("\u{feff}\n {list}")),
+            ("the API's own list", untyped),
+            ("array", format!("[{WELL},{ILL}]")),
+            ("one after the other", format!("{WELL}{ILL}")),
+            ("lines", format!("{}\n{}\n", WELL.replace('\n', ""), ILL.replace('\n', ""))),
+            ("YAML list", yaml_list.clone()),
+            ("indented YAML list", yaml_list.replace("\n  ", "\n    ").replace("- kind", "  - kind")),
+            ("YAML documents", format!("{WELL_YAML}---\n{ILL_YAML}")),
+            ("YAML documents with marks around", format!("# pods\n---\n{WELL_YAML}--- # next\n---\n{ILL_YAML}---\n")),
+            ("YAML with line ends of Windows", format!("{WELL_YAML}---\n{ILL_YAML}").replace('\n', "\r\n")),
+            ("YAML lists one after the other", format!("items:\n{}---\nitems:\n{}", item(WELL_YAML), item(ILL_YAML))),
+        ] {
+            assert_eq!(scan(&text), Ok((2, 1, 0, 0)), "{form}:\n{text}");
+        }
+        assert_eq!(scan(ILL), Ok((1, 1, 0, 0)));
+        assert_eq!(scan(ILL_YAML), Ok((1, 1, 0, 0)));
+    }
+
+    #[test]
+    fn an_empty_list_is_read() {
+        for text in [
+            r#"{"kind":"List","items":[]}"#,
+            r#"{"kind":"PodList","items":null}"#,
+            r#"{"kind":"PodList"}"#,
+            "[]",
+            "kind: List\nitems: []\n",
+        ] {
+            assert_eq!(scan(text), Ok((0, 0, 0, 0)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_cannot_be_decoded_spoils_no_other() {
+        let bad = r#"{"kind":"Pod","metadata":{"name":"bad","namespace":"shop"},"status":{"phase":{"a":"hunter2"}}}"#;
+        let tally = scan_bytes(format!(r#"{{"items":[{bad},7,{ILL}]}}"#).as_bytes()).unwrap();
+        assert_eq!((tally.pods, tally.troubled.len(), tally.unreadable), (1, 1, 2));
+        assert_eq!(tally.unreadable_names, ["shop/bad", "/"]);
+        let yaml = format!("items:\n- kind: Pod\n  metadata: {{name: bad}}\n  status: {{phase: []}}\n- {ILL}\n");
+        assert_eq!(scan(&yaml), Ok((1, 1, 1, 0)));
+    }
+
+    #[test]
+    fn a_job_in_the_file_tells_of_its_pods() {
+        let pod = ILL.replace(
+            r#""name":"ill","#,
+            r#""name":"ill","ownerReferences":[{"kind":"Job","name":"sums","uid":"u1","controller":true}],"#,
+        );
+        let job = |kind: &str, status: &str| {
+            format!(
+                r#"{{"kind":"Job","metadata":{{"uid":"u1"}},"status":{{"conditions":[{{"type":"{kind}","status":"{status}"}}]}}}}"#
+            )
+        };
+        let troubled = |job: String| scan(&format!("[{pod},{job}]")).map(|(_, troubled, _, _)| troubled);
+        assert_eq!(troubled(job("Complete", "True")), Ok(0));
+        assert_eq!(troubled(job("Complete", "False")), Ok(1));
+        assert_eq!(troubled(job("Failed", "True")), Ok(1));
+        assert_eq!(troubled(job("Complete", "True").replace("u1", "u2")), Ok(1));
+    }
+
+    #[test]
+    fn what_is_no_list_of_pods_is_named() {
+        let not = |what: &str| format!("it holds {what} rather than pods: `kubectl get pods -A -o json` prints them");
+        for (text, told) in [
+            ("", "it is empty".to_owned()),
+            (" \n", "it is empty".to_owned()),
+            ("# nothing\n---\n", "it is empty".to_owned()),
+            (r#"{"kind":"Deployment","metadata":{}}"#, not("a Deployment")),
+            (r#"{"kind":"DeploymentList","items":[{"metadata":{}}]}"#, not("a DeploymentList")),
+            (r#"{"kind":"List","items":[{"kind":"Secret","data":{"a":"hunter2"}}]}"#, not("a Secret")),
+            (r#"{"password":"hunter2"}"#, not("something else")),
+            (r#"{"items":"hunter2"}"#, not("JSON of another shape")),
+            ("kind: Service\n", not("a Service")),
+            ("NAMESPACE NAME READY\nshop cart 1/1\n", not("text")),
+            ("42", not("a number")),
+            (r#"{"items":[{"kind":"Pod""#, "it ends within line 1: was the command that wrote it cut off?".to_owned()),
+            ("{\"items\":\n[hunter2]}", "line 2 is not JSON".to_owned()),
+            ("{} hunter2", "line 1 is not JSON".to_owned()),
+            ("kind: Pod\nmetadata:\n  name: 'hunter2\n", "line 4 is not YAML".to_owned()),
+            ("kind: Pod\n---\nkind: Pod\na: b: hunter2\n", "line 4 is not YAML".to_owned()),
+        ] {
+            assert_eq!(scan(text), Err(told), "{text}");
+        }
+        assert_eq!(scan_bytes(b"\xff\xfe{\0").map(|_| ()), Err("it is UTF-16: save it as UTF-8".to_owned()));
+    }
+
+    #[test]
+    fn aliases_and_nesting_do_not_multiply_what_was_written() {
+        let mut bomb = "a: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for level in 1..12 {
+            writeln!(bomb, "b{level}: &a{level} [{}]", vec![format!("*a{}", level - 1); 9].join(",")).unwrap();
+        }
+        for text in [bomb, format!("items: {}", "[".repeat(100_000)), "- ".repeat(100_000)] {
+            assert!(scan(&text).unwrap_err().ends_with("is not YAML"));
+        }
+        assert!(scan(&"[".repeat(100_000)).is_err());
+        assert!(scan(&format!("{{\"items\":{}", "[".repeat(100_000))).is_err());
     }
 }

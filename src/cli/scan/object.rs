@@ -93,7 +93,7 @@ pub(super) fn look(tally: &mut Tally, object: &impl Object) {
             Ok(pod) => tally.pod(pod),
             Err(_) => {
                 let Meta { namespace, name, .. } = head.metadata.unwrap_or_default();
-                tally.unreadable(&namespace.unwrap_or_default(), &name.unwrap_or_default());
+                tally.unreadable(format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()));
             }
         },
         Some(kind) => {

@@ -68,10 +68,10 @@ mod tests {
             ("app=cart", vec![Expression::Equal("app".into(), "cart".into())]),
             ("app == cart", vec![Expression::Equal("app".into(), "cart".into())]),
             ("app=", vec![Expression::Equal("app".into(), String::new())]),
-            ("app.kubernetes.io/name!=cart", vec![Expression::NotEqual(
-                "app.kubernetes.io/name".into(),
-                "cart".into(),
-            )]),
+            (
+                "app.kubernetes.io/name!=cart",
+                vec![Expression::NotEqual("app.kubernetes.io/name".into(), "cart".into())],
+            ),
             (
                 "tier in (web, api),!canary,team",
                 vec![

@@ -78,10 +78,10 @@ impl Tally {
     }
 
     /// A pod that can't be decoded.
-    pub(super) fn unreadable(&mut self, namespace: &str, name: &str) {
+    pub(super) fn unreadable(&mut self, name: String) {
         self.unreadable += 1;
         if self.unreadable_names.len() < NAMED {
-            self.unreadable_names.push(format!("{namespace}/{name}"));
+            self.unreadable_names.push(name);
         }
     }
 

@@ -45,56 +45,60 @@ pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
 
 /// Where a block ends whose last line is missing: after the lines that look like its body.
 fn body_after(text: &str, begin: usize) -> usize {
-    let mut end = begin;
-    let mut first = true;
-    for line in text.get(begin..).unwrap_or_default().split_inclusive('\n') {
-        // On the marker's own line a key goes on as long as its characters do: a key with escaped line
-        // breaks stands on one line.
-        if first && !line.trim().is_empty() {
-            end += line.bytes().take_while(|&byte| is_escaped_body(byte)).count();
-            if end < begin + line.trim_end().len() {
-                return end;
+    let rest = text.get(begin..).unwrap_or_default();
+    // A key with escaped line breaks goes on behind its marker.
+    let mut end = rest.bytes().take_while(|&byte| is_escaped_body(byte)).count();
+    if let Some(below) = rest.get(end..).and_then(|rest| rest.strip_prefix('\n')) {
+        end += 1;
+        for line in below.split_inclusive('\n') {
+            match kind(line) {
+                Line::Other => break,
+                Line::Body => end += line.len(),
+                Line::Last => {
+                    end += line.len();
+                    break;
+                }
             }
-            end = begin + line.len();
-        } else if first || is_body(line) {
-            end += line.len();
-        } else {
-            break;
         }
-        first = false;
     }
-    let block = text.get(begin..end).unwrap_or_default();
-    begin + block.trim_end().len()
+    begin + rest.get(..end).unwrap_or_default().trim_end().len()
 }
 
-/// Where a block begins whose first line is missing: before the lines that look like its body.
+/// Where a block begins whose first line is missing: before the lines that look like its body, but not
+/// before `from`.
 fn body_before(text: &str, from: usize, end: usize) -> usize {
     let head = text.get(from..end).unwrap_or_default();
-    let mut start = end - head.bytes().rev().take_while(|&byte| is_escaped_body(byte)).count();
-    while start > from && text.as_bytes().get(start - 1) == Some(&b'\n') {
-        let above = text.get(from..start - 1).unwrap_or_default();
+    let mut start = head.len() - head.bytes().rev().take_while(|&byte| is_escaped_body(byte)).count();
+    let mut last = start == head.len();
+    while let Some(above) = head.get(..start).and_then(|head| head.strip_suffix('\n')) {
         let line = above.rsplit('\n').next().unwrap_or_default();
-        if !is_body(line) {
-            break;
+        match kind(line) {
+            Line::Body => {}
+            Line::Last if last => {}
+            Line::Last | Line::Other => break,
         }
-        start -= line.len() + 1;
+        last = false;
+        start = above.len() - line.len();
     }
-    start
+    let block = head.get(start..).unwrap_or_default();
+    from + start + (block.len() - block.trim_start().len())
 }
 
-/// Where the body of a block ends that has lost both its ends. Shorter lines than PEM's, and those of
+/// Where the body of a block ends that has lost both its ends: what is left of its first line counts
+/// whatever it is. Lines of another length than armours have (PEM 64, OpenSSH 70, MIME 76), and those of
 /// hexadecimal digits, are taken for something else.
 fn headless(text: &str) -> usize {
-    let mut end = 0;
-    for line in text.split_inclusive('\n') {
+    let first = text.find('\n').map_or(text.len(), |end| end + 1);
+    let mut end = first;
+    for line in text.get(first..).unwrap_or_default().split_inclusive('\n') {
         let body = line.trim();
-        let full = body.len() >= 48 && !body.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let full = (48..=76).contains(&body.len()) && !body.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !(full && body.bytes().all(is_base64)) {
             break;
         }
         end += line.len();
     }
-    text.get(..end).unwrap_or_default().trim_end().len()
+    if end == first { 0 } else { text.get(..end).unwrap_or_default().trim_end().len() }
 }
 
 fn is_base64(byte: u8) -> bool {
@@ -105,9 +109,28 @@ fn is_escaped_body(byte: u8) -> bool {
     is_base64(byte) || matches!(byte, b'\\' | b' ' | b'\t' | b'\r')
 }
 
-/// Whether a line can be one of a block's: base64, one of the headers of an encrypted key, or empty.
-fn is_body(line: &str) -> bool {
+/// What a line can be of a block.
+enum Line {
+    /// One of its full lines, one of the headers of an encrypted key, or empty.
+    Body,
+    /// Its last one, which is as long as what is left.
+    Last,
+    Other,
+}
+
+/// The shortest full line, in bytes. PEM's are of 64, OpenSSH's of 70.
+const FULL: usize = 24;
+
+fn kind(line: &str) -> Line {
     let line = line.trim();
-    line.bytes().all(is_base64)
-        || ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:"].iter().any(|header| line.starts_with(header))
+    let header = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:"].iter().any(|name| line.starts_with(name));
+    if line.is_empty() || header {
+        Line::Body
+    } else if !line.bytes().all(is_base64) {
+        Line::Other
+    } else if line.len() >= FULL {
+        Line::Body
+    } else {
+        Line::Last
+    }
 }

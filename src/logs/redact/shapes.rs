@@ -92,7 +92,7 @@ static PARTS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Authorization by scheme, outside of a header too.
 static SCHEMES: LazyLock<Regex> =
-    LazyLock::new(|| constant(r"(?i-u)\b(?:bearer|basic)(?:[ \t]+|%20|\+)([A-Za-z0-9+/_.~=-]{8,})"));
+    LazyLock::new(|| constant(r"(?i-u)\b(?:bearer|basic)(?:[ \t]+|%20|\+)([A-Za-z0-9+/_.~-]{8,}={0,2})"));
 
 /// A URL's user and password. The password goes up to the last `@`: people don't escape theirs.
 static USERINFO: LazyLock<Regex> =
@@ -138,11 +138,11 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Tells a credential from a word such as "authentication": by a digit, by padding, or by a capital
+/// Tells a credential from a word such as "authentication": by a digit, by a sign, or by a capital
 /// after a small letter.
 fn is_credential(token: &str) -> bool {
     token.len() >= 24
-        || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'=' | b'+' | b'~'))
+        || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'~'))
         || token
             .as_bytes()
             .windows(2)

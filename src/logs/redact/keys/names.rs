@@ -16,156 +16,23 @@ pub(super) enum Secret {
 }
 
 /// Words that name a credential by themselves, also as the end of a longer word: `PGPASSWORD`.
-const ENDINGS: [&str; 15] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "authkey",
-    "accountkey",
-    "signingkey",
-    "credential",
-];
+const ENDINGS: &str = "password passwd passphrase passcode pwd secret token apikey accesskey secretkey privatekey authkey \
+    accountkey signingkey credential";
 
 /// Words that name a credential with "key" after them.
-const KEYS: [&str; 17] = [
-    "api",
-    "access",
-    "private",
-    "secret",
-    "auth",
-    "account",
-    "signing",
-    "encryption",
-    "master",
-    "shared",
-    "session",
-    "storage",
-    "subscription",
-    "functions",
-    "token",
-    "host",
-    "service",
-];
+const KEYS: &str = "api access private secret auth account signing encryption master shared session storage subscription \
+    functions token host service";
 
 /// Words after which a name is still a credential's, where the notation is one that prose uses too.
-const AFTER: [&str; 26] = [
-    "key",
-    "value",
-    "val",
-    "data",
-    "base",
-    "base64",
-    "b64",
-    "text",
-    "plain",
-    "plaintext",
-    "string",
-    "str",
-    "hex",
-    "hash",
-    "salt",
-    "old",
-    "new",
-    "current",
-    "confirm",
-    "confirmation",
-    "prod",
-    "dev",
-    "default",
-    "primary",
-    "secondary",
-    "master",
-];
+const AFTER: &str = "key value val data base base64 b64 text plain plaintext string str hex hash salt old new current \
+    confirm confirmation prod dev default primary secondary master";
 
 /// Words after which a name is one of something else: where it is kept, what it is called, how long it lasts.
-const ELSE: [&str; 78] = [
-    "name",
-    "names",
-    "file",
-    "files",
-    "filename",
-    "path",
-    "paths",
-    "dir",
-    "directory",
-    "ref",
-    "refs",
-    "url",
-    "uri",
-    "type",
-    "types",
-    "count",
-    "counts",
-    "ttl",
-    "expiry",
-    "expires",
-    "expired",
-    "expiration",
-    "exp",
-    "length",
-    "len",
-    "size",
-    "policy",
-    "version",
-    "endpoint",
-    "endpoints",
-    "mode",
-    "age",
-    "limit",
-    "limits",
-    "field",
-    "prefix",
-    "provider",
-    "providers",
-    "manager",
-    "store",
-    "namespace",
-    "enabled",
-    "required",
-    "rotation",
-    "status",
-    "error",
-    "errors",
-    "reason",
-    "usage",
-    "used",
-    "class",
-    "kind",
-    "issuer",
-    "audience",
-    "scope",
-    "scopes",
-    "source",
-    "volume",
-    "mount",
-    "informer",
-    "controller",
-    "review",
-    "cache",
-    "exception",
-    "go",
-    "py",
-    "js",
-    "ts",
-    "rs",
-    "rb",
-    "java",
-    "kt",
-    "cs",
-    "cpp",
-    "php",
-    "sh",
-    "id",
-    "in",
-];
+const ELSE: &str = "name names file files filename path paths dir directory ref refs url uri type types count counts ttl \
+    expiry expires expired expiration exp length len size policy version endpoint endpoints mode age \
+    limit limits field prefix provider providers manager store namespace enabled required rotation \
+    status error errors reason usage used class kind issuer audience scope scopes source volume mount \
+    informer controller review cache exception go py js ts rs rb java kt cs cpp php sh id in";
 
 /// Whether a name is a credential's. Strict names end with what makes them one; the others need only
 /// have it in them, and nothing after it that says otherwise.
@@ -185,8 +52,8 @@ pub(super) fn judge(name: &str, strict: bool) -> Option<Secret> {
         _ if header => false,
         // Vault's AppRole: a secret id is the secret.
         "id" => secret == Secret::Object && rest.len() == 1,
-        word if strict => AFTER.contains(&word),
-        word => !ELSE.contains(&word),
+        word if strict => among(AFTER, word),
+        word => !among(ELSE, word),
     });
     let secret = if secret == Secret::Object && (words.len() > 1) { Secret::Plain } else { secret };
     fits.then_some(secret)
@@ -201,18 +68,18 @@ fn at_word(words: &[String], at: usize) -> Option<Secret> {
         "pass" | "pswd" => return Some(Secret::Plain),
         "authorization" => return Some(Secret::Authorization),
         "cookie" => return Some(Secret::Cookie),
-        "key" if before.is_some_and(|before| KEYS.contains(&before)) => return Some(Secret::Plain),
+        "key" if before.is_some_and(|before| among(KEYS, before)) => return Some(Secret::Plain),
         // A kubeconfig's client-key-data.
         "data" if at >= 2 && before == Some("key") && words.get(at - 2).is_some_and(|word| word == "client") => {
             return Some(Secret::Plain);
         }
         _ => {}
     }
-    if ENDINGS.iter().any(|ending| word.ends_with(ending)) {
+    if ENDINGS.split(' ').any(|ending| word.ends_with(ending)) {
         return Some(Secret::Plain);
     }
     let single = word.strip_suffix('s')?;
-    ENDINGS.iter().any(|ending| single.ends_with(ending)).then_some(Secret::Plural)
+    ENDINGS.split(' ').any(|ending| single.ends_with(ending)).then_some(Secret::Plural)
 }
 
 /// A name's words in small letters, without the digits at their ends.
@@ -244,4 +111,9 @@ fn words(name: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
+}
+
+/// Whether a word is one of a list's, which is written as a text with a blank between two.
+pub(super) fn among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|one| one == word)
 }

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::{is_blank, is_quote, names::Secret};
+use super::{
+    is_blank, is_quote,
+    names::{Secret, among},
+};
 
 /// What is known of a value before it is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -30,80 +33,14 @@ pub(super) enum Notation {
 }
 
 /// What stands for no value at all.
-const NOTHING: [&str; 18] = [
-    "true",
-    "false",
-    "null",
-    "nil",
-    "none",
-    "None",
-    "True",
-    "False",
-    "NULL",
-    "undefined",
-    "<nil>",
-    "<none>",
-    "<unset>",
-    "<empty>",
-    "<redacted>",
-    "<hidden>",
-    "(none)",
-    "(empty)",
-];
+const NOTHING: &str = "yes no YES NO true false null nil none None True False NULL undefined <nil> <none> <unset> <empty> \
+    <redacted> <hidden> (none) (empty)";
 
 /// Words that begin a remark about a credential, not one.
-const REMARKS: [&str; 50] = [
-    "a",
-    "an",
-    "and",
-    "argument",
-    "by",
-    "can",
-    "cannot",
-    "could",
-    "denied",
-    "does",
-    "empty",
-    "error",
-    "expired",
-    "failed",
-    "failure",
-    "flag",
-    "for",
-    "forbidden",
-    "from",
-    "has",
-    "if",
-    "in",
-    "incorrect",
-    "instead",
-    "invalid",
-    "is",
-    "malformed",
-    "mismatch",
-    "missing",
-    "must",
-    "no",
-    "not",
-    "of",
-    "option",
-    "or",
-    "rejected",
-    "required",
-    "secret",
-    "secrets",
-    "should",
-    "the",
-    "to",
-    "unable",
-    "unauthorized",
-    "unexpected",
-    "unknown",
-    "verification",
-    "was",
-    "with",
-    "wrong",
-];
+const REMARKS: &str = "a an and argument by can cannot configmaps could denied does empty error expired failed failure flag \
+    for forbidden from has if in incorrect instead invalid is malformed mismatch missing must no not of \
+    option or rejected required secret secrets serviceaccounts should the to unable unauthorized \
+    unexpected unknown verification was with wrong";
 
 /// The value that begins at a byte, if it is one that must be masked.
 pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
@@ -118,7 +55,11 @@ pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usi
     let slashes = length(bytes, at, |byte| byte != b'\\').min(8);
     if is_quote(byte(at + slashes)) {
         let start = at + slashes + 1;
-        return judged(text, start..closing_quote(bytes, start, byte(at + slashes)?, slashes), context);
+        let end = closing_quote(bytes, start, byte(at + slashes)?, slashes);
+        if context.secret == Secret::Authorization {
+            return authorization(text, start, Some(end), context);
+        }
+        return judged(text, start..end, context);
     }
     match byte(at)? {
         b'\n' => return None,
@@ -132,7 +73,7 @@ pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usi
         _ => {}
     }
     let end = match (context.secret, context.leads) {
-        (Secret::Authorization, _) => return authorization(text, at, context),
+        (Secret::Authorization, _) => return authorization(text, at, None, context),
         (Secret::Cookie, _) => at + length(bytes, at, |byte| matches!(byte, b'\n' | b'"' | b'\'')),
         (_, Some(_)) if context.notation != Notation::Flag => line_value(bytes, at),
         _ => word_value(bytes, at),
@@ -211,7 +152,7 @@ fn word_value(bytes: &[u8], start: usize) -> usize {
         }
         if is_quote(Some(byte)) && at > start {
             if bytes.get(at - 1).is_some_and(|&before| matches!(before, b'(' | b'[' | b'{' | b'=' | b':' | b',')) {
-                at = closing_quote(bytes, at + 1, byte, 0);
+                at = (closing_quote(bytes, at + 1, byte, 0) + 1).min(bytes.len());
                 continue;
             }
             if next.is_none_or(|next| next.is_ascii_whitespace() || b",;:.}])>".contains(&next)) {
@@ -237,7 +178,7 @@ fn begins_pair(bytes: &[u8], at: usize) -> bool {
     if !rest.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
         return false;
     }
-    let name = rest.iter().take(64).take_while(|&&byte| super::is_name(byte)).count();
+    let name = rest.iter().take(64).take_while(|&&byte| super::is_name(byte) || matches!(byte, b'[' | b']')).count();
     let rest = rest.get(name..).unwrap_or_default();
     let rest = rest.get(usize::from(quote == 1 && is_quote(rest.first().copied()))..).unwrap_or_default();
     matches!(rest.first(), Some(b'=' | b':'))
@@ -264,18 +205,18 @@ fn indented_block(text: &str, at: usize, context: &Context) -> Option<Range<usiz
     (head < block.len()).then(|| start + head..start + block.trim_end().len())
 }
 
-/// What follows an authorization header: its scheme stays, unless the rest of the line is needed to be
-/// sure of the credential.
-fn authorization(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let word = length(bytes, at, |byte| is_blank(byte) || matches!(byte, b'"' | b'\'' | b'\\'));
-    let scheme = text.get(at..at + word)?.to_ascii_lowercase();
-    let next = at + word + length(bytes, at + word, |byte| !is_blank(byte));
+/// The credential of an authorization header, which ends where its quotation does, if it is quoted. A
+/// scheme that is known stays.
+fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Context) -> Option<Range<usize>> {
+    let bytes = text.get(..quotation.unwrap_or(text.len()))?.as_bytes();
     let ends_word = |byte| is_blank(byte) || matches!(byte, b'"' | b'\'' | b'\\' | b',');
-    let range = match scheme.as_str() {
+    let word = at + length(bytes, at, ends_word);
+    let next = word + length(bytes, word, |byte| !is_blank(byte));
+    let range = match text.get(at..word)?.to_ascii_lowercase().as_str() {
         "bearer" | "basic" | "token" | "apikey" | "negotiate" | "ntlm" => next..next + length(bytes, next, ends_word),
+        // Several parameters, any of which may tell.
         "digest" | "hawk" | "hmac" | "oauth" | "aws4-hmac-sha256" => next..next + length(bytes, next, |_| false),
-        _ => at..at + word,
+        _ => at..quotation.unwrap_or(word),
     };
     judged(text, range, context)
 }
@@ -284,7 +225,7 @@ fn authorization(text: &str, at: usize, context: &Context) -> Option<Range<usize
 fn judged(text: &str, range: Range<usize>, context: &Context) -> Option<Range<usize>> {
     let value = text.get(range.clone())?;
     let bare = value.trim().trim_end_matches([',', ';', ')', '}', ']']);
-    if bare.is_empty() || NOTHING.contains(&bare) || bare.bytes().all(|byte| byte == b'*') {
+    if bare.is_empty() || among(NOTHING, bare) || bare.bytes().all(|byte| byte == b'*') {
         return None;
     }
     if is_reference(bare) || is_path(bare) {
@@ -300,7 +241,7 @@ fn judged(text: &str, range: Range<usize>, context: &Context) -> Option<Range<us
             bare.split(|letter: char| !letter.is_ascii_alphabetic() && letter != '\'').next().unwrap_or_default();
         let alone =
             bare.get(word.len()..).is_none_or(|rest| rest.is_empty() || rest.starts_with([' ', ',', '.', ':', ';']));
-        if alone && (REMARKS.contains(&word.to_ascii_lowercase().as_str()) || word.ends_with("n't")) {
+        if alone && (among(REMARKS, &word.to_ascii_lowercase()) || word.ends_with("n't")) {
             return None;
         }
     }

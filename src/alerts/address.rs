@@ -1,0 +1,217 @@
+//! Which addresses alerts may be sent to.
+//!
+//! A webhook's URL is written by someone who may create an Orchestr object in one namespace; the
+//! operator's network place is not theirs to use. The name in a URL can be made to point anywhere, at
+//! any time, so it is the address that is judged, when the connection is made.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What is allowed beyond the public addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressPolicy {
+    /// Private networks, which a receiver inside the cluster has.
+    pub private: bool,
+    /// This very host. For tests and development.
+    pub loopback: bool,
+}
+
+/// Why an address is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The cloud's service that hands out the machine's credentials.
+    #[error("it is a cloud's metadata service")]
+    Metadata,
+    /// 169.254.0.0/16, fe80::/10.
+    #[error("it is link-local")]
+    LinkLocal,
+    /// 127.0.0.0/8, ::1.
+    #[error("it is a loopback address")]
+    Loopback,
+    /// 0.0.0.0/8, ::.
+    #[error("it is an unspecified address")]
+    Unspecified,
+    /// 224.0.0.0/4, 255.255.255.255, ff00::/8.
+    #[error("it is a multicast or broadcast address")]
+    Multicast,
+    /// Private networks, carrier-grade NAT, and networks for benchmarks.
+    #[error("it is a private address")]
+    Private,
+    /// Ranges that nobody has.
+    #[error("it is a reserved address")]
+    Reserved,
+}
+
+/// Addresses at which clouds hand out credentials or configuration, beyond those that are link-local:
+/// Alibaba Cloud, Oracle Cloud, Azure's host.
+const METADATA_V4: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(192, 0, 0, 192),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+/// The same for AWS and Google Cloud.
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+
+impl AddressPolicy {
+    /// Judges an address that is about to be connected to.
+    ///
+    /// An IPv6 address that carries an IPv4 address, in any of the ways in which a gateway or a kernel
+    /// would take it out again, is judged by both.
+    ///
+    /// # Errors
+    /// When alerts may not be sent there.
+    pub fn check(&self, address: IpAddr) -> Result<(), Refusal> {
+        match address {
+            IpAddr::V4(address) => self.check_v4(address),
+            IpAddr::V6(address) => {
+                for embedded in embedded(address).into_iter().flatten() {
+                    self.check_v4(embedded)?;
+                }
+                self.check_v6(address)
+            }
+        }
+    }
+
+    fn check_v4(&self, address: Ipv4Addr) -> Result<(), Refusal> {
+        let [a, b, c, _] = address.octets();
+        let refusal = match (a, b, c) {
+            _ if METADATA_V4.contains(&address) => Refusal::Metadata,
+            (0, ..) => Refusal::Unspecified,
+            (127, ..) => return allow(self.loopback, Refusal::Loopback),
+            (169, 254, _) => Refusal::LinkLocal,
+            (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) | (198, 18..=19, _) => {
+                return allow(self.private, Refusal::Private);
+            }
+            (192, 0, 0) => Refusal::Reserved,
+            (224..=239, ..) => Refusal::Multicast,
+            (255, 255, 255) if address.is_broadcast() => Refusal::Multicast,
+            (240..=255, ..) => Refusal::Reserved,
+            _ => return Ok(()),
+        };
+        Err(refusal)
+    }
+
+    fn check_v6(&self, address: Ipv6Addr) -> Result<(), Refusal> {
+        let refusal = match address.segments() {
+            _ if METADATA_V6.contains(&address) => Refusal::Metadata,
+            [0, 0, 0, 0, 0, 0, 0, 0] => Refusal::Unspecified,
+            [0, 0, 0, 0, 0, 0, 0, 1] => return allow(self.loopback, Refusal::Loopback),
+            [0xff00..=0xffff, ..] => Refusal::Multicast,
+            [0xfe80..=0xfebf, ..] => Refusal::LinkLocal,
+            [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return allow(self.private, Refusal::Private),
+            // A network of one's own choice for translated addresses: where in them the IPv4 address
+            // stands is known only to the translator.
+            [0x64, 0xff9b, 1, ..] => Refusal::Reserved,
+            _ => return Ok(()),
+        };
+        Err(refusal)
+    }
+}
+
+fn allow(allowed: bool, refusal: Refusal) -> Result<(), Refusal> {
+    if allowed { Ok(()) } else { Err(refusal) }
+}
+
+/// The IPv4 addresses inside an IPv6 address, where it is of a kind that has some.
+fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+    match address.segments() {
+        // `::` and `::1` are addresses of their own; ::/96 is IPv4-compatible otherwise.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
+        // IPv4-compatible, IPv4-mapped, IPv4-translated (RFC 2765), NAT64 (RFC 6052).
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [v4(high, low), None],
+        // 6to4 (RFC 3056).
+        [0x2002, high, low, ..] => [v4(high, low), None],
+        // Teredo (RFC 4380): the server, and the client with its bits inverted.
+        [0x2001, 0, server_high, server_low, _, _, high, low] => [v4(server_high, server_low), v4(!high, !low)],
+        // ISATAP (RFC 5214).
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [v4(high, low), None],
+        _ => [None, None],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(policy: AddressPolicy, address: &str) -> Result<(), Refusal> {
+        policy.check(address.parse().unwrap())
+    }
+
+    const STRICT: AddressPolicy = AddressPolicy { private: false, loopback: false };
+    const LAX: AddressPolicy = AddressPolicy { private: true, loopback: true };
+
+    #[test]
+    fn public_addresses_are_allowed() {
+        for address in ["1.1.1.1", "140.82.121.4", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2001:db9::1"] {
+            assert_eq!(check(STRICT, address), Ok(()), "{address}");
+        }
+    }
+
+    #[test]
+    fn private_and_loopback_addresses_are_allowed_by_flag() {
+        use Refusal::{Loopback, Private};
+        for (address, refusal) in [
+            ("10.96.0.1", Private),
+            ("172.16.0.1", Private),
+            ("172.31.255.255", Private),
+            ("192.168.1.1", Private),
+            ("100.64.0.1", Private),
+            ("198.18.0.1", Private),
+            ("fd12::1", Private),
+            ("fec0::1", Private),
+            ("::ffff:10.0.0.1", Private),
+            ("127.0.0.1", Loopback),
+            ("127.255.0.3", Loopback),
+            ("::1", Loopback),
+            ("::ffff:127.0.0.1", Loopback),
+            ("::127.0.0.1", Loopback),
+            ("64:ff9b::7f00:1", Loopback),
+            ("2002:7f00:1::", Loopback),
+        ] {
+            assert_eq!(check(STRICT, address), Err(refusal), "{address}");
+            assert_eq!(check(LAX, address), Ok(()), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_is_nobodys_receiver_is_always_refused() {
+        use Refusal::{LinkLocal, Metadata, Multicast, Reserved, Unspecified};
+        for (address, refusal) in [
+            ("169.254.169.254", Metadata),
+            ("169.254.0.1", LinkLocal),
+            ("100.100.100.200", Metadata),
+            ("192.0.0.192", Metadata),
+            ("168.63.129.16", Metadata),
+            ("fd00:ec2::254", Metadata),
+            ("fd20:ce::254", Metadata),
+            ("::ffff:169.254.169.254", Metadata),
+            ("::169.254.169.254", Metadata),
+            ("::ffff:0:169.254.169.254", Metadata),
+            ("64:ff9b::a9fe:a9fe", Metadata),
+            ("2002:a9fe:a9fe::1", Metadata),
+            ("2001:0:a9fe:a9fe::", Metadata),
+            ("2001:0:101:101::5601:5601", Metadata),
+            ("fd12::5efe:a9fe:a9fe", Metadata),
+            ("2001:db9::200:5efe:a9fe:a9fe", Metadata),
+            ("64:ff9b:1:a9fe:a9:fe00::", Reserved),
+            ("0.0.0.0", Unspecified),
+            ("0.1.2.3", Unspecified),
+            ("::", Unspecified),
+            ("::ffff:0.0.0.0", Unspecified),
+            ("fe80::1", LinkLocal),
+            ("febf::1", LinkLocal),
+            ("224.0.0.1", Multicast),
+            ("255.255.255.255", Multicast),
+            ("ff02::1", Multicast),
+            ("240.0.0.1", Reserved),
+            ("192.0.0.8", Reserved),
+        ] {
+            assert_eq!(check(LAX, address), Err(refusal), "{address}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a receiver knows, held against what there is. Nothing here decides to send.
+//!
+//! An incident goes through these phases; each arrow away from *Announcing* and *Resolving* is taken
+//! when the receiver has taken the message, the others as soon as they are true.
+//!
+//! ```text
+//!            older than `after`         in a message             gone for long
+//! (nothing) ───────────────────▶ Queued ─────────▶ Announcing ─▶ Firing ─────▶ Resolving ─▶ Resolved
+//!     ▲                                                                                       │
+//!     └───────────────── `memory` is over, or it came back and is told anew ──────────────────┘
+//! ```
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    incident::{Incident, between, later},
+    policy::Policy,
+    storm, text,
+};
+use crate::api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus};
+
+/// How much of a status all the alerts of an object's webhooks may take together, in bytes of JSON.
+pub const ALERT_BYTES: usize = 64 * 1024;
+
+/// How much of a status the alerts of one webhook may take, in bytes of JSON.
+#[must_use]
+pub fn alert_bytes(webhooks: usize) -> usize {
+    ALERT_BYTES / webhooks.max(1)
+}
+
+/// The state of one webhook while it is brought up to date.
+pub(super) struct Board<'a> {
+    pub state: WebhookStatus,
+    pub policy: &'a Policy,
+    pub now: Timestamp,
+    /// All incidents that match.
+    pub present: HashMap<&'a str, &'a Incident>,
+    /// Those that are due, but beyond what is told one by one.
+    pub overflow: Vec<&'a Incident>,
+    /// A hash of their keys.
+    pub members: String,
+    /// How many of them were taken up to be told one by one, a storm having calmed down.
+    pub adopted: i64,
+    bytes: usize,
+}
+
+impl<'a> Board<'a> {
+    pub fn new(
+        previous: &WebhookStatus,
+        policy: &'a Policy,
+        incidents: &'a [Incident],
+        bytes: usize,
+        now: Timestamp,
+    ) -> Self {
+        let present = incidents
+            .iter()
+            .filter(|incident| policy.matches(incident))
+            .map(|incident| (incident.key.as_str(), incident))
+            .collect();
+        Self {
+            state: previous.clone(),
+            policy,
+            now,
+            present,
+            overflow: Vec::new(),
+            members: String::new(),
+            adopted: 0,
+            bytes,
+        }
+    }
+
+    /// Brings the state up to date with what there is.
+    pub fn update(&mut self) {
+        self.mend();
+        self.notice_absence();
+        self.pass_what_is_over();
+        self.enqueue_what_is_due();
+        storm::update(self);
+        self.forget();
+        self.drop_pending_without_purpose();
+    }
+
+    /// Whether the pending message may have been taken by the receiver.
+    pub fn is_uncertain(&self) -> bool {
+        self.state.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
+    }
+
+    /// Whether an alert's incident has been gone for long enough to be over.
+    pub fn is_over(&self, alert: &AlertStatus) -> bool {
+        has_been(alert.gone_since.as_ref(), self.policy.hold(alert.returns), self.now)
+    }
+
+    /// Without a pending message nothing is on its way: a status that says otherwise was edited.
+    fn mend(&mut self) {
+        if self.state.pending.is_none() {
+            self.unmark();
+        }
+    }
+
+    /// Takes back what the pending message was to tell.
+    pub fn unmark(&mut self) {
+        for alert in &mut self.state.alerts {
+            alert.phase = before(alert.phase, alert.sent_at.is_some());
+        }
+        if let Some(storm) = &mut self.state.storm {
+            storm.phase = before(storm.phase, storm.sent_at.is_some());
+        }
+    }
+
+    fn notice_absence(&mut self) {
+        let uncertain = self.is_uncertain();
+        for alert in &mut self.state.alerts {
+            let present = self.present.contains_key(alert.key.as_str());
+            match alert.phase {
+                AlertPhase::Resolved => {}
+                // The receiver may know that it is over: that must be finished before it can begin anew.
+                AlertPhase::Resolving if uncertain => {}
+                AlertPhase::Resolving if present => {
+                    alert.phase = AlertPhase::Firing;
+                    alert.gone_since = None;
+                    alert.returns += 1;
+                }
+                _ if present => {
+                    if alert.gone_since.take().is_some() {
+                        alert.returns += 1;
+                    }
+                }
+                _ => {
+                    alert.gone_since.get_or_insert_with(|| seconds(self.now));
+                }
+            }
+        }
+    }
+
+    fn pass_what_is_over(&mut self) {
+        let uncertain = self.is_uncertain();
+        let mut alerts = std::mem::take(&mut self.state.alerts);
+        alerts.retain_mut(|alert| match alert.phase {
+            // It may have been told: it must be told for certain, under the same id, and then its end.
+            AlertPhase::Announcing if uncertain => true,
+            AlertPhase::Announcing if alert.sent_at.is_some() => {
+                if self.is_over(alert) {
+                    alert.phase = AlertPhase::Firing;
+                }
+                true
+            }
+            AlertPhase::Queued | AlertPhase::Announcing => {
+                let too_late = has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
+                self.state.dropped += i64::from(too_late);
+                !too_late
+            }
+            AlertPhase::Firing => {
+                if !self.policy.send_resolved && self.is_over(alert) {
+                    alert.phase = AlertPhase::Resolved;
+                    alert.sent_at = Some(seconds(self.now));
+                }
+                true
+            }
+            AlertPhase::Resolving | AlertPhase::Resolved => true,
+        });
+        self.state.alerts = alerts;
+    }
+
+    fn enqueue_what_is_due(&mut self) {
+        let active = |alert: &&AlertStatus| alert.phase != AlertPhase::Resolved;
+        let known: HashSet<&str> = self.state.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
+        let mut due: Vec<&Incident> = self
+            .present
+            .values()
+            .copied()
+            .filter(|incident| !known.contains(incident.key.as_str()))
+            .filter(|incident| self.policy.ripe_at(incident, self.now).is_some_and(|ripe| ripe <= self.now))
+            .collect();
+        due.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
+
+        let mut count = known.len();
+        let mut bytes: usize = self.state.alerts.iter().filter(active).map(size).sum();
+        let fresh: Vec<AlertStatus> = due.iter().map(|incident| self.queued(incident)).collect();
+        // A storm is told one by one again only when it has clearly calmed down: else each end of an
+        // incident would make room for a message about another.
+        let calm = count + fresh.len() <= self.policy.pace.tracked * 3 / 4
+            && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
+        if self.state.storm.is_some() && !calm {
+            self.overflow = due;
+            return;
+        }
+        for (incident, alert) in due.into_iter().zip(fresh) {
+            if count >= self.policy.pace.tracked || bytes + size(&alert) > self.bytes || !self.overflow.is_empty() {
+                self.overflow.push(incident);
+                continue;
+            }
+            count += 1;
+            bytes += size(&alert);
+            self.adopted += i64::from(self.state.storm.is_some());
+            self.state.alerts.retain(|known| known.key != alert.key);
+            self.state.alerts.push(alert);
+        }
+    }
+
+    fn queued(&self, incident: &Incident) -> AlertStatus {
+        let before = self.state.alerts.iter().find(|alert| alert.key == incident.key);
+        AlertStatus {
+            key: incident.key.clone(),
+            namespace: text::line(&incident.namespace, 63),
+            owner: Owner { kind: text::line(&incident.owner.kind, 63), name: text::line(&incident.owner.name, 253) },
+            container: text::line(&incident.container, 63),
+            reason: text::line(&incident.reason, 128),
+            since: seconds(incident.since),
+            phase: AlertPhase::Queued,
+            sent_at: None,
+            gone_since: None,
+            returns: before.map_or(0, |alert| alert.returns + 1),
+        }
+    }
+
+    fn forget(&mut self) {
+        let (now, memory) = (self.now, self.policy.pace.memory);
+        let is_memory = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved;
+        self.state.alerts.retain(|alert| !(is_memory(alert) && has_been(alert.sent_at.as_ref(), memory, now)));
+        let mut bytes: usize = self.state.alerts.iter().map(size).sum();
+        let mut count = self.state.alerts.len();
+        while bytes > self.bytes || count > self.policy.pace.tracked {
+            let oldest = self
+                .state
+                .alerts
+                .iter()
+                .enumerate()
+                .filter(|(_, alert)| is_memory(alert))
+                .min_by_key(|(_, alert)| alert.sent_at.as_ref().map(|at| at.0));
+            let Some((index, alert)) = oldest else { break };
+            bytes -= size(alert);
+            count -= 1;
+            self.state.alerts.remove(index);
+        }
+    }
+
+    fn drop_pending_without_purpose(&mut self) {
+        let Some(pending) = &self.state.pending else { return };
+        let marked = |phase| matches!(phase, AlertPhase::Announcing | AlertPhase::Resolving);
+        let repeats = pending.kind == MessageKind::Repeat;
+        let goes_on = |phase, gone: &Option<Time>| repeats && phase == AlertPhase::Firing && gone.is_none();
+        let purpose =
+            self.state.alerts.iter().any(|alert| marked(alert.phase) || goes_on(alert.phase, &alert.gone_since))
+                || self
+                    .state
+                    .storm
+                    .as_ref()
+                    .is_some_and(|storm| marked(storm.phase) || goes_on(storm.phase, &storm.gone_since));
+        if !purpose {
+            self.state.pending = None;
+        }
+    }
+}
+
+/// The phase before a message that told of it was decided on.
+fn before(phase: AlertPhase, told: bool) -> AlertPhase {
+    match phase {
+        AlertPhase::Announcing if told => AlertPhase::Firing,
+        AlertPhase::Announcing => AlertPhase::Queued,
+        AlertPhase::Resolving => AlertPhase::Firing,
+        phase => phase,
+    }
+}
+
+/// Whether something has been so for so long.
+pub(super) fn has_been(since: Option<&Time>, long: Duration, now: Timestamp) -> bool {
+    since.is_some_and(|since| between(since.0, now) >= long)
+}
+
+/// When something will have been so for so long.
+pub(super) fn will_have_been(since: Option<&Time>, long: Duration) -> Option<Timestamp> {
+    since.and_then(|since| later(since.0, long))
+}
+
+/// An instant as a status holds it: without a fraction of a second, so that what was stored and what is
+/// in memory are the same.
+pub(super) fn seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// How long an alert is as JSON, at most.
+fn size(alert: &AlertStatus) -> usize {
+    const REST: usize = 300;
+    let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
+    let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
+    REST + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>()
+}

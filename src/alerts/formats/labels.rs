@@ -1,0 +1,134 @@
+//! Incidents as alerts of Prometheus: labels that name one, annotations that describe it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::{budget::Shape, words};
+use crate::{
+    alerts::{Alert, Notification, text},
+    api::MessageKind,
+};
+
+/// An alert as Alertmanager knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LabelledAlert {
+    /// What names it; never anything that changes while it goes on.
+    pub labels: BTreeMap<&'static str, String>,
+    /// What describes it.
+    pub annotations: BTreeMap<&'static str, String>,
+    /// When it began.
+    pub starts: Timestamp,
+    /// When it was over; absent while it goes on.
+    pub ends: Option<Timestamp>,
+}
+
+/// The alerts of a notification, what began first, and how many of its incidents aren't among them.
+pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<LabelledAlert>, u64) {
+    let all = notification.started.iter().chain(&notification.ended).chain(&notification.ongoing);
+    let mut alerts: Vec<_> = all.clone().take(shape.alerts).map(|alert| of(notification, alert, shape)).collect();
+    let hidden = all.count() - alerts.len();
+    let mut omitted = hidden as u64;
+    if let Some(storm) = &notification.storm {
+        omitted += storm.count;
+        let mut labels = common(notification);
+        labels.insert("alertname", "OrchestrStorm".to_owned());
+        // Each webhook tells one by one as many as it has room for: their storms differ.
+        labels.insert("webhook", text::line(&notification.webhook, 63));
+        let summary = match storm.ended {
+            None => format!("{} more problems, too many to be told one by one", storm.count),
+            Some(_) => "The problems that were too many to be told one by one are over".to_owned(),
+        };
+        alerts.push(LabelledAlert {
+            labels,
+            annotations: BTreeMap::from([
+                ("summary", summary),
+                ("problems", storm.count.to_string()),
+                ("reasons", words::reasons(&notification.reasons)),
+            ]),
+            starts: storm.since.min(notification.now),
+            ends: storm.ended.map(|ended| ended.max(storm.since)),
+        });
+    }
+    (alerts, omitted)
+}
+
+fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert {
+    let mut labels = common(notification);
+    let reason = text::line(&alert.reason, 128);
+    for (name, value) in [
+        ("alertname", reason.clone()),
+        ("reason", reason.clone()),
+        ("namespace", text::line(&alert.namespace, 63)),
+        ("owner_kind", text::line(&alert.owner.kind, 63)),
+        ("owner_name", text::line(&alert.owner.name, 253)),
+        ("container", text::line(&alert.container, 63)),
+    ] {
+        // To Prometheus an empty label is an absent one.
+        if !value.is_empty() {
+            labels.insert(name, value);
+        }
+    }
+    let (logs, note) = words::logs(alert, shape.logs);
+    let pods: Vec<String> = alert.example_pods.iter().take(3).map(|pod| text::line(pod, 253)).collect();
+    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", words::place(alert)))]);
+    for (name, value) in [
+        ("description", text::line(&alert.message, shape.message)),
+        ("pods", if alert.pods == 0 { String::new() } else { alert.pods.to_string() }),
+        ("example_pods", pods.join(", ")),
+        ("logs", logs),
+        ("log_note", note),
+    ] {
+        if !value.is_empty() {
+            annotations.insert(name, value);
+        }
+    }
+    LabelledAlert {
+        labels,
+        annotations,
+        starts: alert.since.min(notification.now),
+        ends: alert.ended.map(|ended| ended.max(alert.since)),
+    }
+}
+
+fn common(notification: &Notification) -> BTreeMap<&'static str, String> {
+    let test = notification.kind == MessageKind::Test;
+    let object = &notification.object;
+    let object = format!("{}/{}", text::line(&object.namespace, 63), text::line(&object.name, 253));
+    let severity = if test { "info" } else { "warning" };
+    let mut labels = BTreeMap::from([("orchestr", object), ("severity", severity.to_owned())]);
+    if test {
+        labels.insert("test", "true".to_owned());
+    }
+    labels
+}
+
+/// The fingerprint that Alertmanager gives to a set of labels (`LabelSet.Fingerprint` of
+/// prometheus/common): FNV-1a of the sorted names and values, a byte 255 after each.
+pub(super) fn fingerprint(labels: &BTreeMap<&'static str, String>) -> String {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mut hash = OFFSET;
+    for (name, value) in labels {
+        for text in [*name, value] {
+            for byte in text.bytes().chain([255]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+            }
+        }
+    }
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_is_alertmanagers() {
+        // The first is the offset itself: the fingerprint that Prometheus has for no labels.
+        assert_eq!(fingerprint(&BTreeMap::new()), "cbf29ce484222325");
+        let labels =
+            BTreeMap::from([("name", "garland, briggs".to_owned()), ("fear", "love is not enough".to_owned())]);
+        assert_eq!(fingerprint(&labels), format!("{:016x}", 5_799_056_148_416_392_346_u64));
+    }
+}

@@ -1,0 +1,128 @@
+//! PagerDuty's Events API, version 2: one event for one incident.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{
+    budget::{Limits, Shape, fit},
+    words,
+};
+use crate::{
+    alerts::{Alert, Notification, Storm, storm::hex, text},
+    api::MessageKind,
+};
+
+/// The longest summary.
+const SUMMARY: usize = 1_024;
+const FULL: Shape = Shape { alerts: 1, logs: 16_000, message: 2_000 };
+/// An event may have 512 KB; nobody reads so much.
+const LIMITS: Limits = Limits { wanted: 64 * 1024, most: 512 * 1000 };
+
+/// The event for the first of what began, what goes on, what ended, or else for the storm: a
+/// notification for PagerDuty tells of one.
+pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
+    let mut event = json!({
+        "routing_key": routing_key,
+        "client": "Orchestr",
+    });
+    let alert = notification.started.first().or(notification.ongoing.first()).or(notification.ended.first());
+    let filled = match (alert, &notification.storm) {
+        (Some(alert), _) => {
+            let details = |shape| details(notification, alert, shape);
+            let details = fit(notification, FULL, &LIMITS, details, |details| details.to_string().len());
+            of_alert(notification, alert, details)
+        }
+        (None, Some(storm)) => of_storm(notification, storm),
+        (None, None) => Map::new(),
+    };
+    if let Value::Object(event) = &mut event {
+        event.extend(filled);
+    }
+    event
+}
+
+fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
+    let object = &notification.object;
+    // The webhook's name is no part of it: two webhooks that tell of one incident open one.
+    let key = dedup_key(&[&object.namespace, &object.name, &alert.key]);
+    let test = notification.kind == MessageKind::Test;
+    event(&key, alert.ended.is_some(), || {
+        json!({
+            "summary": text::clip(&words::headline(notification), SUMMARY),
+            "source": text::line(&format!("{}/{}", alert.namespace, alert.owner.name), 320),
+            "severity": if test { "info" } else { "error" },
+            "timestamp": since(alert.since, notification.now),
+            "component": text::line(&alert.owner.name, 253),
+            "group": text::line(&alert.namespace, 63),
+            "class": text::line(&alert.reason, 128),
+            "custom_details": details,
+        })
+    })
+}
+
+fn of_storm(notification: &Notification, storm: &Storm) -> Map<String, Value> {
+    let object = &notification.object;
+    let key = dedup_key(&[&object.namespace, &object.name, "storm", &notification.webhook]);
+    event(&key, storm.ended.is_some(), || {
+        let reasons = words::reasons(&notification.reasons);
+        let summary = format!("FIRING: {} more problems: {reasons}", storm.count);
+        json!({
+            "summary": text::clip(&summary, SUMMARY),
+            "source": text::line(&format!("{}/{}", object.namespace, object.name), 320),
+            "severity": "critical",
+            "timestamp": since(storm.since, notification.now),
+            "class": "Storm",
+            "custom_details": { "problems": storm.count, "reasons": reasons },
+        })
+    })
+}
+
+fn event(key: &str, over: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
+    let mut event = Map::new();
+    event.insert("event_action".to_owned(), json!(if over { "resolve" } else { "trigger" }));
+    event.insert("dedup_key".to_owned(), json!(key));
+    // An end names what ended and nothing else: the payload is for what begins.
+    if !over {
+        event.insert("payload".to_owned(), payload());
+    }
+    event
+}
+
+fn details(notification: &Notification, alert: &Alert, shape: Shape) -> Value {
+    if shape.alerts == 0 {
+        return json!({ "Pods": alert.pods });
+    }
+    let mut details = Map::new();
+    for fact in words::facts(alert, notification.now, shape.message) {
+        let value: String = fact
+            .value
+            .into_iter()
+            .map(|piece| match piece {
+                words::Piece::Ours(text) | words::Piece::Theirs(text) => text,
+            })
+            .collect();
+        details.insert(fact.name.to_owned(), json!(value));
+    }
+    let (logs, note) = words::logs(alert, shape.logs);
+    for (name, value) in [("Logs", logs), ("Log note", note)] {
+        if !value.is_empty() {
+            details.insert(name.to_owned(), json!(value));
+        }
+    }
+    Value::Object(details)
+}
+
+fn since(since: Timestamp, now: Timestamp) -> Timestamp {
+    since.min(now)
+}
+
+/// What ties the end of an incident to its beginning: 64 characters of the 255 that it may have.
+fn dedup_key(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hex(&hash.finalize(), 32)
+}

@@ -1,0 +1,266 @@
+//! A notification in words, for people: what broke, where, since when, why, how many, and what it said
+//! last, in that order. Without any markup: each format adds its own.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::budget::Shape;
+use crate::{
+    alerts::{Alert, Notification, Storm, incident::between, notification::count_reasons, text},
+    api::MessageKind,
+};
+
+/// A value of a fact: text of ours, or text from the cluster, which a format must set apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Ours(String),
+    Theirs(String),
+}
+
+/// A named part of the description of an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fact {
+    pub name: &'static str,
+    pub value: Vec<Piece>,
+}
+
+/// What of a notification is shown.
+pub(super) struct Selection<'a> {
+    /// With all facts.
+    pub detailed: Vec<&'a Alert>,
+    /// In a line each.
+    pub ended: Vec<&'a Alert>,
+    /// In a line each.
+    pub ongoing: Vec<&'a Alert>,
+    /// How many incidents are told one by one but not shown.
+    pub hidden: usize,
+}
+
+impl<'a> Selection<'a> {
+    /// Chooses what is shown: what began first, then what ended, then what goes on.
+    pub fn new(notification: &'a Notification, shape: Shape) -> Self {
+        let repeats = notification.kind == MessageKind::Repeat;
+        let (fresh, known) = if repeats {
+            (&notification.ongoing, &notification.started)
+        } else {
+            (&notification.started, &notification.ongoing)
+        };
+        let mut room = shape.alerts;
+        let mut take = |alerts: &'a [Alert]| {
+            let taken: Vec<&Alert> = alerts.iter().take(room).collect();
+            room -= taken.len();
+            taken
+        };
+        let (detailed, ended, ongoing) = (take(fresh), take(&notification.ended), take(known));
+        let all = fresh.len() + known.len() + notification.ended.len();
+        let hidden = all - detailed.len() - ended.len() - ongoing.len();
+        Self { detailed, ended, ongoing, hidden }
+    }
+}
+
+fn ours(text: impl Into<String>) -> Piece {
+    Piece::Ours(text.into())
+}
+
+fn theirs(text: &str, limit: usize) -> Piece {
+    Piece::Theirs(text::line(text, limit))
+}
+
+/// The longest name in a line, in UTF-16 code units; Kubernetes' own limit is 253.
+const NAME: usize = 253;
+/// The longest reason.
+const REASON: usize = 128;
+
+/// What a message says in one line. It holds text from the cluster.
+pub(super) fn headline(notification: &Notification) -> String {
+    let (mark, subjects) = match notification.kind {
+        MessageKind::Test => ("TEST", &notification.started),
+        MessageKind::Firing => ("FIRING", &notification.started),
+        MessageKind::Repeat | MessageKind::Resend => ("STILL FIRING", &notification.ongoing),
+        MessageKind::Resolved => ("RESOLVED", &notification.ended),
+    };
+    let resolved = notification.kind == MessageKind::Resolved;
+    let storm = notification.storm.as_ref().filter(|storm| storm.ended.is_some() == resolved);
+    let what = match (subjects.as_slice(), storm) {
+        ([alert], None) => format!("{} in {}", text::line(&alert.reason, REASON), place(alert)),
+        ([], Some(_)) if resolved => "all problems that were too many to be told one by one".to_owned(),
+        (_, Some(_)) if !resolved => {
+            format!("{}: {}", count(notification.firing(), "problem"), reasons(&notification.reasons))
+        }
+        (alerts, _) => {
+            let counted = count_reasons(alerts.iter().map(|alert| alert.reason.as_str()));
+            format!("{}: {}", count(alerts.len() as u64, "problem"), reasons(&counted))
+        }
+    };
+    format!("{mark}: {what}")
+}
+
+/// Where an incident is: namespace, kind and name of the owner, container.
+pub(super) fn place(alert: &Alert) -> String {
+    let container = text::line(&alert.container, 63);
+    let container = if container.is_empty() { container } else { format!(", container {container}") };
+    format!(
+        "{}/{} {}{container}",
+        text::line(&alert.namespace, 63),
+        text::line(&alert.owner.kind, 63),
+        text::line(&alert.owner.name, NAME)
+    )
+}
+
+/// Reasons and how often each: the most frequent by name, the others together.
+pub(super) fn reasons(counts: &[(String, u64)]) -> String {
+    const NAMED: usize = 5;
+    let mut parts: Vec<String> =
+        counts.iter().take(NAMED).map(|(reason, count)| format!("{count} {}", text::line(reason, 64))).collect();
+    let others: u64 = counts.iter().skip(NAMED).map(|(_, count)| count).sum();
+    if others > 0 {
+        parts.push(format!("{others} others"));
+    }
+    parts.join(", ")
+}
+
+/// What there is to say of an incident, but its log.
+pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> {
+    let mut what = vec![theirs(&alert.reason, REASON)];
+    if !alert.container.is_empty() {
+        what.extend([ours(" in container "), theirs(&alert.container, 63)]);
+    }
+    let mut facts = vec![
+        Fact { name: "What", value: what },
+        Fact {
+            name: "Where",
+            value: vec![
+                theirs(&alert.namespace, 63),
+                ours(", "),
+                theirs(&alert.owner.kind, 63),
+                ours(" "),
+                theirs(&alert.owner.name, NAME),
+            ],
+        },
+        Fact { name: "Since", value: vec![ours(span(alert, now))] },
+    ];
+    let why = text::line(&alert.message, message);
+    if !why.is_empty() {
+        facts.push(Fact { name: "Why", value: vec![Piece::Theirs(why)] });
+    }
+    let mut pods = vec![ours(if alert.pods == 0 { "none left".to_owned() } else { alert.pods.to_string() })];
+    for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
+        pods.extend([ours(if index == 0 { ": " } else { ", " }), theirs(pod, NAME)]);
+    }
+    if alert.pods > 3 && !alert.example_pods.is_empty() {
+        pods.push(ours(", …"));
+    }
+    facts.push(Fact { name: "Pods", value: pods });
+    facts
+}
+
+/// The end of an incident's log, and what there is to say of it.
+pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
+    let note = text::line(&alert.log_note, 200);
+    if limit == 0 { (String::new(), String::new()) } else { (text::tail(&alert.logs, limit), note) }
+}
+
+/// An incident in a line.
+pub(super) fn brief(alert: &Alert, now: Timestamp) -> Vec<Piece> {
+    let mut line = vec![
+        theirs(&alert.reason, REASON),
+        ours(" in "),
+        theirs(&alert.namespace, 63),
+        ours(", "),
+        theirs(&alert.owner.kind, 63),
+        ours(" "),
+        theirs(&alert.owner.name, NAME),
+    ];
+    if !alert.container.is_empty() {
+        line.extend([ours(", container "), theirs(&alert.container, 63)]);
+    }
+    line.push(ours(format!(", {}", if alert.ended.is_some() { "lasted " } else { "for " })));
+    line.push(ours(duration(between(alert.since, alert.ended.unwrap_or(now)))));
+    if alert.pods > 0 {
+        line.push(ours(format!(", {}", count(alert.pods, "pod"))));
+    }
+    line
+}
+
+/// What is told of incidents that aren't shown: exact numbers.
+pub(super) fn remainder(notification: &Notification, hidden: usize) -> Vec<Vec<Piece>> {
+    let mut lines = Vec::new();
+    if hidden > 0 {
+        lines.push(vec![ours(format!("{} not shown.", count(hidden as u64, "more problem")))]);
+    }
+    match &notification.storm {
+        Some(Storm { count: more, ended: None, since }) => lines.push(vec![ours(format!(
+            "{}, since {}, too many to be told one by one.",
+            count(*more, "more problem"),
+            stamp(*since)
+        ))]),
+        Some(Storm { ended: Some(ended), since, .. }) => lines.push(vec![ours(format!(
+            "The problems that were too many to be told one by one are over: from {} to {}.",
+            stamp(*since),
+            stamp(*ended)
+        ))]),
+        None => {}
+    }
+    let firing = notification.firing();
+    lines.push(if firing == 0 {
+        vec![ours("Nothing is broken now.")]
+    } else {
+        let all = reasons(&notification.reasons);
+        vec![ours(format!("{} in all: ", count(firing, "problem"))), Piece::Theirs(all)]
+    });
+    lines
+}
+
+/// Who says so.
+pub(super) fn sender(notification: &Notification) -> Vec<Piece> {
+    vec![
+        ours("Orchestr "),
+        Piece::Theirs(format!(
+            "{}/{}",
+            text::line(&notification.object.namespace, 63),
+            text::line(&notification.object.name, NAME)
+        )),
+        ours(", webhook "),
+        theirs(&notification.webhook, 63),
+    ]
+}
+
+fn span(alert: &Alert, now: Timestamp) -> String {
+    let lasted = duration(between(alert.since, alert.ended.unwrap_or(now)));
+    match alert.ended {
+        Some(ended) => format!("{}, until {}, {lasted}", stamp(alert.since), stamp(ended)),
+        None => format!("{}, for {lasted}", stamp(alert.since)),
+    }
+}
+
+fn stamp(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// A length of time in its two largest units.
+fn duration(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m{}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h{minutes}m"),
+        (days, hours, _) => format!("{days}d{hours}h"),
+    }
+}
+
+fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_is_told_in_two_units() {
+        let told = [0, 59, 60, 754, 3_600, 86_399, 86_400, 200_000].map(|s| duration(Duration::from_secs(s)));
+        assert_eq!(told, ["0s", "59s", "1m0s", "12m34s", "1h0m", "23h59m", "1d0h", "2d7h"]);
+    }
+}

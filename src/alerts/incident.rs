@@ -1,0 +1,121 @@
+//! An incident as it is told, and how old it is.
+
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+
+use crate::api::Owner;
+
+/// What names the object that alerts are about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Pods that fail alike, now: same namespace, owner, container and reason. All of them are handed to
+/// [`super::plan`], not only those that the status has room for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incident {
+    /// The hash of namespace, owner, container and reason that the status shows too.
+    pub key: String,
+    /// The pods' namespace.
+    pub namespace: String,
+    /// Their top controller as far as names tell; a pod without one is its own owner.
+    pub owner: Owner,
+    /// The container that causes the problem; empty where the pod as a whole does.
+    pub container: String,
+    /// The cause, such as OOMKilled.
+    pub reason: String,
+    /// When it began. It must not move forward while the incident goes on, or the incident never gets
+    /// older than a webhook's `after`: see [`Ages`].
+    pub since: Timestamp,
+    /// How many pods; exact.
+    pub pods: u64,
+    /// A few of them.
+    pub example_pods: Vec<String>,
+    /// The cause in words.
+    pub message: String,
+    /// The last lines of an example pod's log, masked; empty where there is none.
+    pub logs: String,
+    /// Why there is no log, or what was cut from it; often empty.
+    pub log_note: String,
+}
+
+/// When each present incident began, kept from one look to the next. The pods of an incident may all be
+/// replaced by others that fail alike: each pod is young, the incident is not.
+#[derive(Debug, Default)]
+pub struct Ages {
+    began: HashMap<String, Timestamp>,
+}
+
+impl Ages {
+    /// Sets each incident's `since` back to when it was first seen, if that is earlier, and forgets
+    /// incidents that are no more.
+    pub fn settle(&mut self, incidents: &mut [Incident]) {
+        let mut present = HashMap::with_capacity(incidents.len());
+        for incident in incidents {
+            if let Some(&began) = self.began.get(&incident.key) {
+                incident.since = incident.since.min(began);
+            }
+            present.insert(incident.key.clone(), incident.since);
+        }
+        self.began = present;
+    }
+}
+
+/// The time from one instant to another; nothing where the clock went backwards.
+pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+/// An instant and a time later; absent beyond the year 9999.
+pub(super) fn later(from: Timestamp, by: Duration) -> Option<Timestamp> {
+    from.checked_add(by).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incident(key: &str, since: i64) -> Incident {
+        Incident {
+            key: key.to_owned(),
+            namespace: "shop".to_owned(),
+            owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
+            container: String::new(),
+            reason: "Error".to_owned(),
+            since: Timestamp::from_second(since).unwrap(),
+            pods: 1,
+            example_pods: Vec::new(),
+            message: String::new(),
+            logs: String::new(),
+            log_note: String::new(),
+        }
+    }
+
+    #[test]
+    fn an_incident_whose_pods_are_replaced_keeps_its_age() {
+        let mut ages = Ages::default();
+        let mut seen = |incidents: &[(&str, i64)]| -> Vec<i64> {
+            let mut incidents: Vec<_> = incidents.iter().map(|(key, since)| incident(key, *since)).collect();
+            ages.settle(&mut incidents);
+            incidents.iter().map(|incident| incident.since.as_second()).collect()
+        };
+        assert_eq!(seen(&[("a", 10), ("b", 5)]), [10, 5]);
+        assert_eq!(seen(&[("a", 30), ("b", 3)]), [10, 3]);
+        assert_eq!(seen(&[("b", 40)]), [3]);
+        assert_eq!(seen(&[("a", 50), ("b", 50)]), [50, 3], "an incident that was gone begins anew");
+    }
+
+    #[test]
+    fn time_never_runs_backwards_nor_beyond_its_end() {
+        let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(90).unwrap());
+        assert_eq!(between(early, late), Duration::from_secs(90));
+        assert_eq!(between(late, early), Duration::ZERO);
+        assert_eq!(later(Timestamp::MAX, Duration::from_secs(1)), None);
+        assert_eq!(later(early, Duration::MAX), None);
+    }
+}

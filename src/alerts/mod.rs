@@ -1,0 +1,30 @@
+//! Alerts: who is told of which incident, when, in which form. Pure: no clock, no network, no store.
+//!
+//! [`plan`] holds what a receiver knows against what there is, and decides on a message; a
+//! [`Notification`] is [rendered](formats) into the receiver's format; [`record`] makes of the outcome
+//! what is to be stored. What may be connected to is judged by [`address`], what a user's Secrets hold
+//! is read by [`destination`], [`headers`] and [`signature`].
+
+pub mod address;
+mod board;
+pub mod destination;
+pub mod formats;
+pub mod headers;
+mod incident;
+mod notification;
+mod plan;
+mod policy;
+mod record;
+pub mod retry;
+pub mod signature;
+#[cfg(test)]
+mod simulation;
+mod storm;
+mod text;
+
+pub use board::{ALERT_BYTES, alert_bytes};
+pub use incident::{Ages, Incident, ObjectName};
+pub use notification::{Alert, Notification, Storm};
+pub use plan::{Plan, Situation, plan};
+pub use policy::{Pace, Policy};
+pub use record::record;

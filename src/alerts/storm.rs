@@ -1,0 +1,128 @@
+//! Incidents that are too many to be told, or remembered, one by one.
+//!
+//! Of these only the number and a hash of the keys are kept, so that a thousand take no more room than
+//! one. The receiver is told the exact number, again when it has doubled, and otherwise not more often
+//! than every few minutes while it changes.
+
+use sha2::{Digest, Sha256};
+
+use super::board::{Board, has_been, seconds, will_have_been};
+use crate::api::{AlertPhase, StormStatus};
+
+/// Brings the storm up to date with the incidents that overflow.
+pub(super) fn update(board: &mut Board<'_>) {
+    let count = i64::try_from(board.overflow.len()).unwrap_or(i64::MAX);
+    let uncertain = board.is_uncertain();
+    board.members = members(board);
+    let Some(mut storm) = board.state.storm.take() else {
+        if count > 0 {
+            board.state.storm = Some(StormStatus {
+                since: seconds(board.now),
+                count,
+                members: board.members.clone(),
+                phase: AlertPhase::Queued,
+                sent_at: None,
+                gone_since: None,
+            });
+        }
+        return;
+    };
+    let told = storm.sent_at.is_some() || storm.phase == AlertPhase::Announcing && uncertain;
+    match storm.phase {
+        AlertPhase::Resolving => {
+            if count > 0 && !uncertain {
+                storm.phase = AlertPhase::Firing;
+                storm.gone_since = None;
+            }
+        }
+        // Which of them ended isn't known, only how many; what moved to those told one by one did not.
+        AlertPhase::Queued | AlertPhase::Announcing if !told => {
+            board.state.dropped += (storm.count - count - board.adopted).max(0);
+            if count == 0 {
+                return;
+            }
+            storm.count = count;
+        }
+        _ => {
+            if count > 0 {
+                storm.gone_since = None;
+            } else {
+                storm.gone_since.get_or_insert_with(|| seconds(board.now));
+            }
+            if is_over(board, &storm) {
+                match storm.phase {
+                    AlertPhase::Announcing if !uncertain => storm.phase = AlertPhase::Firing,
+                    AlertPhase::Firing if !board.policy.send_resolved => return,
+                    _ => {}
+                }
+            }
+        }
+    }
+    board.state.storm = Some(storm);
+}
+
+/// Whether there have been no such incidents for long enough.
+pub(super) fn is_over(board: &Board<'_>, storm: &StormStatus) -> bool {
+    has_been(storm.gone_since.as_ref(), board.policy.hold(0), board.now)
+}
+
+/// Whether the receiver is to be told of the storm: that it began, has doubled, has changed, or is over.
+pub(super) fn is_due(board: &Board<'_>, storm: &StormStatus) -> bool {
+    match storm.phase {
+        AlertPhase::Queued => !board.overflow.is_empty(),
+        AlertPhase::Firing if is_over(board, storm) => true,
+        AlertPhase::Firing if has_changed(board, storm) => {
+            let told = usize::try_from(storm.count).unwrap_or_default();
+            board.overflow.len() >= told.saturating_mul(2)
+                || has_been(storm.sent_at.as_ref(), board.policy.pace.storm_interval, board.now)
+        }
+        _ => false,
+    }
+}
+
+/// When that may change by itself.
+pub(super) fn due_at(board: &Board<'_>, storm: &StormStatus) -> Option<jiff::Timestamp> {
+    if storm.gone_since.is_some() {
+        return will_have_been(storm.gone_since.as_ref(), board.policy.hold(0));
+    }
+    let changed = storm.phase == AlertPhase::Firing && has_changed(board, storm);
+    if changed { will_have_been(storm.sent_at.as_ref(), board.policy.pace.storm_interval) } else { None }
+}
+
+/// Whether the incidents are others than those that the receiver was told of.
+pub(super) fn has_changed(board: &Board<'_>, storm: &StormStatus) -> bool {
+    !board.overflow.is_empty() && storm.members != board.members
+}
+
+/// Marks the storm as told, or as over, by the message that is about to be sent.
+pub(super) fn mark(board: &mut Board<'_>) {
+    let Some(mut storm) = board.state.storm.take() else { return };
+    match storm.phase {
+        AlertPhase::Firing if is_over(board, &storm) => storm.phase = AlertPhase::Resolving,
+        AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Firing => {
+            storm.phase = AlertPhase::Announcing;
+            if !board.overflow.is_empty() {
+                storm.count = i64::try_from(board.overflow.len()).unwrap_or(i64::MAX);
+                storm.members.clone_from(&board.members);
+            }
+        }
+        AlertPhase::Resolving | AlertPhase::Resolved => {}
+    }
+    board.state.storm = Some(storm);
+}
+
+fn members(board: &Board<'_>) -> String {
+    let mut keys: Vec<&str> = board.overflow.iter().map(|incident| incident.key.as_str()).collect();
+    keys.sort_unstable();
+    let mut hash = Sha256::new();
+    for key in keys {
+        hash.update(key.as_bytes());
+        hash.update([0]);
+    }
+    hex(&hash.finalize(), 8)
+}
+
+/// The first bytes of a hash in hexadecimal digits.
+pub(super) fn hex(hash: &[u8], bytes: usize) -> String {
+    hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,116 @@
+//! Pods from the cluster, a page at a time.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::{
+    api::{GetParams, ListParams},
+    core::{Request, Resource},
+};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::{
+    cli::{
+        Failure,
+        connect::Cluster,
+        explain::{Access, Grant},
+    },
+    pods::SeenPod,
+};
+
+use super::{object::Job, tally::Tally};
+
+/// Pods in a page. kubectl's own size: pages of thousands take the API server as long, and memory.
+const PAGE: u32 = 500;
+/// How long a page, or one Job, may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How many Jobs are read at once.
+const JOBS_AT_ONCE: usize = 8;
+
+#[derive(Deserialize)]
+struct Page {
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Option<Vec<SeenPod>>,
+}
+
+/// Reads the pods of a namespace, or all, into the tally; `progress` is called after each page.
+pub(super) async fn read(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    selector: Option<&str>,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Failure> {
+    let access = Access { verb: "list", resource: "pods", namespace, grant: Grant::View };
+    let path = SeenPod::url_path(&(), namespace);
+    let mut params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE) };
+    loop {
+        let request = Request::new(path.as_str()).list(&params).map_err(Failure::new)?;
+        let next = match within(cluster, cluster.client.request_text(request)).await? {
+            Ok(text) => {
+                let page: Page = serde_json::from_str(&text)
+                    .map_err(|error| cluster.target.explain(&kube::Error::SerdeError(error)))?;
+                for seen in page.items.into_iter().flatten() {
+                    match seen.pod {
+                        Ok(pod) => tally.pod(*pod),
+                        Err(unreadable) => tally.unreadable(unreadable.name),
+                    }
+                }
+                progress(tally.objects());
+                page.metadata.continue_
+            }
+            Err(error) => match resume(&error) {
+                Some(token) => Some(token),
+                None => return Err(cluster.target.explain_access(&error, &access)),
+            },
+        };
+        match next.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Reads the Jobs that decide about failed pods. Gives how many of them could not be read: their pods
+/// stay problems.
+pub(super) async fn read_jobs(cluster: &Cluster, tally: &mut Tally) -> usize {
+    let jobs = tally.jobs();
+    let mut answers =
+        stream::iter(jobs).map(|(namespace, name)| job(cluster, namespace, name)).buffer_unordered(JOBS_AT_ONCE);
+    let mut unread = 0;
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Some(job) => job.completed().into_iter().for_each(|uid| tally.completed_job(uid)),
+            None => unread += 1,
+        }
+    }
+    tally.settle_jobs();
+    unread
+}
+
+/// A Job; none where it can't be read, an empty one where it is gone.
+async fn job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
+    let request = Request::new(k8s_openapi::api::batch::v1::Job::url_path(&(), Some(&namespace)));
+    let request = request.get(&name, &GetParams::default()).ok()?;
+    match within(cluster, cluster.client.request_text(request)).await.ok()? {
+        Ok(text) => serde_json::from_str(&text).ok(),
+        Err(kube::Error::Api(status)) if status.code == 404 => Some(Job::default()),
+        Err(_) => None,
+    }
+}
+
+/// Where to go on when the list's snapshot is gone (it lasts some minutes): the API server tells with its
+/// refusal. What follows may be newer than what came before, which a scan can bear.
+fn resume(error: &kube::Error) -> Option<String> {
+    match error {
+        kube::Error::Api(status) if status.code == 410 => status.metadata.as_ref()?.continue_.clone(),
+        _ => None,
+    }
+}
+
+async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.silent(TIMEOUT.as_secs()))
+}

@@ -1,0 +1,209 @@
+//! Pods with a problem as a table like kubectl's.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+
+use crate::{
+    diagnosis::{Finding, human_duration, ready_counts, restarts},
+    pods::Pod,
+};
+
+/// Between columns, as kubectl has it.
+const GAP: usize = 3;
+/// The least that is shown of a message, in characters, however narrow the terminal.
+const LEAST_MESSAGE: usize = 20;
+const HEADING: Style = Style::new().bold();
+const REASON: Style = AnsiColor::Red.on_default();
+
+/// What the table shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Whether pods are of many namespaces.
+    pub(super) namespaces: bool,
+    /// Whether all columns are shown.
+    pub(super) wide: bool,
+    /// Where a line ends, in characters, if anywhere.
+    pub(super) width: Option<usize>,
+}
+
+/// Writes the table, sorted by namespace and name. Colours are written always: the stream takes them out
+/// where they don't belong.
+pub(super) fn write(
+    out: &mut impl Write,
+    troubled: &[(Pod, Finding)],
+    layout: Layout,
+    now: Timestamp,
+) -> io::Result<()> {
+    let mut pods: Vec<_> = troubled.iter().collect();
+    pods.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let columns = columns(layout);
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
+    let mut rows: Vec<Vec<String>> = pods
+        .into_iter()
+        .map(|(pod, finding)| columns.iter().map(|column| printable(&(column.cell)(pod, finding, now))).collect())
+        .collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    if let (Some(width), Some((message, others))) = (layout.width, widths.split_last()) {
+        let left = width.saturating_sub(others.iter().map(|width| width + GAP).sum()).max(LEAST_MESSAGE);
+        if left < *message {
+            rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|cell| cut(cell, left));
+        }
+    }
+    let headings: Vec<_> = columns.iter().map(|column| column.heading.to_owned()).collect();
+    line(out, &headings, &widths, |_| HEADING)?;
+    for row in &rows {
+        line(out, row, &widths, |index| columns.get(index).map(|column| column.style).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut impl Write, cells: &[String], widths: &[usize], style: impl Fn(usize) -> Style) -> io::Result<()> {
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let style = style(index);
+        write!(out, "{style}{cell}{style:#}")?;
+        if index + 1 < cells.len() {
+            write!(out, "{:1$}", "", width - cell.chars().count() + GAP)?;
+        }
+    }
+    writeln!(out)
+}
+
+struct Column {
+    heading: &'static str,
+    style: Style,
+    cell: fn(&Pod, &Finding, Timestamp) -> String,
+}
+
+fn columns(layout: Layout) -> Vec<Column> {
+    let column = |heading, cell| Column { heading, style: Style::new(), cell };
+    let mut columns = Vec::new();
+    if layout.namespaces {
+        columns.push(column("NAMESPACE", |pod, _, _| pod.namespace.clone()));
+    }
+    columns.extend([
+        column("NAME", |pod, _, _| pod.name.clone()),
+        column("READY", |pod, _, _| {
+            let (ready, total) = ready_counts(pod);
+            format!("{ready}/{total}")
+        }),
+        column("STATUS", |_, finding, _| finding.status.clone()),
+        column("RESTARTS", |pod, _, now| restarts(pod, now)),
+        column("AGE", |pod, _, now| match pod.created {
+            Some(created) => human_duration(now.duration_since(created)),
+            None => "<unknown>".to_owned(),
+        }),
+        Column { style: REASON, ..column("REASON", |_, finding, _| finding.reason.clone()) },
+    ]);
+    if layout.wide {
+        columns.extend([
+            column("CONTAINER", |_, finding, _| or_none(&finding.container)),
+            column("SINCE", |_, finding, now| human_duration(now.duration_since(finding.since))),
+            column("OWNER", |_, finding, _| match &finding.owner {
+                Some(owner) => format!("{}/{}", owner.kind, owner.name),
+                None => or_none(""),
+            }),
+            column("NODE", |pod, _, _| or_none(&pod.node)),
+        ]);
+    }
+    columns.push(column("MESSAGE", |_, finding, _| finding.message.clone()));
+    columns
+}
+
+/// Cuts a text to this many characters.
+fn cut(text: &mut String, width: usize) {
+    if text.chars().count() > width
+        && let Some((end, _)) = text.char_indices().nth(width.saturating_sub(1))
+    {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
+}
+
+/// A file is anybody's: what would steer the terminal or turn its writing direction becomes U+FFFD.
+fn printable(text: &str) -> String {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(namespace: &str, name: &str, message: &str) -> (Pod, Finding) {
+        let pod = crate::pods::from_json(&format!(
+            r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","creationTimestamp":"2026-03-01T10:00:00Z"}},
+                "spec":{{"nodeName":"node-7","containers":[{{"name":"app"}},{{"name":"log"}}]}},
+                "status":{{"phase":"Running","containerStatuses":[{{"name":"app","restartCount":7,
+                "state":{{"waiting":{{"reason":"CrashLoopBackOff"}}}}}}]}}}}"#
+        ))
+        .unwrap();
+        let finding = Finding {
+            status: "CrashLoopBackOff".to_owned(),
+            reason: "OOMKilled".to_owned(),
+            container: "app".to_owned(),
+            message: message.to_owned(),
+            since: "2026-03-01T11:30:00Z".parse().unwrap(),
+            owner: None,
+            containers: Vec::new(),
+        };
+        (pod, finding)
+    }
+
+    fn table(troubled: &[(Pod, Finding)], layout: Layout) -> String {
+        let mut out = anstream::StripStream::new(Vec::new());
+        write(&mut out, troubled, layout, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    }
+
+    const ALL: Layout = Layout { namespaces: true, wide: false, width: None };
+
+    #[test]
+    fn rows_stand_by_namespace_and_name_under_their_headings() {
+        let troubled = [pod("shop", "cart-b", "killed"), pod("ml", "train", "gone"), pod("shop", "cart-a", "killed")];
+        assert_eq!(
+            table(&troubled, ALL),
+            "NAMESPACE   NAME     READY   STATUS             RESTARTS   AGE    REASON      MESSAGE\n\
+             ml          train    0/2     CrashLoopBackOff   7          120m   OOMKilled   gone\n\
+             shop        cart-a   0/2     CrashLoopBackOff   7          120m   OOMKilled   killed\n\
+             shop        cart-b   0/2     CrashLoopBackOff   7          120m   OOMKilled   killed\n"
+        );
+    }
+
+    #[test]
+    fn one_namespace_takes_no_column_and_wide_takes_more() {
+        assert_eq!(
+            table(&[pod("shop", "cart", "killed")], Layout { namespaces: false, wide: true, width: None }),
+            "NAME   READY   STATUS             RESTARTS   AGE    REASON      CONTAINER   SINCE   OWNER    NODE     MESSAGE\n\
+             cart   0/2     CrashLoopBackOff   7          120m   OOMKilled   app         30m     <none>   node-7   killed\n"
+        );
+    }
+
+    #[test]
+    fn a_line_ends_where_the_terminal_does() {
+        let troubled = [pod("shop", "cart", &"é".repeat(99)), pod("shop", "note", "short")];
+        for (width, expected) in [(100, 100), (10, 96), (500, 175)] {
+            let table = table(&troubled, Layout { width: Some(width), ..ALL });
+            assert_eq!(table.lines().map(|line| line.chars().count()).max(), Some(expected), "{table}");
+            assert!(table.contains("short"), "{table}");
+        }
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let table = table(&[pod("shop", "cart", "a\u{1b}[2Jb\u{202e}c\u{9b}1m")], ALL);
+        assert!(table.ends_with("a\u{fffd}[2Jb\u{fffd}c\u{fffd}1m\n"), "{table:?}");
+    }
+}

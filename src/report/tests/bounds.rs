@@ -1,0 +1,333 @@
+//! That no cluster makes a status too large, untrue about its counts, or broken.
+
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::*;
+use crate::report::{
+    fit::{BUDGET, LOG_ROOM, MAX_INCIDENTS},
+    json, problem,
+};
+
+/// What must hold for every status.
+fn check(world: &World, status: &OrchestrStatus) {
+    let written = serde_json::to_string(status).unwrap();
+    assert!(written.len() <= BUDGET, "{} bytes", written.len());
+    assert!(json::size(status) <= BUDGET, "{} bytes as Go writes them", json::size(status));
+    assert_eq!(serde_json::from_str::<OrchestrStatus>(&written).unwrap(), *status);
+
+    let total = i64::try_from(world.pods.len()).unwrap();
+    assert_eq!(status.problematic_pod_count, total);
+    assert_eq!(i64::try_from(status.problematic_pods.len()).unwrap() + status.omitted_pods, total);
+    assert!(status.problematic_pods.len() <= world.max_pods);
+    if status.omitted_incidents == 0 {
+        assert_eq!(status.incidents.iter().map(|incident| incident.pods).sum::<i64>(), total);
+    }
+    assert!(status.incidents.len() <= MAX_INCIDENTS);
+    check_messages(status);
+
+    for shown in &status.problematic_pods {
+        let (pod, finding) =
+            world.pods.iter().find(|(pod, _)| *shown.name == pod.name && shown.namespace == pod.namespace).unwrap();
+        let omitted = finding.containers.len() - shown.container_issues.len();
+        assert_eq!(shown.message.ends_with("left out to fit the status"), omitted > 0);
+        assert!(omitted == 0 || shown.message.contains(&omitted.to_string()), "{}", shown.message);
+        for (issue, container) in shown.container_issues.iter().zip(&finding.containers) {
+            assert!(is_beginning(&issue.message, &container.message));
+            match world.tails.get(&(pod.uid, container.name.clone())) {
+                None => assert_eq!((issue.log_source, &*issue.logs, &*issue.log_note), (None, "", "")),
+                Some(tail) => check_log(issue, tail),
+            }
+        }
+    }
+}
+
+fn check_messages(status: &OrchestrStatus) {
+    assert!(status.conditions.iter().all(|condition| condition.message.len() <= CONDITION_MESSAGE_LIMIT));
+}
+
+fn check_log(issue: &crate::api::ContainerIssue, tail: &Tail) {
+    assert_eq!(issue.log_source, Some(tail.source));
+    assert!(tail.text.ends_with(&issue.logs), "a log keeps its end");
+    let note = match issue.logs.len() {
+        whole if whole == tail.text.len() => tail.note.clone(),
+        0 => format!("{}; left out to fit the status", tail.note),
+        bytes => format!("{}; shortened to {bytes} bytes to fit the status", tail.note),
+    };
+    assert_eq!(issue.log_note, note.trim_start_matches("; "));
+}
+
+fn is_beginning(shown: &str, whole: &str) -> bool {
+    shown == whole || shown.strip_suffix('…').is_some_and(|shown| whole.starts_with(shown))
+}
+
+/// A pod as it would be shown if there were no bounds but those on names.
+fn whole(problem: &problem::Problem<'_>, world: &World) -> crate::api::PodProblem {
+    let mut shown = problem.show(&problem::Detail::FULL);
+    for issue in &mut shown.container_issues {
+        if let Some(tail) = world.tails.get(&(problem.pod.uid, issue.name.clone())) {
+            issue.logs.clone_from(&tail.text);
+            issue.log_source = Some(tail.source);
+            issue.log_note.clone_from(&tail.note);
+        }
+    }
+    shown
+}
+
+/// A text of some length: of plain lines, or of what takes the most room or is the easiest to break.
+fn text(limit: usize) -> impl Strategy<Value = String> {
+    let unit =
+        select(vec!["a", "one line of a log\n", "\u{1}", "é", "💥", "\"\\", "<&>", "\n", "\u{2028}", "a\u{202e}"]);
+    let length = prop_oneof![4 => 0..limit.min(200), 1 => 0..=limit];
+    (unit, length).prop_map(|(unit, length)| unit.repeat(length / unit.len()))
+}
+
+prop_compose! {
+    fn a_container()(message in text(4096), last in text(4096), reason in text(300), log in prop::option::of((text(65_536), text(40))))
+        -> (ContainerFinding, Option<Tail>)
+    {
+        let mut container = container("");
+        container.message = message;
+        container.reason = reason;
+        container.last_termination = Some(Terminated { message: last, ..Terminated::default() });
+        let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text, note: note.replace(';', "") });
+        (container, tail)
+    }
+}
+
+prop_compose! {
+    fn a_pod()(
+        namespace in select(vec!["shop", "ml", "\u{1}"]),
+        owner in text(300),
+        reason in prop_oneof![select(vec!["Error", "OOMKilled"]).prop_map(str::to_owned), text(4096)],
+        owned in any::<bool>(),
+        since in -5i64..2000,
+        nanoseconds in 0i32..1_000_000_000,
+        message in text(4096),
+        containers in vec(a_container(), 0..5),
+    ) -> (Pod, Finding, Vec<Option<Tail>>) {
+        let (pod, mut finding) = crashing(namespace, &owner, &reason, 0);
+        finding.since = Timestamp::new(since, if since < 0 { -nanoseconds } else { nanoseconds }).unwrap();
+        finding.message = message;
+        finding.owner = finding.owner.filter(|_| owned);
+        let (found, tails) = containers.into_iter().unzip();
+        finding.containers = found;
+        (pod, finding, tails)
+    }
+}
+
+prop_compose! {
+    fn a_world()(pods in vec(a_pod(), 0..40), copies in 1usize..5, max_pods in select(vec![1, 10, 50, 500])) -> World {
+        let mut world = World { max_pods, ..World::default() };
+        for (pod, finding, tails) in (0..copies).flat_map(|_| pods.iter().cloned()) {
+            let index = world.pods.len();
+            let uid = Uid::from(index as u128);
+            let pod = Pod { uid, name: format!("pod-{index}"), ..pod };
+            let mut finding = finding;
+            for (index, (container, tail)) in finding.containers.iter_mut().zip(tails).enumerate() {
+                container.name = format!("c{index}");
+                if let Some(tail) = tail {
+                    world.tails.insert((uid, container.name.clone()), tail);
+                }
+            }
+            world.pods.push((pod, finding));
+        }
+        world
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_input_breaks_a_status(world in a_world(), order in any::<u64>()) {
+        let status = world.status(None);
+        check(&world, &status);
+
+        let written = serde_json::to_string(&status).unwrap();
+        let read: OrchestrStatus = serde_json::from_str(&written).unwrap();
+        let mut later = World { now: at(5000), ..world };
+        prop_assert_eq!(differs(Some(&read), &later.status(Some(&read))), Change::None);
+
+        let middle = later.pods.len().min(usize::try_from(order % 64).unwrap());
+        later.pods.rotate_left(middle);
+        later.pods.reverse();
+        let again = later.status(Some(&read));
+        prop_assert_eq!(serde_json::to_string(&again).unwrap(), written);
+
+        let denied = idle(&Idle::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
+        check_messages(&denied);
+        prop_assert!(json::size(&denied) <= BUDGET);
+        prop_assert_eq!(denied.problematic_pods.len() as i64 + denied.omitted_pods, denied.problematic_pod_count);
+    }
+
+    /// Every bound is used up before anything is cut.
+    #[test]
+    fn nothing_is_cut_that_has_room(world in a_world()) {
+        let status = world.status(None);
+        let mut uncut = status.clone();
+        uncut.problematic_pods = world.with_input(None, |input| {
+            problem::ordered(input).iter().take(world.max_pods).map(|problem| whole(problem, &world)).collect()
+        });
+        let whole = status.problematic_pods == uncut.problematic_pods;
+        prop_assert!(!whole || json::size(&uncut) <= BUDGET);
+        // A comma and some digits may be counted too many, and for each log the room that is kept for it.
+        let containers: usize = uncut.problematic_pods.iter().map(|pod| pod.container_issues.len()).sum();
+        prop_assert!(whole || json::size(&uncut) + 32 + containers * LOG_ROOM > BUDGET);
+    }
+}
+
+#[test]
+fn ordinary_pods_are_not_cut() {
+    let mut world = World::of((0..50).map(|n| crashing("shop", &format!("deployment-{n}"), "OOMKilled", n)));
+    let log = "2026-01-01T00:00:00Z INFO handled a request in 12 ms\n".repeat(65);
+    for (pod, _) in &world.pods {
+        world.tails.insert((pod.uid, "app".to_owned()), tail(&log));
+    }
+    let status = world.status(None);
+    check(&world, &status);
+    assert!(status.problematic_pods.iter().all(|pod| pod.container_issues[0].logs == log));
+    assert_eq!((status.omitted_pods, status.omitted_incidents), (0, 0));
+}
+
+#[test]
+fn logs_give_way_first_and_evenly() {
+    let mut world = World::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    world.max_pods = 200;
+    for (index, (pod, _)) in world.pods.iter().enumerate() {
+        let lines = if index % 2 == 0 { "short\n".to_owned() } else { "a line of a log\n".repeat(256) };
+        world.tails.insert((pod.uid, "app".to_owned()), tail(&lines));
+    }
+    let status = world.status(None);
+    check(&world, &status);
+    assert_eq!(status.omitted_pods, 0);
+    let issues = || status.problematic_pods.iter().map(|pod| &pod.container_issues[0]);
+    assert!(issues().all(|issue| issue.message == container("app").message), "details are not cut");
+    assert!(issues().step_by(2).all(|issue| issue.logs.len() > 400), "the long ones");
+    assert!(issues().skip(1).step_by(2).all(|issue| issue.logs == "short\n"));
+    let lengths: std::collections::HashSet<_> = issues().map(|issue| issue.logs.len()).collect();
+    assert_eq!(lengths.len(), 2, "evenly: {lengths:?}");
+}
+
+/// Only the logs of what is shown are read: if they took its place, it would come and go.
+#[test]
+fn what_is_shown_does_not_depend_on_which_logs_were_read() {
+    for count in (100..400).step_by(20) {
+        let mut world = World::of((0..count).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+        world.max_pods = 500;
+        let shown = |world: &World| {
+            let pods = world.status(None).problematic_pods;
+            (pods.len(), pods.iter().map(|pod| pod.container_issues.len()).sum::<usize>())
+        };
+        let unread = shown(&world);
+        for (index, (pod, _)) in world.pods.iter().enumerate() {
+            let note = "the node's kubelet can't be reached: connection refused".to_owned();
+            let read = if index % 2 == 0 { tail(&"a line\n".repeat(600)) } else { Tail { note, ..tail("a line\n") } };
+            world.tails.insert((pod.uid, "app".to_owned()), read);
+        }
+        assert_eq!(shown(&world), unread, "{count} pods");
+    }
+}
+
+#[test]
+fn no_room_is_kept_for_logs_that_are_not_shown() {
+    let mut world = World::of((0..340).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    world.max_pods = 340;
+    let containers = |world: &World| world.status(None).problematic_pods[0].container_issues.len();
+    assert_eq!(containers(&world), 0);
+    world.logs = false;
+    assert_eq!(containers(&world), 1);
+    world.logs = true;
+    for (_, finding) in &mut world.pods {
+        finding.containers[0].log = crate::diagnosis::LogChoice::NeverStarted;
+    }
+    assert_eq!(containers(&world), 1);
+}
+
+#[test]
+fn details_give_way_before_pods() {
+    let mut world = World::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    world.max_pods = 200;
+    for (_, finding) in &mut world.pods {
+        finding.containers = (0..9).map(|n| container(&format!("c{n}"))).collect();
+    }
+    let status = world.status(None);
+    check(&world, &status);
+    assert_eq!(status.omitted_pods, 0);
+    for pod in &status.problematic_pods {
+        assert_eq!(pod.container_issues.len(), 1);
+        assert!(pod.message.ends_with("limit 512Mi; 8 more troubled containers left out to fit the status"));
+    }
+}
+
+#[test]
+fn the_worst_cluster_fits() {
+    let hostile = "\u{1}".repeat(4096);
+    let mut finding = crashing("shop", &hostile, &hostile, 50).1;
+    finding.message.clone_from(&hostile);
+    finding.containers = (0..60)
+        .map(|n| {
+            let mut container = container(&format!("c{n}{hostile}"));
+            container.message.clone_from(&hostile);
+            container.reason.clone_from(&hostile);
+            container.last_termination = Some(Terminated {
+                message: hostile.clone(),
+                reason: hostile.clone(),
+                finished: Some(Timestamp::MIN),
+                ..Terminated::default()
+            });
+            container
+        })
+        .collect();
+    let pods: Vec<_> = (0..5000)
+        .map(|n| {
+            let name = format!("{n:04}{}", "\u{1}".repeat(240));
+            Pod { uid: Uid::from(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
+        })
+        .collect();
+    let text = tail(&"\u{1}".repeat(65_536));
+    let status = watching(&Input {
+        generation: i64::MAX,
+        max_pods: 500,
+        watched_pods: u64::MAX,
+        troubled: pods.iter().map(|pod| Troubled { pod, finding: &finding }).collect(),
+        unreadable: Some((u64::MAX, hostile.clone())),
+        logs: true,
+        tail: &|_, _| Some(text.clone()),
+        previous: None,
+        now: Timestamp::MAX,
+    });
+    assert!(serde_json::to_string(&status).unwrap().len() <= BUDGET);
+    check_messages(&status);
+    assert_eq!(status.problematic_pods.len() as i64 + status.omitted_pods, 5000);
+    assert!(status.problematic_pods.len() >= 20, "{} pods", status.problematic_pods.len());
+    assert_eq!(status.incidents[0].pods, 5000);
+    assert_eq!(status.watched_pods, i64::MAX);
+}
+
+#[test]
+fn incidents_leave_room_for_pods() {
+    let mut world =
+        World::of((0..300).map(|n| crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n)));
+    world.max_pods = 500;
+    let status = world.status(None);
+    check(&world, &status);
+    assert!(status.incidents.len() < MAX_INCIDENTS);
+    assert_eq!(status.incidents.len() as i64 + status.omitted_incidents, 300);
+    assert!(status.problematic_pods.len() > 20, "{} pods", status.problematic_pods.len());
+}
+
+#[test]
+fn lists_that_someone_else_wrote_are_bounded_when_kept() {
+    let mut before = World::of((0..200).map(|n| crashing("shop", &format!("d{n}"), "Error", n))).status(None);
+    before.omitted_pods = i64::MAX;
+    for pod in &mut before.problematic_pods {
+        pod.message = "<".repeat(4096);
+    }
+    before.incidents = vec![before.incidents.clone(); 9].concat();
+    let kept = idle(&Idle::Syncing, 3, Some(&before), at(900));
+    assert!(json::size(&kept) <= BUDGET);
+    assert_eq!(kept.incidents.len(), MAX_INCIDENTS);
+    assert_eq!(kept.omitted_incidents, 900);
+    assert_eq!(kept.omitted_pods, i64::MAX);
+    assert!(kept.problematic_pods.len() < before.problematic_pods.len());
+}

@@ -1,0 +1,560 @@
+//! The schema, as a real API server enforces it.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::{DeserializeGuard, Request},
+};
+use orchestr::{
+    api::{GROUP, Orchestr, crd},
+    settings::{Settings, SpecError},
+};
+use orchestr_testbed::{ControlPlane, Options, eventually, shared};
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, install_crd};
+
+fn object(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": Orchestr::api_version(&()),
+        "kind": Orchestr::kind(&()),
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+/// Creates as `kubectl apply` and `kubectl create` do, which refuse fields that the schema lacks.
+async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Value, String> {
+    let path = Orchestr::url_path(&(), Some(namespace));
+    let mut request = Request::new(path).create(&PostParams::default(), object.to_string().into_bytes()).unwrap();
+    *request.uri_mut() = format!("{}&fieldValidation=Strict", request.uri()).parse().unwrap();
+    match client.request(request).await {
+        Ok(object) => Ok(object),
+        Err(kube::Error::Api(status)) => Err(status.message),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn what_a_spec_cannot_mean_is_refused_in_words() {
+    let plane = shared().await;
+    install_crd(plane).await;
+    let client = plane.admin().unwrap();
+    let namespace = plane.namespace("crd-bad").await.unwrap();
+    let mut wrong = vec![];
+    for (spec, problem) in refused() {
+        match create(&client, &namespace, &object("bad", spec.clone())).await {
+            Ok(_) => wrong.push(format!("{spec} is accepted")),
+            Err(message) if !message.contains(problem) => wrong.push(format!("{spec}\n  {message}\n  not {problem}")),
+            Err(_) => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn refused() -> Vec<(Value, &'static str)> {
+    let pods = |pods: Value| json!({"pods": pods});
+    let labels = |selector: Value| json!({"pods": {"selector": selector}});
+    let requirement = |requirement: Value| json!({"pods": {"selector": {"matchExpressions": [requirement]}}});
+    let thresholds = |thresholds: Value| json!({"thresholds": thresholds});
+    let logs = |logs: Value| json!({"logs": logs});
+    vec![
+        // Absent, of the wrong type, misspelt.
+        (json!([]), r#"spec: Invalid value: "array": spec in body must be of type object"#),
+        (json!({"alert": {}}), r#"unknown field "spec.alert""#),
+        (
+            json!({"alerts": true}),
+            r#"spec.alerts: Invalid value: "boolean": spec.alerts in body must be of type object"#,
+        ),
+        (
+            json!({"alerts": {"checkRunningPods": "yes"}}),
+            "spec.alerts.checkRunningPods in body must be of type boolean",
+        ),
+        (json!({"alerts": {"checkRunningPods": 1}}), "spec.alerts.checkRunningPods in body must be of type boolean"),
+        (pods(json!({"namespaces": "shop"})), "spec.pods.namespaces in body must be of type array"),
+        (pods(json!({"namespaces": [null]})), "spec.pods.namespaces[0] in body must be of type string"),
+        (thresholds(json!({"pending": 5})), "spec.thresholds.pending in body must be of type string"),
+        (thresholds(json!({"pendng": "5m"})), r#"unknown field "spec.thresholds.pendng""#),
+        (logs(json!({"tailLines": 1.5})), "spec.logs.tailLines in body must be of type int32"),
+        // Patterns of namespaces.
+        (
+            pods(json!({"namespaces": [""]})),
+            r#"spec.pods.namespaces[0]: Invalid value: "": must be a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}"#,
+        ),
+        (
+            pods(json!({"namespaces": ["shop", "Team"]})),
+            r#"spec.pods.namespaces[1]: Invalid value: "Team": must be a glob pattern"#,
+        ),
+        (
+            pods(json!({"namespaces": ["!kube-*"]})),
+            r#"spec.pods.namespaces[0]: Invalid value: "!kube-*": must be a glob"#,
+        ),
+        (
+            pods(json!({"namespaces": ["[ab"]})),
+            r#"spec.pods.namespaces[0]: Invalid value: "[ab": must be a glob pattern"#,
+        ),
+        (
+            pods(json!({"excludeNamespaces": ["{a,b"]})),
+            r#"spec.pods.excludeNamespaces[0]: Invalid value: "{a,b": must be a glob pattern"#,
+        ),
+        (
+            pods(json!({"excludeNamespaces": ["a/b"]})),
+            r#"spec.pods.excludeNamespaces[0]: Invalid value: "a/b": must be a glob pattern"#,
+        ),
+        (
+            pods(json!({"excludeNamespaces": ["a".repeat(254)]})),
+            "spec.pods.excludeNamespaces[0]: Too long: may not be more than 253",
+        ),
+        (pods(json!({"namespaces": many(65)})), "spec.pods.namespaces: Too many: 65: must have at most 64 items"),
+        (pods(json!({"namespaces": ["shop", "shop"]})), r#"spec.pods.namespaces[1]: Duplicate value: "shop""#),
+        // Reasons.
+        (
+            pods(json!({"ignoreReasons": [""]})),
+            r#"spec.pods.ignoreReasons[0]: Invalid value: "": must be a reason such as ImagePullBackOff"#,
+        ),
+        (
+            pods(json!({"ignoreReasons": ["Init Error"]})),
+            r#"spec.pods.ignoreReasons[0]: Invalid value: "Init Error": must be a reason such as ImagePullBackOff"#,
+        ),
+        (pods(json!({"ignoreReasons": many(65)})), "spec.pods.ignoreReasons: Too many: 65: must have at most 64 items"),
+        // Labels.
+        (labels(json!({"app": "cart"})), r#"unknown field "spec.pods.selector.app""#),
+        (
+            labels(json!({"matchLabels": {"app": "-"}})),
+            r#"spec.pods.selector.matchLabels[app]: Invalid value: "-": must be a label's value"#,
+        ),
+        (
+            labels(json!({"matchLabels": {"app": "a".repeat(64)}})),
+            "spec.pods.selector.matchLabels.app: Too long: may not be more than 63",
+        ),
+        (
+            labels(json!({"matchLabels": {"a b": "a"}})),
+            "spec.pods.selector.matchLabels: Invalid value: must be a label's key such as app.kubernetes.io/name",
+        ),
+        (
+            labels(json!({"matchLabels": {format!("{}/name", "a".repeat(313)): "a"}})),
+            "spec.pods.selector.matchLabels: Invalid value: must be a label's key such as app.kubernetes.io/name",
+        ),
+        (
+            requirement(json!({"key": "app", "operator": "Equals", "values": ["a"]})),
+            r#"spec.pods.selector.matchExpressions[0].operator: Unsupported value: "Equals": supported values: "In", "NotIn", "Exists", "DoesNotExist""#,
+        ),
+        (
+            requirement(json!({"key": "app", "operator": "In"})),
+            "spec.pods.selector.matchExpressions[0].values: Invalid value: In and NotIn need values; Exists and DoesNotExist take none",
+        ),
+        (
+            requirement(json!({"key": "app", "operator": "NotIn", "values": []})),
+            "spec.pods.selector.matchExpressions[0].values: Invalid value: In and NotIn need values",
+        ),
+        (
+            requirement(json!({"key": "app", "operator": "In", "values": null})),
+            "spec.pods.selector.matchExpressions[0].values: Invalid value: In and NotIn need values",
+        ),
+        (
+            requirement(json!({"key": "app", "operator": "Exists", "values": ["a"]})),
+            "spec.pods.selector.matchExpressions[0].values: Invalid value: In and NotIn need values",
+        ),
+        (
+            requirement(json!({"key": "", "operator": "Exists"})),
+            r#"spec.pods.selector.matchExpressions[0].key: Invalid value: "": must be a label's key"#,
+        ),
+        (requirement(json!({"operator": "Exists"})), "spec.pods.selector.matchExpressions[0].key: Required value"),
+        // Durations.
+        (
+            thresholds(json!({"pending": "5"})),
+            r#"spec.thresholds.pending: Invalid value: "5": must be a duration such as 90s, 5m or 1h30m, from 0s to 168h"#,
+        ),
+        (
+            thresholds(json!({"initializing": ""})),
+            r#"spec.thresholds.initializing: Invalid value: "": must be a duration"#,
+        ),
+        (
+            thresholds(json!({"notReady": "-5m"})),
+            r#"spec.thresholds.notReady: Invalid value: "-5m": must be a duration"#,
+        ),
+        (
+            thresholds(json!({"terminating": "1d"})),
+            r#"spec.thresholds.terminating: Invalid value: "1d": must be a duration"#,
+        ),
+        (
+            thresholds(json!({"restarted": "168h1s"})),
+            r#"spec.thresholds.restarted: Invalid value: "168h1s": must be a duration"#,
+        ),
+        (
+            thresholds(json!({"restarted": "9999999999h"})),
+            "evaluating rule: must be a duration such as 90s, 5m or 1h30m, from 0s to 168h",
+        ),
+        // Logs and report.
+        (logs(json!({"tailLines": 0})), "spec.logs.tailLines in body should be greater than or equal to 1"),
+        (logs(json!({"tailLines": 1001})), "spec.logs.tailLines in body should be less than or equal to 1000"),
+        (logs(json!({"maxBytes": 255})), "spec.logs.maxBytes in body should be greater than or equal to 256"),
+        (logs(json!({"maxBytes": 65537})), "spec.logs.maxBytes in body should be less than or equal to 65536"),
+        (
+            logs(json!({"redactPatterns": ["a", "(b"]})),
+            "spec.logs.redactPatterns[1]: Invalid value: \"string\": error parsing regexp: missing closing ): `(b` evaluating rule: must be a regular expression in RE2 syntax",
+        ),
+        (
+            logs(json!({"redactPatterns": ["x*"]})),
+            r#"spec.logs.redactPatterns[0]: Invalid value: "x*": must be a regular expression in RE2 syntax that does not match the empty text"#,
+        ),
+        (
+            logs(json!({"redactPatterns": ["a".repeat(257)]})),
+            "spec.logs.redactPatterns[0]: Too long: may not be more than 256",
+        ),
+        (
+            logs(json!({"redactPatterns": many(17)})),
+            "spec.logs.redactPatterns: Too many: 17: must have at most 16 items",
+        ),
+        (json!({"report": {"maxPods": 501}}), "spec.report.maxPods in body should be less than or equal to 500"),
+        (json!({"report": {"maxPods": 0}}), "spec.report.maxPods in body should be greater than or equal to 1"),
+        // Webhooks.
+        (json!({"webhooks": [{"name": "ops"}]}), "spec.webhooks[0].urlFrom: Required value"),
+        (
+            json!({"webhooks": [webhook(json!({})), webhook(json!({}))]}),
+            r#"spec.webhooks[1]: Duplicate value: {"name":"ops"}"#,
+        ),
+        (json!({"webhooks": webhooks(11)}), "spec.webhooks: Too many: 11: must have at most 10 items"),
+        (
+            json!({"webhooks": [webhook(json!({"format": "Carrier pigeon"}))]}),
+            r#"spec.webhooks[0].format: Unsupported value: "Carrier pigeon": supported values: "Generic", "Alertmanager", "Slack", "Discord", "Teams", "PagerDuty", "CloudEvents""#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"name": "Ops"}))]}),
+            r#"spec.webhooks[0].name: Invalid value: "Ops": must be a name of lower-case letters, digits and -"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"url": "https://hooks.example/secret"}))]}),
+            r#"unknown field "spec.webhooks[0].url""#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"urlFrom": {"secretKeyRef": {"name": "Ops", "key": "url"}}}))]}),
+            r#"spec.webhooks[0].urlFrom.secretKeyRef.name: Invalid value: "Ops": must be a Secret's name"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"caFrom": {"secretKeyRef": {"name": "ops", "key": "a/b"}}}))]}),
+            r#"spec.webhooks[0].caFrom.secretKeyRef.key: Invalid value: "a/b": must be a key of a Secret"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"headersFrom": {"secretRef": {"name": ""}}}))]}),
+            r#"spec.webhooks[0].headersFrom.secretRef.name: Invalid value: "": must be a Secret's name"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"timeout": "0s"}))]}),
+            r#"spec.webhooks[0].timeout: Invalid value: "0s": must be a duration such as 90s, 5m or 1h30m, from 1s to 1m"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"repeatEvery": "59s"}))]}),
+            r#"spec.webhooks[0].repeatEvery: Invalid value: "59s": must be a duration such as 90s, 5m or 1h30m, from 1m to 168h"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"after": "169h"}))]}),
+            r#"spec.webhooks[0].after: Invalid value: "169h": must be a duration such as 90s, 5m or 1h30m, from 0s to 168h"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"match": {"namespaces": ["A"]}}))]}),
+            r#"spec.webhooks[0].match.namespaces[0]: Invalid value: "A": must be a glob pattern"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"match": {"reasons": ["a b"]}}))]}),
+            r#"spec.webhooks[0].match.reasons[0]: Invalid value: "a b": must be a reason"#,
+        ),
+    ]
+}
+
+fn many(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("x{number}")).collect()
+}
+
+fn webhook(changes: Value) -> Value {
+    let mut webhook = json!({
+        "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "url"}}
+    });
+    webhook.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    webhook
+}
+
+fn webhooks(count: usize) -> Vec<Value> {
+    many(count).into_iter().map(|name| webhook(json!({"name": name}))).collect()
+}
+
+/// Also the largest that every bound lets pass: the rules' real cost must stay within what the API server grants.
+#[tokio::test]
+async fn what_a_spec_can_mean_is_accepted_as_it_is() {
+    let plane = shared().await;
+    install_crd(plane).await;
+    let client = plane.admin().unwrap();
+    let namespace = plane.namespace("crd-good").await.unwrap();
+    let patterns: Vec<_> = (10..74).map(|number| format!("{{{},[!a-z0-9]}}-{number}*?", "a".repeat(200))).collect();
+    let labels: serde_json::Map<_, _> =
+        (10..42).map(|number| (format!("{}/x{number}", "a".repeat(253)), json!("v".repeat(63)))).collect();
+    let requirement = |number: usize| json!({"key": format!("x{number}"), "operator": "In", "values": many(64)});
+    let matches = json!({"namespaces": patterns, "reasons": many(64)});
+    for (name, spec) in [
+        ("three-lines", json!({"alerts": {"checkRunningPods": true}})),
+        ("paused", json!({"alerts": {"checkRunningPods": false}})),
+        // Refused by the operator, in the condition Ready.
+        ("no-spec", json!(null)),
+        ("empty", json!({})),
+        ("nothing-of-alerts", json!({"alerts": {}})),
+        // What an empty value of a template leaves behind.
+        (
+            "nulls",
+            json!({
+                "alerts": {"checkRunningPods": true},
+                "pods": {"namespaces": null, "excludeNamespaces": null, "selector": null, "ignoreReasons": null},
+                "thresholds": {"pending": null}, "logs": {"tailLines": null, "redactPatterns": null}, "report": null,
+                "webhooks": null,
+            }),
+        ),
+        (
+            "empty-lists",
+            json!({"alerts": {"checkRunningPods": true}, "webhooks": [],
+                   "pods": {"namespaces": [], "selector": {"matchLabels": {}, "matchExpressions": []}}}),
+        ),
+        (
+            "durations",
+            json!({"alerts": {"checkRunningPods": true},
+                   "thresholds": {"pending": "0", "initializing": "1h30m", "notReady": "1.5h", "terminating": ".5s",
+                                  "restarted": "168h"}}),
+        ),
+        (
+            "largest",
+            json!({
+                "alerts": {"checkRunningPods": true},
+                "pods": {
+                    "namespaces": patterns, "excludeNamespaces": patterns, "ignoreReasons": many(64),
+                    "selector": {"matchLabels": labels, "matchExpressions": (0..32).map(requirement).collect::<Vec<_>>()},
+                },
+                "logs": {"tailLines": 1000, "maxBytes": 65536,
+                         "redactPatterns": (10..26).map(|number| format!("{number}{}", "(a|b)?".repeat(42))).collect::<Vec<_>>()},
+                "report": {"maxPods": 500},
+                "webhooks": webhooks(10).into_iter().map(|mut webhook| {
+                    webhook["match"] = matches.clone();
+                    webhook["timeout"] = json!("60s");
+                    webhook["repeatEvery"] = json!("1m");
+                    webhook
+                }).collect::<Vec<_>>(),
+            }),
+        ),
+    ] {
+        let created = create(&client, &namespace, &object(name, spec.clone())).await.unwrap();
+        let expected = if spec.is_null() { json!({}) } else { spec.clone() };
+        assert_eq!(created["spec"], expected, "{name}: nothing else is added");
+        let read = Api::<Orchestr>::namespaced(client.clone(), &namespace).get(name).await.unwrap();
+        match Settings::new(&read.spec) {
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error == SpecError::AlertsNotSet && spec["alerts"]["checkRunningPods"].is_null(), "{error}")
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_sample_is_accepted() {
+    let plane = shared().await;
+    install_crd(plane).await;
+    let client = plane.admin().unwrap();
+    let namespace = plane.namespace("samples").await.unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/samples");
+    let mut names = std::collections::BTreeSet::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# "), "{} begins with the wish it grants", path.display());
+        let mut sample: Value = serde_yaml::from_str(&text).unwrap();
+        let spec = serde_json::from_value(sample["spec"].clone()).unwrap();
+        Settings::new(&spec).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        sample["metadata"]["namespace"] = json!(namespace);
+        create(&client, &namespace, &sample).await.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(names.insert(sample["metadata"]["name"].to_string()), "{} has a name of its own", path.display());
+    }
+    assert!(names.len() >= 10, "{folder} holds {names:?}");
+}
+
+#[tokio::test]
+async fn the_columns_tell_what_is_wrong() {
+    let plane = shared().await;
+    install_crd(plane).await;
+    let client = plane.admin().unwrap();
+    let namespace = plane.namespace("crd-columns").await.unwrap();
+    for name in ["new", "told"] {
+        create(&client, &namespace, &object(name, json!({"alerts": {"checkRunningPods": true}}))).await.unwrap();
+    }
+    let condition = |kind: &str, status: &str, message: &str| {
+        json!({"type": kind, "status": status, "reason": "Any", "message": message,
+               "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let status = json!({"status": {
+        "watchedPods": 1284,
+        "problematicPodCount": 3,
+        "incidents": [
+            {"key": "5f0c2a91", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"}, "container": "app",
+             "reason": "OOMKilled", "pods": 3, "since": "2026-01-01T00:00:00Z"},
+            {"key": "5f0c2a92", "namespace": "ml", "owner": {"kind": "Job", "name": "train"}, "reason": "Unschedulable",
+             "pods": 1, "since": "2026-01-01T00:00:00Z"},
+        ],
+        "conditions": [
+            condition("Ready", "True", "ready"),
+            condition("PodsHealthy", "False", "3 of 1284 pods: 3 OOMKilled (shop/cart)"),
+            condition("AlertsDelivered", "Unknown", "delivered"),
+        ],
+    }});
+    let api = Api::<Orchestr>::namespaced(client, &namespace);
+    api.patch_status("told", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+
+    let table = plane.table(&Orchestr::url_path(&(), Some(&namespace))).await.unwrap();
+    let columns: Vec<_> = table.columns.iter().map(String::as_str).zip(table.priorities.iter().copied()).collect();
+    assert_eq!(
+        columns,
+        [
+            ("Name", 0),
+            ("Checking", 0),
+            ("Pods", 0),
+            ("Problems", 0),
+            ("Top", 0),
+            ("Ready", 0),
+            ("Age", 0),
+            ("Message", 1),
+            ("Delivered", 1)
+        ]
+    );
+    let without_age = |name: &str| {
+        let mut cells = table.row(&namespace, name).unwrap().cells.clone();
+        cells.remove(6);
+        cells
+    };
+    assert_eq!(
+        without_age("told"),
+        ["told", "true", "1284", "3", "OOMKilled", "True", "3 of 1284 pods: 3 OOMKilled (shop/cart)", "Unknown"]
+    );
+    let none = "<none>";
+    assert_eq!(without_age("new"), ["new", "true", none, none, none, none, none, none]);
+}
+
+#[tokio::test]
+async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
+    let plane = shared().await;
+    install_crd(plane).await;
+    // Under another name: of a CRD that it already has, the API server has nothing new to say.
+    let yaml = crd::yaml().unwrap().replace(GROUP, "kubectl.example");
+    let yaml = yaml.replace("orchestr", "conductor").replace("Orchestr", "Conductor");
+    for outcome in ["created", "unchanged"] {
+        let applied = plane.kubectl(&["apply", "-f", "-"], Some(&yaml)).await.unwrap();
+        assert_eq!(applied.stderr, "");
+        assert!(applied.stdout.contains(outcome), "{}", applied.stdout);
+    }
+    // The API server publishes a CRD's documentation a moment after it serves the objects.
+    eventually("kubectl explains the thresholds", PATIENCE, async || {
+        let explained = plane.kubectl(&["explain", "orchestr.spec.thresholds"], None).await.unwrap();
+        let words = explained.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let parts = [
+            "KIND: Orchestr VERSION: v1",
+            "FIELD: thresholds <Object>",
+            "Durations in Go's syntax, such as 90s, 5m or 1h30m, up to 168h.",
+            "notReady <string> Running, but not Ready. 2m by default.",
+        ];
+        match parts.iter().find(|part| !words.contains(**part)) {
+            None => Ok(()),
+            Some(part) => Err(format!("{part:?} is not in {}{}", explained.stdout, explained.stderr)),
+        }
+    })
+    .await
+    .unwrap();
+}
+
+/// An object of a Kopf operator, kept under a schema that allowed anything, once the CRD is this one.
+#[tokio::test]
+async fn what_another_operator_left_behind_can_be_read_and_deleted() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let client = plane.admin().unwrap();
+    let namespace = plane.namespace("left").await.unwrap();
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    crds.create(&PostParams::default(), &anything_goes()).await.unwrap();
+    let spec = json!({"alerts": {"checkRunningPods": true}});
+    let left = [
+        // What the tutorial's handlers leave.
+        ("kopf", json!({"spec": spec, "status": {"create_fn": {"pods": [{"name": "a"}]}, "kopf": {"progress": {}}}})),
+        ("no-spec", json!({"status": {"create_fn": "done"}})),
+        ("null-spec", json!({"spec": null})),
+        ("bad-value", json!({"spec": {"alerts": {"checkRunningPods": true}, "pods": {"namespaces": ["Team"]}}})),
+        ("bad-type", json!({"spec": {"alerts": {"checkRunningPods": "yes"}}})),
+        ("bad-status", json!({"spec": spec, "status": {"problematicPods": "none"}})),
+    ];
+    for (name, content) in &left {
+        let mut object = object(name, json!({}));
+        object.as_object_mut().unwrap().remove("spec");
+        object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+        object["metadata"]["finalizers"] = json!(["kopf.zalando.org/KopfFinalizerMarker"]);
+        object["metadata"]["annotations"] = json!({"kopf.zalando.org/last-handled-configuration": "{\"spec\":{}}\n"});
+        eventually("the API server serves orchestrs", PATIENCE, async || create(&client, &namespace, &object).await)
+            .await
+            .unwrap();
+    }
+
+    install_crd(&plane).await;
+    let no_object = json!([]);
+    eventually("the API server has the new schema", PATIENCE, async || {
+        let answer = create(&client, &namespace, &object("probe", no_object.clone())).await;
+        answer.map_or_else(|_| Ok(()), |_| Err("it accepts what the new schema refuses".to_owned()))
+    })
+    .await
+    .unwrap();
+
+    let raw = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &ApiResource::erase::<Orchestr>(&()));
+    let read = async |name: &str| raw.get(name).await.unwrap().data;
+    // Fields that the schema lacks are gone, and an absent spec is an empty one.
+    assert_eq!(read("kopf").await, json!({"spec": spec, "status": {}}));
+    assert_eq!(read("no-spec").await, json!({"spec": {}, "status": {}}));
+    assert_eq!(read("null-spec").await, json!({"spec": {}}));
+    // Fields of the wrong type stay as they are, and make an object that can't be decoded.
+    let guarded = Api::<DeserializeGuard<Orchestr>>::namespaced(client, &namespace);
+    let undecodable: Vec<_> = guarded
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .into_iter()
+        .filter_map(|object| object.0.err())
+        .map(|invalid| format!("{}: {}", invalid.metadata.name.unwrap(), invalid.error))
+        .collect();
+    assert_eq!(
+        undecodable,
+        [
+            r#"bad-status: Invalid type string "none". Expected a sequence"#,
+            r#"bad-type: Invalid type string "yes". Expected a boolean"#,
+        ]
+    );
+    // Server-side apply needs a live object of the schema's types; a status of others must go first.
+    let status = Patch::Apply(json!({
+        "apiVersion": Orchestr::api_version(&()), "kind": Orchestr::kind(&()), "status": {"watchedPods": 7}
+    }));
+    let manager = PatchParams::apply("orchestr").force();
+    let error = raw.patch_status("bad-status", &manager, &status).await.unwrap_err().to_string();
+    assert!(error.contains(".status.problematicPods: expected list, got"), "{error}");
+    let nothing = Patch::Merge(json!({"status": null}));
+    raw.patch_status("bad-status", &PatchParams::default(), &nothing).await.unwrap();
+    raw.patch_status("bad-status", &manager, &status).await.unwrap();
+    assert_eq!(read("bad-status").await["status"], json!({"watchedPods": 7}));
+
+    // Whatever the rest is like, the finalizer can be removed, and then the object goes.
+    let without_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    for (name, _) in left {
+        raw.delete(name, &DeleteParams::default()).await.unwrap();
+        assert!(raw.get_opt(name).await.unwrap().is_some(), "{name} waits for its finalizer");
+        raw.patch(name, &PatchParams::default(), &without_finalizers).await.unwrap();
+        assert!(raw.get_opt(name).await.unwrap().is_none(), "{name} is gone");
+    }
+}
+
+/// The CRD of the tutorial.
+fn anything_goes() -> CustomResourceDefinition {
+    let mut crd = crd::crd();
+    let version = &mut crd.spec.versions[0];
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    version.schema = Some(serde_json::from_value(schema).unwrap());
+    version.subresources = None;
+    version.additional_printer_columns = None;
+    crd
+}

@@ -1,0 +1,324 @@
+//! What `kubectl apply -k` makes of `deploy/`, and what the operator may do then.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    authorization::v1::{
+        ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SelfSubjectRulesReview,
+        SelfSubjectRulesReviewSpec,
+    },
+    core::v1::Pod,
+    rbac::v1::ClusterRole,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use orchestr::api::Orchestr;
+use orchestr_testbed::{ControlPlane, Options, ServiceAccountAccess, eventually};
+use serde_json::json;
+
+use crate::{
+    command::{assert_fails, orchestr},
+    support::PATIENCE,
+};
+
+const SYSTEM: &str = "orchestr-system";
+
+/// What the operator's rights are, one line for each resource: group, resource, verbs.
+const RIGHTS: [(&str, &str, &str); 6] = [
+    ("", "pods", "list watch"),
+    ("", "pods/log", "get"),
+    ("batch", "jobs", "get"),
+    ("events.k8s.io", "events", "create patch"),
+    ("kopf.dev", "orchestrs", "get list patch watch"),
+    ("kopf.dev", "orchestrs/status", "patch"),
+];
+
+/// What an intruder would like to do with the operator's token: verb, group, resource.
+const NEVER: [(&str, &str, &str); 32] = [
+    ("get", "", "secrets"),
+    ("list", "", "secrets"),
+    ("watch", "", "secrets"),
+    ("get", "", "configmaps"),
+    ("get", "", "pods"),
+    ("create", "", "pods"),
+    ("update", "", "pods"),
+    ("patch", "", "pods"),
+    ("delete", "", "pods"),
+    ("deletecollection", "", "pods"),
+    ("create", "", "pods/exec"),
+    ("get", "", "pods/exec"),
+    ("create", "", "pods/attach"),
+    ("create", "", "pods/portforward"),
+    ("create", "", "pods/eviction"),
+    ("patch", "", "pods/ephemeralcontainers"),
+    ("patch", "", "pods/status"),
+    ("list", "", "nodes"),
+    ("get", "", "nodes/proxy"),
+    ("get", "", "services/proxy"),
+    ("create", "", "serviceaccounts/token"),
+    ("impersonate", "", "users"),
+    ("impersonate", "", "serviceaccounts"),
+    ("patch", "apps", "deployments"),
+    ("create", "batch", "jobs"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+    ("create", "kopf.dev", "orchestrs"),
+    ("delete", "kopf.dev", "orchestrs"),
+    ("patch", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("*", "*", "*"),
+];
+
+/// The path of a folder of the repository.
+fn repository(path: &str) -> String {
+    format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+async fn apply(plane: &ControlPlane, path: &str) {
+    let output = plane.kubectl(&["apply", "-k", &repository(path)], None).await.unwrap();
+    assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
+    // Such as that a pod would be refused, or a field is unknown or deprecated. That tests had defined the
+    // objects before, in another way, is none of the manifests' business.
+    let warnings = output.stderr.lines().filter(|line| !line.contains("last-applied-configuration"));
+    assert_eq!(warnings.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// The shared control plane with the operator installed; once, as tests run side by side.
+async fn installed() -> &'static ControlPlane {
+    static INSTALLED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
+    let plane = orchestr_testbed::shared().await;
+    INSTALLED.get_or_init(|| apply(plane, "deploy")).await;
+    plane
+}
+
+/// The rights that a service account has in a namespace beyond what everybody has.
+async fn rights(client: &Client, namespace: &str) -> BTreeSet<(String, String, String)> {
+    let review = SelfSubjectRulesReview {
+        spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
+        ..SelfSubjectRulesReview::default()
+    };
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await.unwrap();
+    let mut rights = BTreeSet::new();
+    for rule in answer.status.unwrap().resource_rules {
+        let mut verbs = rule.verbs;
+        verbs.sort_unstable();
+        for group in rule.api_groups.unwrap_or_default() {
+            for resource in rule.resources.clone().unwrap_or_default() {
+                rights.insert((group.clone(), resource, verbs.join(" ")));
+            }
+        }
+    }
+    rights.retain(|(group, _, _)| group != "authorization.k8s.io" && group != "authentication.k8s.io");
+    rights
+}
+
+fn expected_rights() -> BTreeSet<(String, String, String)> {
+    RIGHTS.iter().map(|&(group, resource, verbs)| (group.to_owned(), resource.to_owned(), verbs.to_owned())).collect()
+}
+
+async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace: Option<&str>) -> bool {
+    let (resource, subresource) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s.to_owned())));
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some(verb.to_owned()),
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource,
+                namespace: namespace.map(str::to_owned),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    Api::all(client.clone()).create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+}
+
+/// The operator's way in, once what was applied counts: the authorizer learns of it a moment later.
+async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess {
+    let access = plane.service_account(SYSTEM, "orchestr").await.unwrap();
+    let client = access.client().unwrap();
+    eventually("the operator's rights count", PATIENCE, async || {
+        let rights = rights(&client, namespace).await;
+        if rights == expected_rights() { Ok(()) } else { Err(format!("{rights:#?}")) }
+    })
+    .await
+    .unwrap();
+    access
+}
+
+#[tokio::test]
+async fn the_operator_may_do_what_it_needs_everywhere_and_nothing_else() {
+    let plane = installed().await;
+    let namespace = plane.namespace("anywhere").await.unwrap();
+    let client = operator(plane, &namespace).await.client().unwrap();
+    for (group, resource, verbs) in RIGHTS {
+        for verb in verbs.split(' ') {
+            assert!(may(&client, verb, group, resource, None).await, "it may {verb} {resource}");
+        }
+    }
+    for (verb, group, resource) in NEVER {
+        for place in [None, Some(SYSTEM), Some(&namespace)] {
+            assert!(!may(&client, verb, group, resource, place).await, "it must not {verb} {resource} in {place:?}");
+        }
+    }
+    // Applied again, as an upgrade is, it is taken as it stands.
+    apply(plane, "deploy").await;
+}
+
+#[tokio::test]
+async fn its_pod_meets_the_restricted_standard_of_its_namespace() {
+    let plane = installed().await;
+    let client = plane.admin().unwrap();
+    let deployment = Api::<Deployment>::namespaced(client.clone(), SYSTEM).get("orchestr").await.unwrap();
+    let template = deployment.spec.unwrap().template;
+    let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, ..Pod::default() };
+    pod.metadata.name = Some("as-the-deployment-makes-it".to_owned());
+    let pods = Api::<Pod>::namespaced(client, SYSTEM);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let made = pods.create(&dry_run, &pod).await.unwrap();
+
+    let container = &made.spec.as_ref().unwrap().containers[0];
+    let security = container.security_context.as_ref().unwrap();
+    assert_eq!(security.read_only_root_filesystem, Some(true));
+    let resources = container.resources.as_ref().unwrap();
+    assert!(resources.requests.as_ref().is_some_and(|requests| requests.contains_key("cpu")));
+    assert!(resources.limits.as_ref().is_some_and(|limits| limits.contains_key("memory")));
+
+    // The standard is enforced: with one thing less, it would be refused.
+    pod.spec.as_mut().unwrap().containers[0].security_context.as_mut().unwrap().allow_privilege_escalation = None;
+    let refusal = pods.create(&dry_run, &pod).await.unwrap_err().to_string();
+    assert!(refusal.contains(r#"violates PodSecurity "restricted"#), "{refusal}");
+}
+
+#[tokio::test]
+async fn nobody_sees_orchestrs_who_was_not_trusted_with_them() {
+    let plane = installed().await;
+    let client = plane.admin().unwrap();
+    let ours = ListParams::default().labels("app.kubernetes.io/name=orchestr");
+    let roles = Api::<ClusterRole>::all(client).list(&ours).await.unwrap().items;
+    let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref().unwrap_or_default()).collect();
+    assert_eq!(names, ["orchestr", "orchestr-editor", "orchestr-viewer"]);
+    for role in &roles {
+        // By such a label, whoever may view a namespace's workloads could view its Orchestrs.
+        let labels = role.metadata.labels.iter().flatten();
+        assert!(!labels.clone().any(|(name, _)| name.contains("/aggregate-to-")), "{labels:?}");
+    }
+
+    let namespace = plane.namespace("people").await.unwrap();
+    bind(plane, &namespace, "orchestr-viewer", "viewer").await;
+    let viewer = Client::try_from(plane.user("viewer", &[])).unwrap();
+    eventually("the binding counts", PATIENCE, async || {
+        let may_list = may(&viewer, "list", "kopf.dev", "orchestrs", Some(&namespace)).await;
+        if may_list { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await
+    .unwrap();
+    for verb in ["create", "update", "patch", "delete"] {
+        assert!(!may(&viewer, verb, "kopf.dev", "orchestrs", Some(&namespace)).await, "{verb}");
+    }
+}
+
+async fn bind(plane: &ControlPlane, namespace: &str, role: &str, user: &str) {
+    let args = ["create", "rolebinding", &format!("{role}-{user}"), "--namespace", namespace];
+    let flags = [format!("--clusterrole={role}"), format!("--user={user}")];
+    let output = plane.kubectl(&[args.as_slice(), &[&flags[0], &flags[1]]].concat(), None).await.unwrap();
+    assert!(output.status.success(), "{}", output.stderr);
+}
+
+#[tokio::test]
+async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
+    let plane = installed().await;
+    crate::support::install_crd(plane).await;
+    let namespace = plane.namespace("tenant").await.unwrap();
+    // Names that no other test has: what is bound cluster-wide is bound for good.
+    for (role, user) in [("orchestr-editor", "tenant"), ("view", "tenant"), ("orchestr-editor", "stranger")] {
+        bind(plane, &namespace, role, user).await;
+    }
+    bind(plane, &namespace, "orchestr-editor", "tenant-sre").await;
+    let grant = ["create", "clusterrolebinding", "tenant-sre", "--clusterrole=view", "--user=tenant-sre"];
+    assert!(plane.kubectl(&grant, None).await.unwrap().status.success());
+    apply(plane, "deploy/tenancy").await;
+
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let write = async |user: &str, pods: serde_json::Value, logs: bool| {
+        let client = Client::try_from(plane.user(user, &[])).unwrap();
+        let spec = json!({"alerts": {"checkRunningPods": true}, "pods": pods, "logs": {"enabled": logs}});
+        let object = json!({"apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": "a"}, "spec": spec});
+        let objects = Api::<Orchestr>::namespaced(client, &namespace);
+        let outcome = objects.create(&dry_run, &serde_json::from_value(object).unwrap()).await;
+        outcome.map(drop).map_err(|error| error.to_string())
+    };
+    let own = json!({"namespaces": [namespace]});
+    eventually("the policy counts", PATIENCE, async || match write("tenant", json!({}), true).await {
+        Err(refusal) if refusal.contains("list pods in all namespaces") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await
+    .unwrap();
+    for (user, pods, logs, refused) in [
+        ("tenant", own.clone(), true, None),
+        ("tenant", json!({"namespaces": ["*"]}), true, Some("list pods in all namespaces")),
+        ("tenant", json!({"namespaces": [namespace, "kube-system"]}), false, Some("list pods in all namespaces")),
+        ("tenant", json!({"namespaces": []}), false, Some("list pods in all namespaces")),
+        ("stranger", own.clone(), true, Some("list pods in its namespace")),
+        ("tenant-sre", json!({"namespaces": ["*"]}), true, None),
+        ("tenant-sre", json!({}), true, None),
+    ] {
+        let outcome = write(user, pods.clone(), logs).await;
+        match refused {
+            None => assert_eq!(outcome, Ok(()), "{user} {pods}"),
+            Some(why) => assert!(outcome.as_ref().is_err_and(|told| told.contains(why)), "{user} {pods}: {outcome:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let kubeconfig = plane.admin_kubeconfig().to_str().unwrap();
+    let unknown = "the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply \
+                   --server-side -f -`";
+    assert_fails(&mut orchestr(&["run", "--kubeconfig", kubeconfig]), unknown);
+
+    plane.ensure_namespace("shop").await.unwrap();
+    plane.ensure_namespace("elsewhere").await.unwrap();
+    apply(&plane, "deploy/namespaced").await;
+    let access = operator(&plane, "shop").await;
+    let client = access.client().unwrap();
+    for place in ["elsewhere", SYSTEM, "kube-system"] {
+        assert_eq!(rights(&client, place).await, BTreeSet::new(), "{place}");
+    }
+    for (group, resource, verbs) in RIGHTS {
+        for verb in verbs.split(' ') {
+            assert!(!may(&client, verb, group, resource, None).await, "it must not {verb} {resource} everywhere");
+        }
+    }
+    let user = format!("system:serviceaccount:{SYSTEM}:orchestr");
+    let refused = |place: &str, flag: &str, remedy: &str| {
+        format!(
+            "RBAC refuses \"{user}\" to list orchestrs.kopf.dev {place}: check with `kubectl auth can-i list \
+             orchestrs.kopf.dev {flag} --as {user}`, grant it with {remedy}"
+        )
+    };
+    let run = |namespaces: &str| {
+        let mut command = orchestr(&["run", "--kubeconfig", access.kubeconfig().to_str().unwrap()]);
+        command.env("ORCHESTR_NAMESPACES", namespaces);
+        command
+    };
+    assert_fails(&mut run(""), &refused("in all namespaces", "--all-namespaces", "`kubectl apply -k deploy`"));
+    assert_fails(
+        &mut run("shop,elsewhere"),
+        &refused("in namespace elsewhere", "--namespace elsewhere", "a Role as in deploy/namespaced"),
+    );
+
+    // What the Deployment is told is what its rights are for.
+    let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
+    let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
+    let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
+    assert_eq!(env.collect::<Vec<_>>(), [("ORCHESTR_NAMESPACES".to_owned(), "shop".to_owned())]);
+}

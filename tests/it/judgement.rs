@@ -1,0 +1,475 @@
+//! Each row of what is a problem, and each thing that never is one.
+
+use std::time::Duration;
+
+use orchestr::{
+    api::{ContainerKind, ContainerStateName},
+    diagnosis::{Facts, Finding, Health, LogChoice, Thresholds, Verdict, is_plain, judge},
+};
+
+use crate::cases::{Case, after, at, case, condition, ended, life, named, running, unready, waiting};
+
+const FACTS: Facts = Facts { job_complete: false };
+
+/// The judgement so many seconds after the pod's creation, by the default thresholds.
+fn verdict(case: &Case, seconds: i64) -> Verdict {
+    judge(&case.decode(), FACTS, &Thresholds::default(), at(seconds))
+}
+
+#[track_caller]
+fn problem(case: &Case, seconds: i64) -> Finding {
+    match verdict(case, seconds).health {
+        Health::Problem(finding) => *finding,
+        other => panic!("{} after {seconds} s: {other:?}", case.name()),
+    }
+}
+
+#[track_caller]
+fn is(name: &str, seconds: i64, reason: &str, container: &str, message: &str) -> Finding {
+    let found = problem(&named(name), seconds);
+    assert_eq!(
+        (found.reason.as_str(), found.container.as_str(), found.message.as_str()),
+        (reason, container, message),
+        "{name}",
+    );
+    found
+}
+
+/// Settling until just before `until`, and after it a problem of that reason, begun at `since`.
+#[track_caller]
+fn settles(name: &str, until: i64, since: i64, reason: &str, container: &str, message: &str) -> Finding {
+    let case = named(name);
+    assert_eq!(
+        verdict(&case, until - 1),
+        Verdict { health: Health::Settling, recheck: Some(at(until)) },
+        "{name} before",
+    );
+    assert_eq!(verdict(&case, until).recheck, None, "{name} after");
+    let found = is(name, until, reason, container, message);
+    assert_eq!(found.since, at(since), "{name}");
+    found
+}
+
+#[track_caller]
+fn healthy(case: &Case, seconds: i64) {
+    assert_eq!(verdict(case, seconds), Verdict { health: Health::Healthy, recheck: None }, "{}", case.name());
+}
+
+fn logs(found: &Finding) -> Vec<(&str, LogChoice)> {
+    found.containers.iter().map(|container| (container.name.as_str(), container.log)).collect()
+}
+
+#[test]
+fn row_a_container_waits_for_a_reason() {
+    for (name, reason, message, log) in [
+        (
+            "crash-loop-oom",
+            "OOMKilled",
+            "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi",
+            LogChoice::Previous,
+        ),
+        ("crash-loop-error", "CrashLoopBackOff", "container app exited with code 1, 7 restarts", LogChoice::Previous),
+        (
+            "crash-loop-completed",
+            "CrashLoopBackOff",
+            "container app ended without an error (exit 0), 7 restarts",
+            LogChoice::Previous,
+        ),
+        (
+            "crash-loop-no-reason",
+            "CrashLoopBackOff",
+            "container app exited with code 139 (SIGSEGV), 7 restarts",
+            LogChoice::Previous,
+        ),
+        (
+            "crash-loop-cannot-run",
+            "ContainerCannotRun",
+            "container app could not be started (exit 128): OCI runtime create failed, 2 restarts",
+            LogChoice::NeverStarted,
+        ),
+        (
+            "crash-loop-no-last",
+            "CrashLoopBackOff",
+            "container app is waiting to start: back-off 5m0s restarting failed container",
+            LogChoice::NeverStarted,
+        ),
+        ("err-image-pull", "ErrImagePull", "container app is waiting to start: not found", LogChoice::NeverStarted),
+        (
+            "image-pull-back-off",
+            "ImagePullBackOff",
+            "container app is waiting to start: Back-off pulling image \"example/app:1\"",
+            LogChoice::NeverStarted,
+        ),
+        (
+            "run-container-error",
+            "RunContainerError",
+            "container app is waiting to start: exec: \"/no\": no such file, 4 restarts",
+            LogChoice::NeverStarted,
+        ),
+    ] {
+        let found = is(name, 51, reason, "app", message);
+        assert_eq!(logs(&found), [("app", log)], "{name}");
+        assert_eq!(verdict(&named(name), 51).recheck, None, "{name}");
+    }
+    let found = is(
+        "second-container-waits",
+        6,
+        "CreateContainerError",
+        "proxy",
+        "container proxy is waiting to start: context deadline exceeded",
+    );
+    assert_eq!(found.since, at(0), "unready since");
+    let found =
+        is("init-crash-loop", 51, "CrashLoopBackOff", "prep", "init container prep exited with code 4, 3 restarts");
+    assert_eq!((found.status.as_str(), found.since), ("Init:CrashLoopBackOff", at(50)));
+    assert_eq!(found.containers[0].kind, ContainerKind::Init);
+    let found = is("sidecar-crash-loop", 51, "CrashLoopBackOff", "mesh", "sidecar mesh exited with code 2, 3 restarts");
+    assert_eq!(found.containers[0].kind, ContainerKind::Sidecar);
+    is(
+        "init-image-pull-back-off",
+        51,
+        "ImagePullBackOff",
+        "prep",
+        "init container prep is waiting to start: Back-off pulling image",
+    );
+}
+
+#[test]
+fn row_a_container_terminated() {
+    for (name, reason, container, message) in [
+        ("terminated-error", "Error", "app", "container app exited with code 3"),
+        ("terminated-oom", "OOMKilled", "app", "container app was OOM-killed (exit 137), limit 64Mi"),
+        ("terminated-exit-code", "ExitCode:3", "app", "container app exited with code 3"),
+        ("terminated-signal", "Signal:9", "app", "container app was killed by signal 9 (SIGKILL)"),
+        ("terminated-never-again", "Error", "app", "container app exited with code 1"),
+        ("init-error", "Error", "prep", "init container prep exited with code 4"),
+        ("init-exit-code", "ExitCode:4", "prep", "init container prep exited with code 4"),
+        ("init-signal", "Signal:9", "prep", "init container prep was killed by signal 9 (SIGKILL)"),
+        ("sidecar-error", "Error", "mesh", "sidecar mesh exited with code 2"),
+    ] {
+        let found = is(name, 51, reason, container, message);
+        assert_eq!(found.since, at(50), "{name}");
+        assert_eq!(logs(&found), [(container, LogChoice::Current)], "{name}");
+        assert_eq!(found.containers[0].state, ContainerStateName::Terminated, "{name}");
+        assert_eq!(verdict(&named(name), 51).recheck, None, "{name}");
+    }
+    let found = is(
+        "terminated-start-error",
+        51,
+        "StartError",
+        "app",
+        "container app could not be started (exit 128): exec: no",
+    );
+    assert_eq!(logs(&found), [("app", LogChoice::NeverStarted)]);
+    let found = is(
+        "status-unknown",
+        51,
+        "ContainerStatusUnknown",
+        "app",
+        "container app ended with ContainerStatusUnknown (exit 137)",
+    );
+    assert_eq!(found.since, at(0), "it has no time of its own");
+}
+
+#[test]
+fn row_failed() {
+    for (name, reason, container, message, since) in [
+        ("evicted", "Evicted", "", "The node was low on resource: memory.", 0),
+        ("evicted-killed", "Evicted", "", "The node was low on resource: memory.", 50),
+        ("deadline-exceeded", "DeadlineExceeded", "", "Pod was active on the node too long", 0),
+        ("node-lost-failed", "NodeLost", "", "Node node-7 which was running pod is unresponsive", 0),
+        ("preempted", "Preempting", "", "Preempted in order to admit critical pod", 0),
+        ("rejected", "UnexpectedAdmissionError", "", "Allocate failed", 0),
+        ("job-failed", "Error", "app", "container app exited with code 11", 50),
+        ("failed-oom", "OOMKilled", "app", "container app was OOM-killed (exit 137), limit 1Gi", 50),
+        ("failed-silently", "Failed", "", "the pod has failed", 0),
+        ("init-failed", "Error", "prep", "init container prep exited with code 1", 50),
+    ] {
+        let found = is(name, 51, reason, container, message);
+        assert_eq!(found.since, at(since), "{name}");
+        assert_eq!(verdict(&named(name), 51).recheck, None, "{name}");
+    }
+    assert_eq!(problem(&named("job-failed"), 51).owner.unwrap().kind, "Job");
+}
+
+#[test]
+fn row_failed_but_its_job_is_complete() {
+    let complete = Facts { job_complete: true };
+    for name in ["job-complete", "evicted"] {
+        let verdict = judge(&named(name).decode(), complete, &Thresholds::default(), at(51));
+        assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None }, "{name}");
+    }
+    is("job-complete", 51, "Error", "app", "container app exited with code 1");
+    // A pod of a complete Job that goes on isn't the Job's success.
+    let verdict = judge(&named("crash-loop-oom").decode(), complete, &Thresholds::default(), at(51));
+    assert!(matches!(verdict.health, Health::Problem(_)));
+}
+
+#[test]
+fn row_a_container_failed_and_runs_again() {
+    for (name, reason, container, message) in [
+        ("restarted", "Error", "app", "container app exited with code 1, 4 restarts; it runs again"),
+        (
+            "restarted-oom",
+            "OOMKilled",
+            "app",
+            "container app was OOM-killed (exit 137), 1 restart, limit 512Mi; it runs again",
+        ),
+        ("restarted-sidecar", "Error", "mesh", "sidecar mesh exited with code 1, 1 restart; it runs again"),
+    ] {
+        let case = named(name);
+        let found = is(name, 649, reason, container, message);
+        assert_eq!((found.since, found.status.as_str()), (at(50), "Running"), "{name}");
+        assert_eq!(logs(&found), [(container, LogChoice::Previous)], "{name}");
+        assert_eq!(verdict(&case, 649).recheck, Some(at(650)), "{name}");
+        healthy(&case, 650);
+    }
+    // Once it is forgotten, what else is wrong comes up.
+    is("restarted-init", 649, "Error", "prep", "init container prep exited with code 1, 1 restart; it runs again");
+    is("restarted-init", 650, "Initializing", "prep", "init container prep is still running");
+    let found = is(
+        "restarting",
+        100,
+        "Unknown",
+        "app",
+        "container app ended with Unknown (exit 255), 1 restart; it is being started again",
+    );
+    assert_eq!(logs(&found), [("app", LogChoice::Previous)]);
+}
+
+#[test]
+fn of_several_failures_the_most_recent_that_is_over_and_the_first_that_is_not() {
+    let two = case("two")
+        .app(after(life(1, "Error", 50), 1, running("app", 60)))
+        .app(after(life(137, "OOMKilled", 80), 1, running("proxy", 90)))
+        .ready(90);
+    let found = problem(&two, 100);
+    assert_eq!((found.reason.as_str(), found.since), ("OOMKilled", at(80)));
+    assert_eq!(logs(&found), [("proxy", LogChoice::Previous), ("app", LogChoice::Previous)]);
+    assert_eq!(verdict(&two, 100).recheck, Some(at(650)), "app is forgotten");
+    assert_eq!(logs(&problem(&two, 650)), [("proxy", LogChoice::Previous)]);
+    assert_eq!(verdict(&two, 650).recheck, Some(at(680)));
+    healthy(&two, 680);
+
+    let third = two.app(waiting("third", "ErrImagePull", "")).app(ended("last", life(2, "Error", 95)));
+    let found = problem(&third, 100);
+    assert_eq!((found.reason.as_str(), found.container.as_str()), ("ErrImagePull", "third"));
+    assert_eq!(found.containers.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["third", "last", "proxy", "app"]);
+}
+
+#[test]
+fn row_running_but_not_ready() {
+    let unready_app = "not ready: ContainersNotReady: containers with unready status: [app]";
+    for (name, until, since, container, message, state) in [
+        // Ready is False since the pod was made, but it runs only since 5.
+        ("not-ready", 125, 5, "app", unready_app, ContainerStateName::Running),
+        (
+            "not-ready-one-of-two",
+            125,
+            5,
+            "proxy",
+            "not ready: ContainersNotReady: containers with unready status: [proxy]",
+            ContainerStateName::Running,
+        ),
+        ("not-ready-unstarted", 125, 5, "app", unready_app, ContainerStateName::Running),
+        (
+            "initialized-sidecar-unstarted",
+            170,
+            50,
+            "mesh",
+            "not ready: ContainersNotReady: containers with unready status: [mesh]",
+            ContainerStateName::Running,
+        ),
+    ] {
+        let found = settles(name, until, since, "NotReady", container, message);
+        assert_eq!(logs(&found), [(container, LogChoice::Current)], "{name}");
+        assert_eq!(found.containers[0].state, state, "{name}");
+    }
+    let gate =
+        "not ready: ReadinessGatesNotReady: corresponding condition of pod readiness gate \"lb\" does not exist.";
+    let found = settles("readiness-gate", 125, 5, "NotReady", "", gate);
+    assert_eq!(logs(&found), []);
+    settles("node-silent", 220, 100, "NotReady", "", "not ready: node node-7 has stopped reporting");
+    settles("no-ready-condition", 125, 5, "NotReady", "", "not ready");
+    settles("no-containers", 120, 0, "NotReady", "", "not ready");
+    // A container that has done its work keeps the pod from being ready, and kubectl prints NotReady.
+    let found = settles("not-ready-completed", 170, 50, "NotReady", "app", unready_app);
+    assert_eq!((found.status.as_str(), logs(&found)), ("NotReady", vec![("app", LogChoice::Current)]));
+}
+
+#[test]
+fn row_not_scheduled() {
+    let scheduler = "0/3 nodes are available: 3 Insufficient cpu.";
+    settles("unschedulable", 60, 0, "Unschedulable", "", scheduler);
+    settles("gated", 60, 0, "SchedulingGated", "", "Scheduling is blocked due to non-empty scheduling gates");
+    settles("pending", 60, 0, "Pending", "", "not scheduled to a node yet");
+    settles("scheduler-error", 60, 0, "Pending", "", "binding rejected");
+}
+
+#[test]
+fn row_containers_are_being_created() {
+    let found =
+        settles("creating", 60, 0, "ContainerCreating", "", "container app waits for the pod's network and volumes");
+    assert_eq!(logs(&found), [("app", LogChoice::NeverStarted)]);
+    settles("creating-image", 60, 0, "ContainerCreating", "proxy", "container proxy is not created yet");
+    settles("creating-init", 60, 0, "ContainerCreating", "", "containers prep, app are not created yet");
+    settles("creating-after-init", 80, 20, "ContainerCreating", "", "container app is not created yet");
+    settles("creating-no-reason", 60, 0, "ContainerCreating", "", "container app is not created yet");
+    settles("creating-no-state", 60, 0, "ContainerCreating", "", "container app is not created yet");
+    settles("not-reported", 60, 0, "ContainerCreating", "", "node node-7 has not reported on it yet");
+}
+
+#[test]
+fn row_an_init_container_runs_on() {
+    let found = settles("initializing", 305, 5, "Initializing", "prep", "init container prep is still running");
+    assert_eq!(found.status, "Init:0/1");
+    assert_eq!(logs(&found), [("prep", LogChoice::Current)]);
+    settles("initializing-second", 325, 25, "Initializing", "more", "init container more is still running");
+    settles("initializing-after-sidecar", 325, 25, "Initializing", "prep", "init container prep is still running");
+    settles("sidecar-unstarted", 305, 5, "Initializing", "mesh", "sidecar mesh is still running");
+}
+
+#[test]
+fn row_stuck_terminating() {
+    for (name, message) in [
+        ("terminating", "container app was not stopped by node node-7"),
+        ("terminating-killed", "node node-7 has not confirmed that it ended"),
+        ("terminating-finalizer", "finalizer left: example.com/hold"),
+        ("terminating-finalizers", "finalizers left: example.com/hold, example.com/keep"),
+        ("terminating-node-lost", "node node-7 is gone (NodeLost)"),
+        ("terminating-node-tainted", "node node-7 is not ready or unreachable (DeletionByTaintManager)"),
+        ("terminating-orphan", "finalizer left: example.com/hold; node node-7 is gone (DeletionByPodGC)"),
+        ("terminating-pending", "finalizer left: example.com/hold"),
+    ] {
+        settles(name, 90, 30, "StuckTerminating", "", message);
+    }
+}
+
+#[test]
+fn row_unknown() {
+    let found = is("unknown", 51, "Unknown", "", "node node-7 does not report the pod's state");
+    assert_eq!(found.since, at(50));
+    is("unknown-lost", 51, "Unknown", "", "Node node-7 is unresponsive");
+}
+
+#[test]
+fn never_succeeded() {
+    for name in ["succeeded", "succeeded-sidecar-killed", "terminating-succeeded"] {
+        healthy(&named(name), 1_000_000);
+        assert!(is_plain(&named(name).decode()), "{name}");
+    }
+}
+
+#[test]
+fn never_within_its_grace_period() {
+    let crashing = named("crash-loop-oom").deleted(30, &[]);
+    let killed = named("terminating-killed");
+    for (case, seconds) in [(&crashing, 0), (&crashing, 89), (&killed, 89)] {
+        let settling = Verdict { health: Health::Settling, recheck: Some(at(90)) };
+        assert_eq!(verdict(case, seconds), settling, "{} {seconds}", case.name());
+    }
+}
+
+#[test]
+fn never_a_sidecar_of_a_finished_pod() {
+    assert_eq!(verdict(&named("finishing-sidecar-killed"), 61).health, Health::Settling);
+    // Of a pod whose app failed, the app is the cause.
+    let failed = case("failed")
+        .sidecar(ended("mesh", life(137, "Error", 60)))
+        .app(ended("app", life(1, "Error", 50)))
+        .phase("Failed");
+    let found = problem(&failed, 61);
+    assert_eq!((found.container.as_str(), found.containers.len()), ("app", 1));
+    // While the app runs, a sidecar that fails is one.
+    assert_eq!(problem(&named("sidecar-error"), 61).container, "mesh");
+}
+
+#[test]
+fn never_when_annotated() {
+    healthy(&named("ignored"), 51);
+    assert!(is_plain(&named("ignored").decode()));
+    let no = named("ignored").with(|pod| pod["metadata"]["annotations"]["kopf.dev/ignore"] = "false".into());
+    assert_eq!(problem(&no, 51).reason, "OOMKilled");
+}
+
+#[test]
+fn a_running_sidecar_is_no_init() {
+    healthy(&named("healthy-sidecar"), 1000);
+    let found = problem(&named("initializing-after-sidecar"), 1000);
+    assert_eq!((found.status.as_str(), found.containers.len()), ("Init:1/2", 1));
+}
+
+#[test]
+fn healthy_pods_are_plain() {
+    for name in ["healthy", "healthy-sidecar", "healthy-after-init", "healthy-after-failed-init", "completed-but-ready"]
+    {
+        healthy(&named(name), 10);
+        assert!(is_plain(&named(name).decode()), "{name}");
+    }
+    for name in
+        ["restarted", "not-ready", "creating", "terminating", "unknown", "evicted", "crash-loop-oom", "no-status"]
+    {
+        assert!(!is_plain(&named(name).decode()), "{name}");
+    }
+}
+
+#[test]
+fn odd_pods() {
+    settles("no-status", 60, 0, "ContainerCreating", "", "node node-7 has not reported on it yet");
+    settles("null-lists", 60, 0, "ContainerCreating", "", "node node-7 has not reported on it yet");
+    settles("running-again-pending", 60, 0, "Pending", "", "its containers run, but its phase is Pending");
+    settles("weird-phase", 125, 5, "NotReady", "app", "container app is not ready");
+    is("unknown-containers", 51, "Error", "ghost", "container ghost exited with code 7");
+    let found =
+        is("many-containers", 51, "CrashLoopBackOff", "app-50", "container app-50 exited with code 1, 50 restarts");
+    assert_eq!(found.containers.len(), 10);
+    is("all-states-at-once", 51, "Odd", "app", "container app is waiting to start: Odd");
+}
+
+#[test]
+fn without_times_a_state_counts_as_long() {
+    let timeless = named("unschedulable").with(|pod| {
+        pod["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+        pod["status"]["conditions"][0].as_object_mut().unwrap().remove("lastTransitionTime");
+    });
+    let found = problem(&timeless, 7);
+    assert_eq!((found.reason.as_str(), found.since), ("Unschedulable", at(7)));
+
+    let restarted = named("restarted").with(|pod| {
+        let status = &mut pod["status"]["containerStatuses"][0];
+        status["lastState"]["terminated"]["finishedAt"] = serde_json::Value::Null;
+    });
+    assert_eq!(problem(&restarted, 100).since, at(60), "when it was started again");
+}
+
+#[test]
+fn times_in_the_future_are_passed_over() {
+    let hour_ahead = case("ahead").app(unready("app", 5)).condition(condition("Ready", "False", "", "", 3600));
+    assert_eq!(problem(&hour_ahead, 125).since, at(5));
+    assert_eq!(verdict(&hour_ahead, 125).recheck, Some(at(3600 - 300)), "when it can be believed");
+    let skewed = case("skewed").app(unready("app", 5)).condition(condition("Ready", "False", "", "", 100));
+    assert_eq!(verdict(&skewed, 90), Verdict { health: Health::Settling, recheck: Some(at(220)) });
+}
+
+#[test]
+fn texts_are_one_bounded_line() {
+    let hostile = case("hostile").app(waiting("app", &"R\n\u{1b}[31m".repeat(99), &"m\u{202e}\n".repeat(999)));
+    let found = problem(&hostile, 1);
+    assert!(found.reason.starts_with("R \u{fffd}[31mR") && found.reason.len() <= 128, "{}", found.reason);
+    assert!(found.message.starts_with("container app is waiting to start: m\u{fffd} m") && found.message.len() <= 1024);
+    assert!(found.message.ends_with('…') && found.status.len() <= 128);
+    let blank = case("blank").app(waiting("app", "\n", "\t"));
+    assert_eq!(problem(&blank, 1).reason, "Unknown");
+    let blank = case("blank").phase("Failed").because("\u{2028}", "");
+    assert_eq!(problem(&blank, 1).reason, "Failed");
+}
+
+#[test]
+fn thresholds_are_those_given() {
+    let pod = named("not-ready").decode();
+    let thresholds = Thresholds { not_ready: Duration::from_secs(7), ..Thresholds::default() };
+    assert_eq!(judge(&pod, FACTS, &thresholds, at(11)).recheck, Some(at(12)));
+    assert!(matches!(judge(&pod, FACTS, &thresholds, at(12)).health, Health::Problem(_)));
+    let never = Thresholds { not_ready: Duration::MAX, ..Thresholds::default() };
+    assert_eq!(judge(&pod, FACTS, &never, at(12)).health, Health::Settling);
+}

@@ -1,0 +1,393 @@
+//! Logs, read through a real API server from a kubelet that answers by script.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also where it makes ready")]
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::PostParams};
+use orchestr::{
+    api::{ContainerKind, ContainerStateName, LogSource},
+    diagnosis::{ContainerFinding, LogChoice},
+    logs::{Choice, Life, LogPolicy, LogReader, LogRequest, MASK, Outcome, ReadLimits, StoreLimits, TailStore, Which},
+    pods::{Pod as SlimPod, Terminated, Uid},
+};
+use orchestr_testbed::{Answer, ControlPlane, Kubelet, shared};
+use serde_json::json;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A kubelet, and a namespace of which every pod is on its node.
+struct Place {
+    plane: &'static ControlPlane,
+    kubelet: Kubelet,
+    namespace: String,
+    node: String,
+}
+
+impl Place {
+    async fn new(node: &str) -> Self {
+        let plane = shared().await;
+        let kubelet = Kubelet::start(plane, node).await.unwrap();
+        let namespace = plane.namespace(node).await.unwrap();
+        Self { plane, kubelet, namespace, node: node.to_owned() }
+    }
+
+    /// A client that doesn't try again by itself: what the API server says is what is told.
+    fn client(&self) -> Client {
+        let mut config = self.plane.admin_config();
+        config.default_retry = false;
+        Client::try_from(config).unwrap()
+    }
+
+    fn reader(&self, limits: ReadLimits) -> LogReader {
+        LogReader::new(self.client(), limits)
+    }
+
+    async fn pod(&self, name: &str, node: &str) {
+        let pods = Api::<Pod>::namespaced(self.client(), &self.namespace);
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": [{"name": "app", "image": "example/app:1"}]}
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+
+    fn request(&self, pod: &str, previous: bool, message: &str) -> LogRequest {
+        LogRequest {
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
+            namespace: self.namespace.as_str().into(),
+            pod: pod.into(),
+            node: self.node.as_str().into(),
+            previous,
+            termination_message: message.into(),
+            policy: policy(20, 4096),
+        }
+    }
+}
+
+fn policy(tail_lines: u32, max_bytes: u32) -> Arc<LogPolicy> {
+    Arc::new(LogPolicy { tail_lines, max_bytes, redact: true, redact_patterns: Vec::new() })
+}
+
+/// Time enough for anything that isn't meant to run out of it.
+fn patient() -> ReadLimits {
+    ReadLimits { timeout: LIMIT, ..ReadLimits::default() }
+}
+
+fn numbered(lines: std::ops::Range<usize>) -> String {
+    lines.map(|line| format!("line {line}\n")).collect()
+}
+
+/// What the kubelet says, what was known of the life's end, and what must come of it: the source, the
+/// text, the note, and whether another try may bring more.
+struct Case {
+    answer: Answer,
+    previous: bool,
+    message: &'static str,
+    source: LogSource,
+    text: String,
+    note: &'static str,
+    retry: bool,
+}
+
+fn case(answer: Answer, source: LogSource, text: impl Into<String>, note: &'static str) -> Case {
+    Case { answer, previous: false, message: "", source, text: text.into(), note, retry: false }
+}
+
+impl Case {
+    fn previous(self) -> Self {
+        Self { previous: true, ..self }
+    }
+
+    fn with_message(self, message: &'static str) -> Self {
+        Self { message, ..self }
+    }
+
+    fn again(self) -> Self {
+        Self { retry: true, ..self }
+    }
+}
+
+fn cases() -> Vec<Case> {
+    use LogSource::{Current, Previous, TerminationMessage, Unavailable};
+    let long_line = format!("{}the end", "x".repeat(3_000_000));
+    let end_of_long_line = format!("{}the end", "x".repeat(4096 - 7));
+    let secrets = "password=hunter2\nAuthorization: Bearer abc.def\npostgres://u:p4ss@db/x\n\u{1b}[31mred\u{1b}[0m\n";
+    let masked = format!("password={MASK}\nAuthorization: Bearer {MASK}\npostgres://u:{MASK}@db/x\nred");
+    vec![
+        case(Answer::text("one\ntwo\n"), Current, "one\ntwo", ""),
+        case(Answer::text("one\ntwo\n"), Previous, "one\ntwo", "").previous(),
+        case(Answer::text(numbered(0..1000)), Current, numbered(980..1000).trim_end(), "earlier lines left out"),
+        case(Answer::text(secrets), Current, masked, ""),
+        case(
+            Answer::Text(b"\xff\xfe\x00 \xe2\x80\n".to_vec()),
+            Current,
+            "\u{fffd}\u{fffd} \u{fffd}",
+            "bytes that are no UTF-8 are shown as U+FFFD",
+        ),
+        case(Answer::text(long_line.clone()), Current, &end_of_long_line, "earlier lines left out"),
+        case(Answer::text(long_line + "\n"), Current, end_of_long_line, "earlier lines left out"),
+        case(
+            Answer::Slow { text: b"a\nb\nc\n".to_vec(), chunk: 2, every: Duration::from_millis(20) },
+            Current,
+            "a\nb\nc",
+            "",
+        ),
+        case(Answer::text(""), Unavailable, "", "the log is empty"),
+        case(Answer::text("\n\u{1b}[0m\n"), Unavailable, "", "the log is empty"),
+        case(Answer::text(""), TerminationMessage, "no disk", "the log is empty").with_message("no disk\n"),
+        case(Answer::text(""), TerminationMessage, format!("a token={MASK}"), "the log is empty")
+            .with_message("a token=abc123"),
+        case(Answer::KubeletErrorText, Unavailable, "", "the runtime has no such container any more"),
+        case(Answer::KubeletErrorText, TerminationMessage, "no disk", "the runtime has no such container any more")
+            .with_message("no disk"),
+        case(
+            Answer::text(
+                "failed to try resolving symlinks in path \"/var/log/pods/x/app/0.log\": lstat /var/log/pods/x/app/0.log: \
+                 no such file or directory",
+            ),
+            Unavailable,
+            "",
+            "the log's file is gone",
+        ),
+        case(
+            Answer::text("begun\nfailed to read log file \"/var/log/pods/x/app/0.log\": input/output error"),
+            Current,
+            "begun",
+            "the kubelet can't read the log's file",
+        ),
+        case(
+            Answer::waiting_to_start("pod", "app", "ImagePullBackOff"),
+            Unavailable,
+            "",
+            "the container is waiting to start",
+        ),
+        case(Answer::no_previous("pod", "app"), Unavailable, "", "the kubelet has no log of the previous life")
+            .previous(),
+        case(
+            Answer::no_previous("pod", "app"),
+            TerminationMessage,
+            "no disk",
+            "the kubelet has no log of the previous life",
+        )
+        .previous()
+        .with_message("no disk"),
+        case(Answer::Status(400, "password=hunter2".into()), Unavailable, "", "the kubelet refused (HTTP 400)"),
+        case(
+            Answer::Status(403, "Forbidden".into()),
+            Unavailable,
+            "",
+            "the kubelet doesn't allow the API server to read logs",
+        )
+        .again(),
+        case(Answer::Status(404, "no pod".into()), Unavailable, "", "the kubelet doesn't know the pod").again(),
+        case(Answer::Status(429, "slowly".into()), Unavailable, "", "the API server has too many requests").again(),
+        case(Answer::Status(500, "password=hunter2".into()), Unavailable, "", "the kubelet failed (HTTP 500)").again(),
+        case(Answer::Status(502, "bad".into()), TerminationMessage, "no disk", "the kubelet failed (HTTP 502)")
+            .with_message("no disk")
+            .again(),
+        case(Answer::Status(503, "bad".into()), Unavailable, "", "the kubelet failed (HTTP 503)").again(),
+        case(Answer::Status(504, "bad".into()), Unavailable, "", "the kubelet failed (HTTP 504)").again(),
+        // The API server ends its own answer as if nothing had happened.
+        case(Answer::Broken(b"begun\n".to_vec()), Current, "begun", ""),
+    ]
+}
+
+#[tokio::test]
+async fn every_answer_of_a_kubelet_becomes_a_tail() {
+    let place = Place::new("logs-answers").await;
+    place.pod("pod", &place.node).await;
+    let reader = place.reader(patient());
+    let mut wrong = Vec::new();
+    for case in cases() {
+        place.kubelet.script(&place.namespace, "pod", "app", case.previous, case.answer.clone());
+        let Outcome { tail, retry } = reader.read(&place.request("pod", case.previous, case.message)).await;
+        let expected = (case.source, case.text.as_str(), case.note, case.retry);
+        if (tail.source, tail.text.as_str(), tail.note.as_str(), retry.is_some()) != expected {
+            let answer: String = format!("{:?}", case.answer).chars().take(200).collect();
+            wrong.push(format!("{answer}\n  got  {tail:.200?} {retry:?}\n  want {expected:.200?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(place.kubelet.requests().iter().all(|request| request.container == "app"));
+}
+
+#[tokio::test]
+async fn no_answer_and_half_of_one_end_in_time() {
+    let place = Place::new("logs-late").await;
+    let hasty = place.reader(ReadLimits { timeout: Duration::from_secs(3), ..ReadLimits::default() });
+    place.pod("pod", &place.node).await;
+    let script = |answer| place.kubelet.script(&place.namespace, "pod", "app", false, answer);
+    // The connections are there, so that three seconds are plenty.
+    script(Answer::text("warm\n"));
+    place.reader(patient()).read(&place.request("pod", false, "")).await;
+
+    script(Answer::Hanging);
+    let Outcome { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    assert_eq!((tail.source, tail.text.as_str()), (LogSource::TerminationMessage, "no disk"));
+    assert_eq!(tail.note, "no answer from the kubelet within 3 s");
+    assert!(retry.is_some());
+
+    // The API server passes on what fills its buffers.
+    script(Answer::Stalling(format!("begun {}\n", "and so on ".repeat(100)).repeat(84).into_bytes()));
+    let Outcome { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    assert!(tail.source == LogSource::Current && tail.text.contains("begun"), "{tail:?}");
+    assert_eq!(tail.note, "not the log's end: it came too slowly for 3 s; earlier lines left out");
+    assert!(retry.is_some());
+
+    place.kubelet.wait_until_idle(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_without_end_is_given_up() {
+    let place = Place::new("logs-endless").await;
+    place.pod("pod", &place.node).await;
+    place.kubelet.script(&place.namespace, "pod", "app", false, Answer::Endless);
+    let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
+    let Outcome { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    assert_eq!(tail.source, LogSource::Current);
+    assert!(tail.text.lines().count() == 20 && tail.text.len() <= 4096, "{}", tail.text);
+    assert_eq!(tail.note, "not the log's end: its last lines are longer than 256 KiB; earlier lines left out");
+    let asked: Vec<_> =
+        place.kubelet.requests().iter().map(|request| request.query.get("tailLines").cloned()).collect();
+    assert_eq!(asked, [Some("84".to_owned()), Some("16".to_owned()), Some("2".to_owned())]);
+    place.kubelet.wait_until_idle(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn fewer_lines_are_asked_for_where_they_are_long() {
+    let place = Place::new("logs-long").await;
+    place.pod("pod", &place.node).await;
+    let log: String = (0..100).map(|line| format!("{}{line}\n", "y".repeat(8000))).collect();
+    place.kubelet.script(&place.namespace, "pod", "app", false, Answer::text(log));
+    let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
+    let Outcome { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    assert!(tail.text.ends_with("y99") && tail.text.len() == 4096, "{} {:?}", tail.text.len(), tail);
+    assert_eq!(tail.note, "earlier lines left out");
+    assert_eq!(place.kubelet.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn what_the_api_server_refuses_is_told() {
+    let place = Place::new("logs-refused").await;
+    let reader = place.reader(patient());
+    let note = async |reader: &LogReader, pod: &str, node: &str| {
+        let request = LogRequest { node: node.into(), ..place.request(pod, false, "") };
+        let Outcome { tail, .. } = reader.read(&request).await;
+        assert_eq!((tail.source, tail.text.as_str()), (LogSource::Unavailable, ""));
+        tail.note
+    };
+    assert_eq!(note(&reader, "gone", &place.node).await, "the pod is gone");
+    place.pod("lost", "logs-no-such-node").await;
+    assert_eq!(note(&reader, "lost", "logs-no-such-node").await, "the pod's node is gone");
+
+    let nobody = Client::try_from(place.plane.user("logs-nobody", &[])).unwrap();
+    let refused = note(&LogReader::new(nobody, patient()), "lost", "logs-no-such-node").await;
+    assert_eq!(refused, format!("not allowed: get on pods/log in namespace {}", place.namespace));
+
+    // A machine that died: its Node is still there.
+    place.pod("dead", "logs-dead").await;
+    drop(Kubelet::start(place.plane, "logs-dead").await.unwrap());
+    assert_eq!(note(&reader, "dead", "logs-dead").await, "the node's kubelet can't be reached: connection refused");
+}
+
+#[tokio::test]
+async fn hanging_kubelets_delay_only_their_own_pods() {
+    let place = Place::new("logs-hanging").await;
+    place.kubelet.script_default(Answer::Hanging);
+    let other = Kubelet::start(place.plane, "logs-healthy").await.unwrap();
+    place.pod("healthy", "logs-healthy").await;
+    other.script(&place.namespace, "healthy", "app", false, Answer::text("fine\n"));
+    let healthy = LogRequest { node: "logs-healthy".into(), ..place.request("healthy", false, "") };
+
+    let mut pods = tokio::task::JoinSet::new();
+    let reader = place.reader(patient());
+    for pod in 0..50 {
+        place.pod(&format!("pod-{pod}"), &place.node).await;
+        let (reader, request) = (reader.clone(), place.request(&format!("pod-{pod}"), false, ""));
+        pods.spawn(async move { reader.read(&request).await });
+    }
+    place.kubelet.wait_for_requests(2, LIMIT).await.unwrap();
+    assert_eq!(reader.read(&healthy).await.tail.text, "fine", "others are read meanwhile");
+    assert_eq!(place.kubelet.peak_in_flight(), 2, "two of one node");
+    pods.abort_all();
+    while pods.join_next().await.is_some() {}
+    place.kubelet.wait_until_idle(LIMIT).await.unwrap();
+
+    // As many nodes as pods: the bound is that of all together.
+    let reader = place.reader(patient());
+    for pod in 0..50 {
+        let request =
+            LogRequest { node: format!("node-{pod}").into(), ..place.request(&format!("pod-{pod}"), false, "") };
+        let reader = reader.clone();
+        pods.spawn(async move { reader.read(&request).await });
+    }
+    place.kubelet.wait_for_requests(10, LIMIT).await.unwrap();
+    // Another reader's whole conversation, in which a ninth request would have come.
+    assert_eq!(place.reader(patient()).read(&healthy).await.tail.text, "fine");
+    assert_eq!(place.kubelet.peak_in_flight(), 8, "eight in all");
+}
+
+#[tokio::test]
+async fn a_log_is_read_once_for_each_life() {
+    let place = Place::new("logs-lives").await;
+    place.pod("pod", &place.node).await;
+    place.kubelet.script(&place.namespace, "pod", "app", false, Answer::text("first life\n"));
+    place.kubelet.script(&place.namespace, "pod", "app", true, Answer::text("second life\n"));
+    let reader = place.reader(patient());
+    let mut store = TailStore::new(StoreLimits::default());
+    let policy = policy(20, 4096);
+    let pod = SlimPod {
+        namespace: place.namespace.clone(),
+        name: "pod".into(),
+        node: place.node.clone(),
+        ..SlimPod::default()
+    };
+
+    // A container that fails, waits, runs again, and fails again; each state is seen more than once.
+    use ContainerStateName::{Running, Terminated as Ended, Waiting};
+    let events = [
+        (LogChoice::Current, Ended, 0, "a"),
+        (LogChoice::Previous, Waiting, 0, "a"),
+        (LogChoice::Previous, Waiting, 0, "a"),
+        (LogChoice::Previous, Running, 1, "a"),
+        (LogChoice::Previous, Waiting, 1, "b"),
+        (LogChoice::Previous, Waiting, 1, "b"),
+    ];
+    let mut seen = Vec::new();
+    for (log, state, restarts, id) in events {
+        let finding = ContainerFinding {
+            name: "app".into(),
+            kind: ContainerKind::App,
+            state,
+            reason: String::new(),
+            message: String::new(),
+            ready: false,
+            restarts,
+            last_termination: Some(Terminated { container_id: id.into(), ..Terminated::default() }),
+            log,
+        };
+        let Choice::Read(request) = LogRequest::choose(&pod, &finding, &policy) else { panic!("{finding:?}") };
+        let now = std::time::Instant::now();
+        if store.begin(&request, now) {
+            let outcome = reader.read(&request).await;
+            store.finish(&request, outcome, now);
+        }
+        let tail = store.get(&request).unwrap();
+        seen.push((tail.source, tail.text.clone()));
+    }
+    let (first, second) = ("first life".to_owned(), "second life".to_owned());
+    assert_eq!(
+        seen,
+        [
+            (LogSource::Current, first.clone()),
+            (LogSource::Previous, first.clone()),
+            (LogSource::Previous, first.clone()),
+            (LogSource::Previous, first),
+            (LogSource::Previous, second.clone()),
+            (LogSource::Previous, second),
+        ]
+    );
+    assert_eq!(place.kubelet.requests().len(), 2);
+}

@@ -1,0 +1,273 @@
+//! STATUS, READY and RESTARTS against what the real API server prints: kubectl only lays its cells out.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+};
+use orchestr::{
+    diagnosis::{printed_status, ready_counts, restarts},
+    pods::{Pod, from_json},
+};
+use orchestr_testbed::{ControlPlane, shared};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    arbitrary::{any_pod, real},
+    cases::{Case, after, case, life, made, running},
+};
+
+/// Requests under way at once.
+const LANES: usize = 16;
+
+/// Holds what is deleted.
+const FINALIZER: &str = "orchestr.test/hold";
+
+/// Writes a pod as a user, a kubelet and whoever deletes it would, one after the other.
+async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
+    let Value::Object(meta) = &case.0["metadata"] else { panic!("{case:?}") };
+    let mut meta = meta.clone();
+    meta.retain(|key, _| ["name", "labels", "annotations", "ownerReferences", "finalizers"].contains(&key.as_str()));
+    let deleted = case.0["metadata"]["deletionTimestamp"].is_string();
+    if deleted && meta.get("finalizers").is_none_or(|finalizers| finalizers == &json!([])) {
+        meta.insert("finalizers".to_owned(), json!([FINALIZER]));
+    }
+    let mut spec = case.0["spec"].clone();
+    if spec["containers"] == json!([]) {
+        spec["containers"] = json!([{"name": "app", "image": "example/app:1"}]);
+    }
+    let pod = serde_json::from_value(json!({"metadata": meta, "spec": spec})).map_err(kube::Error::SerdeError)?;
+    pods.create(&PostParams::default(), &pod).await?;
+
+    let mut status = case.0["status"].clone();
+    if let Some(status) = status.as_object_mut() {
+        // Follows from the spec, and is what it was here.
+        status.remove("qosClass");
+    }
+    let patch = Patch::Merge(json!({"status": status}));
+    pods.patch_status(case.name(), &PatchParams::default(), &patch).await?;
+    if deleted {
+        pods.delete(case.name(), &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// Compares every pod of the namespace.
+async fn compare(plane: &ControlPlane, namespace: &str, expected: usize, hint: &str) -> BTreeMap<String, String> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let before = Timestamp::now();
+    let table = plane.table(&path).await.unwrap();
+    let later = Timestamp::now();
+    let resource = ApiResource::erase::<ApiPod>(&());
+    let api = Api::<DynamicObject>::namespaced_with(plane.admin().unwrap(), namespace, &resource);
+    let list = api.list(&ListParams::default()).await.unwrap();
+    let pods: BTreeMap<String, Value> =
+        list.into_iter().map(|pod| (pod.name_any(), serde_json::to_value(pod).unwrap())).collect();
+    assert_eq!((table.rows.len(), pods.len()), (expected, expected), "all pods are there");
+
+    let mut differences = Vec::new();
+    let mut statuses = BTreeMap::new();
+    for row in &table.rows {
+        let json = &pods[&row.name];
+        let pod: Pod = from_json(&json.to_string()).unwrap();
+        let cell = |column: &'static str| table.cell(row, column).unwrap();
+        let (ready, total) = ready_counts(&pod);
+        let mut differs = |column: &'static str, ours: String| {
+            if cell(column) != ours {
+                differences.push(format!(
+                    "{column} of {}: the API server prints {:?}, we print {ours:?}: {}",
+                    row.name,
+                    cell(column),
+                    shown(json),
+                ));
+            }
+        };
+        differs("STATUS", printed_status(&pod));
+        differs("READY", format!("{ready}/{total}"));
+        // The API server's clock read some instant between the two.
+        if !instants(before, later).any(|now| restarts(&pod, now) == cell("RESTARTS")) {
+            differs("RESTARTS", restarts(&pod, before));
+        }
+        statuses.insert(row.name.clone(), cell("STATUS").to_owned());
+    }
+    assert!(differences.is_empty(), "{hint}{} differences:\n{}", differences.len(), differences.join("\n"));
+    statuses
+}
+
+fn instants(from: Timestamp, to: Timestamp) -> impl Iterator<Item = Timestamp> {
+    let step = SignedDuration::from_millis(250);
+    std::iter::successors(Some(from), move |instant| Some(*instant + step))
+        .take_while(move |instant| *instant <= to + step)
+}
+
+/// What decides the columns, of a pod.
+fn shown(pod: &Value) -> Value {
+    let names = |list: &str| -> Vec<_> {
+        let specs = pod["spec"][list].as_array().into_iter().flatten();
+        specs.map(|spec| json!([spec["name"], spec["restartPolicy"]])).collect()
+    };
+    json!({
+        "deletionTimestamp": pod["metadata"]["deletionTimestamp"],
+        "initContainers": names("initContainers"),
+        "containers": names("containers"),
+        "status": pod["status"],
+    })
+}
+
+async fn write_all(plane: &ControlPlane, cases: Vec<Case>) -> String {
+    let namespace = plane.namespace("printed").await.unwrap();
+    let pods = &Api::namespaced(plane.admin().unwrap(), &namespace);
+    stream::iter(cases)
+        .map(|case| async move { write(pods, &case).await.map_err(|error| format!("{}: {error}", case.name())) })
+        .buffer_unordered(LANES)
+        .try_collect::<Vec<()>>()
+        .await
+        .unwrap();
+    namespace
+}
+
+#[tokio::test]
+async fn of_made_pods() {
+    let plane = shared().await;
+    let cases = made();
+    assert!(cases.len() >= 60);
+    let namespace = write_all(plane, cases.clone()).await;
+    let statuses = compare(plane, &namespace, cases.len(), "").await;
+    // Each step of printPod has decided some pod's STATUS.
+    for status in [
+        "Running",
+        "Evicted",
+        "SchedulingGated",
+        "Init:Error",
+        "Init:Signal:9",
+        "Init:ExitCode:4",
+        "Init:CrashLoopBackOff",
+        "Init:0/1",
+        "Init:1/2",
+        "CrashLoopBackOff",
+        "OOMKilled",
+        "ExitCode:3",
+        "Signal:9",
+        "ExitCode:9",
+        "NotReady",
+        "Completed",
+        "Unknown",
+        "Terminating",
+        "Pending",
+    ] {
+        assert!(statuses.values().any(|printed| printed == status), "no pod is printed as {status}: {statuses:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_real_pods() {
+    let plane = shared().await;
+    let namespace = write_all(plane, real()).await;
+    let statuses = compare(plane, &namespace, real().len(), "").await;
+    for (name, printed) in statuses {
+        // Held by a finalizer, it was deleted after it had failed; here it is, too.
+        assert_eq!(printed, fixture_cells(&name)[1], "{name}");
+    }
+}
+
+#[test]
+fn of_real_pods_as_kubectl_printed_them() {
+    for case in real() {
+        let pod = case.decode();
+        let (ready, total) = ready_counts(&pod);
+        let [readiness, status, count] = fixture_cells(case.name());
+        assert_eq!(printed_status(&pod), status, "{}", case.name());
+        assert_eq!(format!("{ready}/{total}"), readiness, "{}", case.name());
+        assert_eq!(restarts(&pod, Timestamp::now()).split(' ').next(), Some(count), "{}", case.name());
+    }
+}
+
+fn fixture_cells(name: &str) -> [&'static str; 3] {
+    let row = include_str!("../fixtures/real-pods.status.tsv").lines().find_map(|line| {
+        let mut cells = line.split('\t');
+        (cells.next() == Some(name)).then(|| cells.collect::<Vec<_>>())
+    });
+    row.unwrap_or_else(|| panic!("no row for {name}")).try_into().unwrap()
+}
+
+/// RESTARTS of every length of time that is printed in another way.
+#[tokio::test]
+async fn restarts_tell_how_long_ago() {
+    let plane = shared().await;
+    let now = Timestamp::now();
+    let seconds = [
+        -3600,
+        -1,
+        0,
+        59,
+        119,
+        150,
+        180,
+        599,
+        660,
+        10_799,
+        10_900,
+        14_400,
+        28_799,
+        28_900,
+        172_000,
+        176_400,
+        259_200,
+        690_000,
+        700_000,
+        63_000_000,
+        63_300_000,
+        94_608_000,
+        252_000_000,
+        253_000_000,
+        9_000_000_000,
+        20_000_000_000,
+    ];
+    let cases = seconds.map(|ago| {
+        let mut life = life(1, "Error", 0);
+        life["finishedAt"] =
+            now.checked_sub(SignedDuration::from_secs(ago)).unwrap().strftime("%FT%TZ").to_string().into();
+        case(&format!("ago-{}", ago.to_string().replace('-', "minus"))).app(after(life, 3, running("app", 60)))
+    });
+    let namespace = write_all(plane, cases.to_vec()).await;
+    compare(plane, &namespace, cases.len(), "").await;
+}
+
+/// Pods that no kubelet would write, straight into etcd.
+#[tokio::test]
+async fn of_any_pods() {
+    const COUNT: usize = 400;
+    let plane = shared().await;
+    let namespace = plane.namespace("any").await.unwrap();
+    let seed = match std::env::var("ORCHESTR_TEST_SEED") {
+        Ok(seed) => seed.parse().expect("ORCHESTR_TEST_SEED is a number"),
+        Err(_) => 20_260_301_u64,
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = any_pod();
+    let pods = (0..COUNT).map(|index| {
+        let name = format!("any-{index:03}");
+        let mut pod = strategy.new_tree(&mut runner).unwrap().current().0;
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["metadata"]["name"] = name.as_str().into();
+        pod["metadata"]["namespace"] = namespace.as_str().into();
+        pod["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        (format!("/registry/pods/{namespace}/{name}"), pod.to_string())
+    });
+    let pods: Vec<_> = pods.collect();
+    let _ = pods;
+    let hint = format!("ORCHESTR_TEST_SEED={seed} shows the same pods again. ");
+    compare(plane, &namespace, COUNT, &hint).await;
+}

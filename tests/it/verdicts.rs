@@ -1,0 +1,149 @@
+//! What holds for every verdict, whatever the pod, the thresholds and the time.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use orchestr::{
+    diagnosis::{
+        Facts, Health, Thresholds, Verdict, is_plain, judge, needs_job, owner, printed_status, ready_counts, restarts,
+    },
+    pods::Pod,
+};
+use proptest::{prelude::*, sample::select};
+
+use crate::{arbitrary::any_pod, cases::at};
+
+fn thresholds() -> impl Strategy<Value = Thresholds> {
+    let duration = || {
+        prop_oneof![
+            4 => (0_u64..900).prop_map(Duration::from_secs),
+            1 => select(vec![Duration::ZERO, Duration::MAX, Duration::from_nanos(1)]),
+        ]
+    };
+    (duration(), duration(), duration(), duration(), duration()).prop_map(
+        |(pending, initializing, not_ready, terminating, restarted)| Thresholds {
+            pending,
+            initializing,
+            not_ready,
+            terminating,
+            restarted,
+        },
+    )
+}
+
+fn now() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        8 => (-2000_i64..2000).prop_map(at),
+        1 => select(vec![Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX]),
+    ]
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    any::<bool>().prop_map(|job_complete| Facts { job_complete })
+}
+
+/// Without `since`, which is the present where the pod tells no time.
+fn timeless(verdict: Verdict) -> Health {
+    match verdict.health {
+        Health::Problem(mut finding) => {
+            finding.since = Timestamp::UNIX_EPOCH;
+            Health::Problem(finding)
+        }
+        other => other,
+    }
+}
+
+fn check(pod: &Pod, verdict: &Verdict, now: Timestamp) {
+    assert!(verdict.recheck.is_none_or(|recheck| recheck > now), "{verdict:?}");
+    match &verdict.health {
+        Health::Healthy => {}
+        Health::Settling => assert!(verdict.recheck.is_some(), "settling for ever"),
+        Health::Problem(found) => {
+            assert!(!found.reason.is_empty() && !found.message.is_empty(), "{found:?}");
+            assert!(found.reason.len() <= 128 && found.status.len() <= 128 && found.message.len() <= 1024);
+            for line in [&found.reason, &found.status, &found.message] {
+                assert!(!line.contains(|c: char| c.is_control() || c == '\u{202e}'), "{line:?}");
+            }
+            assert_eq!(found.owner, owner(pod));
+            let names: Vec<_> = found.containers.iter().map(|container| &container.name).collect();
+            assert!(found.container.is_empty() || names.first() == Some(&&found.container), "{found:?}");
+            assert!(found.containers.iter().all(|container| container.reason.len() <= 128));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn verdicts_are_sound_and_stand_until_their_recheck(
+        pod in any_pod(), facts in facts(), thresholds in thresholds(), now in now(), part in 0.0..1.0_f64,
+    ) {
+        let pod = pod.decode();
+        let verdict = judge(&pod, facts, &thresholds, now);
+        check(&pod, &verdict, now);
+        prop_assert_eq!(&verdict, &judge(&pod, facts, &thresholds, now), "the same again");
+
+        // At any instant between, it is the same; at the recheck, it isn't.
+        let end = verdict.recheck.unwrap_or(Timestamp::MAX);
+        let span = end.duration_since(now).as_secs_f64() * part;
+        let between = now.checked_add(SignedDuration::from_secs_f64(span)).unwrap_or(now).clamp(now, end);
+        if between < end {
+            let then = judge(&pod, facts, &thresholds, between);
+            prop_assert_eq!(then.recheck, verdict.recheck);
+            prop_assert_eq!(timeless(then), timeless(verdict.clone()));
+        }
+        if let Some(recheck) = verdict.recheck {
+            let then = judge(&pod, facts, &thresholds, recheck);
+            prop_assert!(then.recheck.is_none_or(|later| later > recheck));
+            prop_assert_ne!(then, verdict);
+        }
+    }
+
+    #[test]
+    fn rechecks_come_to_an_end(pod in any_pod(), thresholds in thresholds(), now in now()) {
+        let pod = pod.decode();
+        let (mut now, mut rechecks) = (now, 0);
+        loop {
+            let verdict = judge(&pod, Facts::default(), &thresholds, now);
+            let Some(recheck) = verdict.recheck else {
+                prop_assert_ne!(verdict.health, Health::Settling);
+                break;
+            };
+            (now, rechecks) = (recheck, rechecks + 1);
+            prop_assert!(rechecks < 100, "{:?}", verdict);
+        }
+    }
+
+    #[test]
+    fn plain_pods_are_always_healthy(
+        pod in any_pod(), facts in facts(), thresholds in thresholds(), now in now(),
+    ) {
+        let pod = pod.decode();
+        if is_plain(&pod) {
+            let verdict = judge(&pod, facts, &thresholds, now);
+            prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });
+        }
+    }
+
+    #[test]
+    fn a_complete_job_changes_only_what_needs_it(pod in any_pod(), thresholds in thresholds(), now in now()) {
+        let pod = pod.decode();
+        let [complete, other] = [true, false].map(|job_complete| judge(&pod, Facts { job_complete }, &thresholds, now));
+        if pod.phase == "Failed" && needs_job(&pod).is_some() {
+            prop_assert_eq!(complete.health, Health::Healthy);
+        } else if pod.phase != "Failed" {
+            prop_assert_eq!(complete, other);
+        }
+    }
+
+    #[test]
+    fn columns_are_printed_of_any_pod(pod in any_pod(), now in now()) {
+        let pod = pod.decode();
+        let (ready, total) = ready_counts(&pod);
+        prop_assert!(ready <= pod.statuses.len() + pod.init_statuses.len());
+        prop_assert!(total >= pod.containers.len());
+        prop_assert!(restarts(&pod, now).starts_with(|c: char| c == '-' || c.is_ascii_digit()));
+        prop_assert!(printed_status(&pod).len() <= 2 * orchestr::pods::TEXT_LIMIT);
+    }
+}
