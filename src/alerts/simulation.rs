@@ -841,6 +841,8 @@ fn a_storm_that_grows_much_is_told_at_once_and_one_that_grows_slowly_now_and_the
     world.storm(110..1_000);
     world.pass(60);
     assert_eq!((taken(&world).len(), world.storm), (2, 900));
+    // Also where the time at which it was told is of a clock that was ahead.
+    world.corrupt(false);
     for number in 1_000..1_060 {
         world.storm(number..number + 1);
         world.pass(60);
