@@ -22,6 +22,7 @@ mod logs;
 mod pki;
 pub mod pods;
 mod port;
+mod programs;
 mod table;
 mod wait;
 
