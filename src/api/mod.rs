@@ -57,4 +57,12 @@ pub mod reason {
     pub const PODS_HEALTHY: &str = "PodsHealthy";
     /// PodsHealthy=False.
     pub const PODS_UNHEALTHY: &str = "PodsUnhealthy";
+    /// AlertsDelivered=True: the receivers took all that they were due.
+    pub const DELIVERED: &str = "Delivered";
+    /// AlertsDelivered=Unknown: no receiver was due anything yet.
+    pub const NOTHING_SENT: &str = "NothingSent";
+    /// AlertsDelivered=False: a receiver does not take what it is due.
+    pub const DELIVERY_FAILED: &str = "DeliveryFailed";
+    /// AlertsDelivered=False: what a webhook needs is missing, such as its Secret.
+    pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
 }
