@@ -120,10 +120,14 @@ impl Scope {
     /// Whether pods of this namespace with these labels are looked at.
     #[must_use]
     pub fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
+        self.selects_namespace(namespace) && self.labels.iter().all(|expression| holds(expression, labels))
+    }
+
+    /// Whether any pods of this namespace are looked at.
+    #[must_use]
+    pub fn selects_namespace(&self, namespace: &str) -> bool {
         let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
-        (self.namespaces.is_empty() || any(&self.namespaces))
-            && !any(&self.exclude_namespaces)
-            && self.labels.iter().all(|expression| holds(expression, labels))
+        (self.namespaces.is_empty() || any(&self.namespaces)) && !any(&self.exclude_namespaces)
     }
 }
 

@@ -8,6 +8,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
+use crate::watch::SILENCE;
+
 use super::{Failure, explain::Target};
 
 /// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
@@ -38,6 +40,8 @@ pub struct Cluster {
 pub(super) async fn connect(flags: &ConnectionFlags) -> Result<Cluster, Failure> {
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = Client::try_from(config).map_err(|error| target.explain(&error))?;
     Ok(Cluster { client, target })

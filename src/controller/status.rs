@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
     core::ApiResource,
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::api::{Orchestr, OrchestrStatus};
+use crate::{
+    api::{Orchestr, OrchestrStatus},
+    report::{Change, differs, is_own},
+};
 
 use super::object::{ObjectKey, Observed};
 
@@ -20,12 +24,15 @@ pub const FIELD_MANAGER: &str = "orchestr";
 /// How long one write may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a write failed.
+/// Why a write failed. All of it is worth another try: of an object that is gone, the watch tells.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The object is gone, or another one has its name.
-    #[error("the object is gone")]
-    Gone,
+    /// The object is gone, or the installed CRD has no subresource `status`.
+    #[error("the object is gone, or its CRD has no status")]
+    NotFound,
+    /// Somebody else wrote at the same time, or another object has the name by now.
+    #[error("somebody else has changed the object")]
+    Conflict,
     /// RBAC refuses it.
     #[error("refused: {0}")]
     Denied(String),
@@ -43,18 +50,38 @@ pub fn resource() -> ApiResource {
     ApiResource::erase::<Orchestr>(&())
 }
 
-/// Applies a status, and returns the object as it stands then.
+/// Writes a status, and returns the object as it stands then.
 ///
 /// # Errors
-/// See [`WriteError`]; only [`WriteError::Gone`] is final.
-pub async fn apply(
+/// See [`WriteError`].
+pub async fn write(
     client: &Client,
+    key: &ObjectKey,
+    uid: &str,
+    status: &OrchestrStatus,
+) -> Result<Observed, WriteError> {
+    let (namespace, name) = key;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
+    let work = async {
+        match apply(&api, key, uid, status).await {
+            // Server-side apply takes nothing away that somebody else wrote as well, such as a part of a
+            // condition, and can't make good a status that the schema refuses.
+            Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
+            Ok(_) | Err(WriteError::Invalid(_)) => replace(&api, name, uid, status).await,
+            Err(error) => Err(error),
+        }
+    };
+    let in_time = timeout(TIMEOUT, work).await;
+    in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?
+}
+
+async fn apply(
+    api: &Api<DynamicObject>,
     (namespace, name): &ObjectKey,
     uid: &str,
     status: &OrchestrStatus,
 ) -> Result<Observed, WriteError> {
     let resource = resource();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -63,16 +90,38 @@ pub async fn apply(
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    let object = timeout(TIMEOUT, api.patch_status(name, &params, &Patch::Apply(&body)))
-        .await
-        .map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??;
-    Ok(Observed::new(object))
+    Ok(Observed::new(api.patch_status(name, &params, &Patch::Apply(&body)).await?))
+}
+
+/// Puts a status in the place of the one that is there, except for what belongs to other field managers:
+/// conditions of other types, and the webhooks.
+async fn replace(
+    api: &Api<DynamicObject>,
+    name: &str,
+    uid: &str,
+    status: &OrchestrStatus,
+) -> Result<Observed, WriteError> {
+    let mut object = api.get_status(name).await?;
+    if object.metadata.uid.as_deref() != Some(uid) {
+        return Err(WriteError::Conflict);
+    }
+    let old: Option<OrchestrStatus> =
+        object.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
+    let mut status = status.clone();
+    if let Some(old) = old {
+        status.conditions.extend(old.conditions.into_iter().filter(|condition| !is_own(&condition.type_)));
+        status.webhooks = old.webhooks;
+    }
+    object.data["status"] = json!(status);
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    Ok(Observed::new(api.replace_status(name, &params, &object).await?))
 }
 
 impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.is_not_found() || status.is_conflict() => Self::Gone,
+            kube::Error::Api(status) if status.is_not_found() => Self::NotFound,
+            kube::Error::Api(status) if status.is_conflict() => Self::Conflict,
             kube::Error::Api(status) if status.is_forbidden() => Self::Denied(status.message),
             // The server's message repeats values; which fields it names is told by its causes.
             kube::Error::Api(status) if status.is_invalid() => Self::Invalid(

@@ -131,8 +131,13 @@ mod tests {
     }
 
     fn choose(finding: &ContainerFinding) -> Choice {
-        let pod =
-            Pod { uid: Uid(7), namespace: "shop".into(), name: "cart".into(), node: "n".into(), ..Pod::default() };
+        let pod = Pod {
+            uid: Uid::from(7),
+            namespace: "shop".into(),
+            name: "cart".into(),
+            node: "n".into(),
+            ..Pod::default()
+        };
         let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
         LogRequest::choose(&pod, finding, &Arc::new(policy))
     }

@@ -157,6 +157,12 @@ impl TailStore {
         });
     }
 
+    /// When a log is due to be read again, if another try may help.
+    #[must_use]
+    pub fn due(&self, request: &LogRequest) -> Option<Instant> {
+        self.kept.get(&Key::of(request)).filter(|kept| !kept.reading)?.due
+    }
+
     /// When the first log is due to be read again.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
@@ -216,7 +222,7 @@ mod tests {
 
     fn request(which: i32, tail_lines: u32, previous: bool) -> LogRequest {
         LogRequest {
-            life: Life { uid: Uid(1), container: "app".into(), which: Which::Running(which) },
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(which) },
             namespace: "shop".into(),
             pod: "cart".into(),
             node: "n".into(),

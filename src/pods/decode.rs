@@ -98,13 +98,13 @@ impl Uid {
     pub fn from_text(text: &str) -> Self {
         let digits = || text.bytes().filter(|byte| *byte != b'-');
         if digits().count() == 32 && digits().all(|byte| byte.is_ascii_hexdigit()) {
-            return Self(
-                digits().fold(0, |uid, byte| uid << 4 | u128::from(char::from(byte).to_digit(16).unwrap_or_default())),
-            );
+            let digit = |byte| u128::from(char::from(byte).to_digit(16).unwrap_or_default());
+            return digits().fold(0, |uid: u128, byte| uid << 4 | digit(byte)).into();
         }
-        Self(text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
+        let hash = text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
             (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-        }))
+        });
+        hash.into()
     }
 }
 
@@ -465,7 +465,7 @@ mod tests {
                 "state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}"#,
         )
         .unwrap();
-        assert_eq!(pod.uid, Uid(0x0d1b_2c3d_0000_0000_0000_0000_0000_000f));
+        assert_eq!(pod.uid, Uid::from(0x0d1b_2c3d_0000_0000_0000_0000_0000_000f));
         assert_eq!(pod.labels, [("a".into(), "2".into()), ("z".into(), "1".into())]);
         assert!(pod.ignored);
         assert_eq!(pod.controller.unwrap().kind, "ReplicaSet");

@@ -16,7 +16,7 @@ mod text;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub use change::{Change, Transitions, differs, transitions};
+pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
 
 use crate::{

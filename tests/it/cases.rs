@@ -40,7 +40,7 @@ pub fn case(name: &str) -> Case {
 }
 
 fn uid(name: &str) -> String {
-    let hash = orchestr::pods::Uid::from_text(name).0;
+    let hash = u128::from(orchestr::pods::Uid::from_text(name));
     let hex = format!("{hash:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -55,7 +55,7 @@ impl Place {
 
     fn request(&self, pod: &str, previous: bool, message: &str) -> LogRequest {
         LogRequest {
-            life: Life { uid: Uid(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
             namespace: self.namespace.as_str().into(),
             pod: pod.into(),
             node: self.node.as_str().into(),
