@@ -45,8 +45,8 @@ pub(super) struct Board<'a> {
     pub overflow: Vec<&'a Incident>,
     /// A hash of their keys.
     pub members: String,
-    /// How many of them were taken up to be told one by one, a storm having calmed down.
-    pub adopted: i64,
+    /// How many were taken up to be told one by one.
+    pub adopted: usize,
     bytes: usize,
 }
 
@@ -179,28 +179,29 @@ impl<'a> Board<'a> {
             .collect();
         due.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
 
-        let mut count = known.len();
+        let tracked = self.policy.pace.tracked;
+        let count = known.len();
         let mut bytes: usize = self.state.alerts.iter().filter(active).map(size).sum();
-        let fresh: Vec<AlertStatus> = due.iter().map(|incident| self.queued(incident)).collect();
+        let fresh: Vec<AlertStatus> =
+            due.iter().take(tracked.saturating_sub(count)).map(|incident| self.queued(incident)).collect();
         // A storm is told one by one again only when it has clearly calmed down: else each end of an
         // incident would make room for a message about another.
-        let calm = count + fresh.len() <= self.policy.pace.tracked * 3 / 4
-            && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
+        let calm =
+            count + due.len() <= tracked * 3 / 4 && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
         if self.state.storm.is_some() && !calm {
             self.overflow = due;
             return;
         }
-        for (incident, alert) in due.into_iter().zip(fresh) {
-            if count >= self.policy.pace.tracked || bytes + size(&alert) > self.bytes || !self.overflow.is_empty() {
-                self.overflow.push(incident);
-                continue;
+        for alert in fresh {
+            if bytes + size(&alert) > self.bytes {
+                break;
             }
-            count += 1;
             bytes += size(&alert);
-            self.adopted += i64::from(self.state.storm.is_some());
+            self.adopted += 1;
             self.state.alerts.retain(|known| known.key != alert.key);
             self.state.alerts.push(alert);
         }
+        self.overflow = due.split_off(self.adopted);
     }
 
     fn queued(&self, incident: &Incident) -> AlertStatus {

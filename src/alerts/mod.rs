@@ -8,6 +8,7 @@
 
 pub mod address;
 mod board;
+mod condition;
 pub mod delivery;
 pub mod destination;
 pub mod formats;
@@ -26,6 +27,7 @@ mod subscriber;
 mod text;
 
 pub use board::{ALERT_BYTES, alert_bytes};
+pub use condition::{Delivery, delivery};
 pub use incident::{Ages, Incident, ObjectName};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, Situation, plan};

@@ -132,7 +132,7 @@ impl World {
             pods: 1,
             example_pods: vec!["cart-a".to_owned()],
             message: "out of memory".to_owned(),
-            logs: "the end".to_owned(),
+            logs: "the end".into(),
             log_note: String::new(),
         };
         self.present.iter().map(incident).collect()
@@ -716,7 +716,7 @@ fn pagerduty_is_told_of_one_incident_at_a_time() {
         world.ends(number);
     }
     world.pass(300);
-    let told: Vec<_> = taken(&world).into_iter().map(|(at, kind, started, ended)| (at, kind, started, ended)).collect();
+    let told = taken(&world);
     use MessageKind::{Firing, Repeat, Resolved};
     let expected: Vec<_> = [(30, 3_630), (32, 3_632), (34, 3_634)].into_iter().zip(0..3).collect();
     for (index, ((first, again), number)) in expected.into_iter().enumerate() {
@@ -786,4 +786,89 @@ fn a_storm_that_calms_down_is_told_one_by_one() {
     let firing = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
     assert_eq!(firing, 70);
     assert_eq!(world.stored.dropped, 0);
+}
+
+#[test]
+fn what_may_have_been_told_is_finished_before_anything_else() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.receiver = Receiver::LosesItAndFails;
+    world.begins(1);
+    world.pass(31);
+    world.ends(1);
+    world.pass(900);
+    assert_eq!(world.stored.dropped, 0, "it may have been told: its end must be");
+    world.receiver = Receiver::Takes;
+    while taken(&world).is_empty() {
+        world.pass(1);
+    }
+    world.receiver = Receiver::LosesItAndFails;
+    world.pass(60);
+    assert_eq!(world.stored.alerts[0].phase, AlertPhase::Resolving);
+    world.begins(1);
+    world.pass(60);
+    assert_eq!(world.stored.alerts[0].phase, AlertPhase::Resolving, "its end may have been told");
+    world.receiver = Receiver::Takes;
+    world.pass(600);
+    use MessageKind::{Firing, Resolved};
+    let kinds: Vec<_> = taken(&world).into_iter().map(|(_, kind, ..)| kind).collect();
+    assert_eq!(kinds, [Firing, Resolved, Firing]);
+}
+
+#[test]
+fn what_ends_while_it_waits_for_its_turn_is_told() {
+    let mut world = World::new(WebhookFormat::PagerDuty);
+    let all: Vec<String> = (0..20).map(|number| format!("many{number:02}")).collect();
+    world.present.extend(all.iter().map(|key| (key.clone(), world.now)));
+    world.pass(30);
+    world.present.clear();
+    world.pass(3_600);
+    let began: BTreeSet<String> = taken(&world).into_iter().flat_map(|(_, _, started, _)| started).collect();
+    assert_eq!((began.len(), world.stored.dropped), (20, 0));
+}
+
+impl World {
+    fn storm(&mut self, numbers: std::ops::Range<u32>) {
+        self.present.extend(numbers.map(|number| (format!("storm{number:04}"), self.now)));
+    }
+}
+
+#[test]
+fn a_storm_that_grows_much_is_told_at_once_and_one_that_grows_slowly_now_and_then() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.storm(0..110);
+    world.pass(60);
+    assert_eq!((taken(&world).len(), world.storm), (1, 10));
+    world.storm(110..1_000);
+    world.pass(60);
+    assert_eq!((taken(&world).len(), world.storm), (2, 900));
+    for number in 1_000..1_060 {
+        world.storm(number..number + 1);
+        world.pass(60);
+    }
+    let more = taken(&world).len() - 2;
+    assert!((10..=12).contains(&more), "{more} messages in an hour");
+    assert!(world.storm > 950);
+}
+
+#[test]
+fn an_end_during_a_storm_makes_no_room_for_another_message() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.storm(0..150);
+    world.pass(60);
+    world.present.remove("storm0007");
+    world.pass(600);
+    let told: Vec<_> = taken(&world).into_iter().map(|(_, kind, started, _)| (kind, started.len())).collect();
+    assert_eq!(told, [(MessageKind::Firing, 100), (MessageKind::Resolved, 0)]);
+}
+
+#[test]
+fn a_storm_that_nobody_was_told_of_is_counted_for_what_it_hid() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.receiver = Receiver::Unreachable;
+    world.storm(0..150);
+    world.pass(60);
+    assert_eq!(world.stored.storm.as_ref().map(|storm| storm.count), Some(50));
+    world.present.retain(|key, _| key.as_str() >= "storm0080");
+    world.pass(600);
+    assert_eq!((world.stored.dropped, world.stored.storm.is_none()), (80, true));
 }

@@ -1,14 +1,15 @@
-//! The condition AlertsDelivered. Pure.
+//! The condition AlertsDelivered as the status has it: also a webhook that can't be used is told of, before
+//! anything is due. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
-    alerts::text,
-    api::{WebhookStatus, condition, reason},
+    alerts::{delivery as sum_up, text},
+    api::{DeliveryError, WebhookStatus, condition, reason},
 };
 
-/// The longest message, in UTF-16 code units: at most three bytes each, and the schema's limit is far off.
+/// The longest message, in UTF-16 code units.
 const MESSAGE_LIMIT: usize = 1_000;
 
 /// One webhook, as the condition sees it.
@@ -25,27 +26,31 @@ pub(super) fn delivered(
     previous: Option<&Condition>,
     now: Timestamp,
 ) -> Option<Condition> {
-    if webhooks.is_empty() {
-        return None;
-    }
-    let failing: Vec<(&Seen<'_>, String)> =
-        webhooks.iter().filter_map(|seen| problem(seen).map(|why| (seen, why))).collect();
-    let (status, reason, message) = if failing.is_empty() {
-        let told = webhooks.iter().filter(|seen| seen.state.last_success.is_some()).count();
-        if told == 0 {
-            ("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned())
-        } else {
-            let message = format!("{told} of {} receivers were told, and took everything", webhooks.len());
-            ("True", reason::DELIVERED, message)
-        }
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let states: Vec<WebhookStatus> = webhooks
+        .iter()
+        .map(|seen| WebhookStatus {
+            name: seen.state.name.clone(),
+            stopped: seen.state.stopped,
+            dropped: seen.state.dropped,
+            last_error: match seen.unusable {
+                Some(why) => Some(DeliveryError { time: Time(now), message: why.to_owned() }),
+                None => seen.state.last_error.clone(),
+            },
+            ..WebhookStatus::default()
+        })
+        .collect();
+    let sum = sum_up(&states)?;
+    let nothing_sent = webhooks.iter().all(|seen| seen.state.last_success.is_none());
+    let (status, reason, message) = if !sum.delivered {
+        let unusable = webhooks.iter().any(|seen| seen.unusable.is_some());
+        ("False", if unusable { reason::WEBHOOK_UNUSABLE } else { sum.reason }, sum.message)
+    } else if nothing_sent {
+        ("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned())
     } else {
-        let unusable = failing.iter().any(|(seen, _)| seen.unusable.is_some());
-        let reason = if unusable { reason::WEBHOOK_UNUSABLE } else { reason::DELIVERY_FAILED };
-        let each: Vec<_> = failing.iter().map(|(seen, why)| format!("{}: {why}", seen.state.name)).collect();
-        ("False", reason, each.join("; "))
+        ("True", sum.reason, sum.message)
     };
     let unchanged = previous.filter(|old| old.status == status);
-    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     Some(Condition {
         type_: condition::ALERTS_DELIVERED.to_owned(),
         status: status.to_owned(),
@@ -54,13 +59,6 @@ pub(super) fn delivered(
         observed_generation: Some(generation),
         last_transition_time: unchanged.map_or(Time(now), |old| old.last_transition_time.clone()),
     })
-}
-
-fn problem(seen: &Seen<'_>) -> Option<String> {
-    if let Some(why) = seen.unusable {
-        return Some(why.to_owned());
-    }
-    seen.state.last_error.as_ref().map(|error| error.message.clone())
 }
 
 #[cfg(test)]
@@ -93,15 +91,19 @@ mod tests {
         assert_eq!(told(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was due yet")));
         assert_eq!(
             told(&[(&good, None), (&new, None)]),
-            texts(("True", "Delivered", "1 of 2 receivers were told, and took everything"))
+            texts(("True", "Delivered", "2 webhooks have taken what they were due"))
         );
         assert_eq!(
             told(&[(&good, None), (&bad, None)]),
-            texts(("False", "DeliveryFailed", "bad: the receiver answered 500"))
+            texts(("False", "DeliveryFailing", "1 of 2 webhooks: bad: the receiver answered 500"))
         );
         assert_eq!(
             told(&[(&new, Some("Secret a/b does not exist")), (&bad, None)]),
-            texts(("False", "WebhookUnusable", "new: Secret a/b does not exist; bad: the receiver answered 500"))
+            texts((
+                "False",
+                "WebhookUnusable",
+                "2 of 2 webhooks: new: Secret a/b does not exist; bad: the receiver answered 500"
+            ))
         );
     }
 

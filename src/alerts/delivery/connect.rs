@@ -146,7 +146,8 @@ async fn reach(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream,
 /// A tunnel through a proxy, which the operator's environment names: its address is not judged.
 async fn through_proxy(proxy: &Proxy, url: &Url, deadline: Instant) -> Result<TcpStream, Outcome> {
     let tunnel = async {
-        let found = tokio::net::lookup_host((proxy.host.as_str(), proxy.port)).await.map_err(|_| Outcome::Unreachable)?;
+        let found =
+            tokio::net::lookup_host((proxy.host.as_str(), proxy.port)).await.map_err(|_| Outcome::Unreachable)?;
         let mut stream = reach(&found.take(ADDRESSES).collect::<Vec<_>>(), deadline).await?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();

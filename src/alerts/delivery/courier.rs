@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     alerts::{Ages, Incident, Notification, ObjectName, Subscriber, alert_bytes, retry::Outcome},
-    api::WebhookStatus,
+    api::{Webhook, WebhookStatus},
     backoff::Backoff,
 };
 
@@ -73,7 +73,7 @@ pub(super) struct Courier {
 }
 
 enum Done {
-    Read { name: String, reading: Result<Reading, Unavailable> },
+    Read { webhook: Box<Webhook>, reading: Result<Reading, Unavailable> },
     Written { record: Box<Record>, result: Result<(), String> },
     Sent { name: String, message: Box<Notification>, attempt: Attempt },
 }
@@ -156,7 +156,9 @@ impl Courier {
     /// Begins all that can be begun, and returns when to look again.
     fn act(&mut self, stopping: bool) -> Instant {
         let (now, wall) = (Instant::now(), Timestamp::now());
-        if !stopping {
+        if stopping {
+            self.lines.iter_mut().for_each(Line::rest);
+        } else {
             self.decide(now, wall);
         }
         let at = self.write(now, wall);
@@ -191,7 +193,7 @@ impl Courier {
             async move {
                 let _permit = office.permits.acquire().await;
                 let reading = office.vault.read(&namespace, &webhook).await;
-                Done::Read { name: webhook.name, reading }
+                Done::Read { webhook: Box::new(webhook), reading }
             }
             .boxed(),
         );
@@ -247,12 +249,8 @@ impl Courier {
 
     fn record(&self, wall: Timestamp) -> Record {
         let webhooks: Vec<_> = self.lines.iter().map(|line| line.state().clone()).collect();
-        let seen: Vec<_> = self
-            .lines
-            .iter()
-            .zip(&webhooks)
-            .map(|(line, state)| Seen { state, unusable: line.unusable() })
-            .collect();
+        let seen: Vec<_> =
+            self.lines.iter().zip(&webhooks).map(|(line, state)| Seen { state, unusable: line.unusable() }).collect();
         let condition = delivered(&seen, self.generation, self.stored.condition.as_ref(), wall);
         Record { webhooks, condition }
     }
@@ -260,9 +258,9 @@ impl Courier {
     fn on_done(&mut self, done: Done) {
         let now = Instant::now();
         match done {
-            Done::Read { name, reading } => {
-                if let Some(line) = self.lines.iter_mut().find(|line| line.name() == name) {
-                    line.read(reading, now);
+            Done::Read { webhook, reading } => {
+                if let Some(line) = self.lines.iter_mut().find(|line| line.name() == webhook.name) {
+                    line.read(&webhook, reading, now);
                 }
             }
             Done::Written { record, result } => self.on_written(*record, result, now),
@@ -306,7 +304,8 @@ impl Courier {
     }
 
     fn on_sent(&mut self, name: &str, message: &Notification, attempt: &Attempt) {
-        let Some(line) = self.lines.iter_mut().find(|line| line.name() == name) else { return };
+        let sender = |line: &&mut Line| line.name() == name && line.is_sending();
+        let Some(line) = self.lines.iter_mut().find(sender) else { return };
         let attempts = line.state().pending.as_ref().map_or(1, |pending| pending.attempts);
         let format = line.subscriber.policy.format;
         self.office.metrics.of(format).attempted(&attempt.outcome, attempts > 1, attempt.latency);
@@ -320,7 +319,15 @@ impl Courier {
             }
             outcome => {
                 let reason = outcome.reason();
-                tracing::warn!(namespace, object, webhook = name, reason, milliseconds, id = message.id, "not delivered");
+                tracing::warn!(
+                    namespace,
+                    object,
+                    webhook = name,
+                    reason,
+                    milliseconds,
+                    id = message.id,
+                    "not delivered"
+                );
             }
         }
     }

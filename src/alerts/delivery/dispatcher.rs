@@ -6,7 +6,7 @@ use kube::Client;
 use tokio::{
     sync::{Semaphore, watch},
     task::{AbortHandle, JoinSet},
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -108,8 +108,12 @@ impl Dispatcher {
 
     /// Begins nothing more, and waits until what is under way has been recorded; at most for `limit`. What
     /// isn't recorded by then is sent again, under the same id, by the next run.
-    pub async fn drain(mut self, limit: Duration) {
+    pub fn stop(&mut self, limit: Duration) -> impl Future<Output = ()> + use<> {
         self.office.shutdown.cancel();
-        let _ = timeout(limit, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let mut tasks = std::mem::take(&mut self.tasks);
+        let deadline = Instant::now() + limit;
+        async move {
+            let _ = timeout_at(deadline, async { while tasks.join_next().await.is_some() {} }).await;
+        }
     }
 }

@@ -14,7 +14,9 @@ pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
             (300..=399, _) => "put the URL that it redirects to into the Secret",
             (400, WebhookFormat::PagerDuty) => "check the integration key, and that it is one of Events API v2",
             (400 | 422, _) => "check that the webhook's format is the one that this receiver reads",
-            (401 | 403, WebhookFormat::Slack) => "the Slack app may have been removed or restricted: make a new webhook",
+            (401 | 403, WebhookFormat::Slack) => {
+                "the Slack app may have been removed or restricted: make a new webhook"
+            }
             (401 | 403, WebhookFormat::Teams) => "the URL must hold its signature (sig=…): copy all of it",
             (401 | 403, _) => "check the URL's token, or the Authorization header in headersFrom",
             (404, WebhookFormat::Alertmanager) => "the URL must be Alertmanager's own, with its --web.route-prefix",
@@ -30,7 +32,9 @@ pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
             "check the host's name and port, that a NetworkPolicy or firewall lets the operator out, and that the \
              receiver speaks TLS where the URL says https"
         }
-        Outcome::Interrupted => "something between here and the receiver ends connections, or it does not speak HTTP there",
+        Outcome::Interrupted => {
+            "something between here and the receiver ends connections, or it does not speak HTTP there"
+        }
         Outcome::TimedOut => "the receiver took the request but is slow: raise the webhook's timeout, at most 60s",
         Outcome::Untrusted => {
             "put the receiver's CA into a Secret and name it in caFrom, and use the host name of its certificate"

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Reading, Unavailable, Unusable};
 use crate::{
     alerts::{Incident, Notification, ObjectName, Plan, Situation, Subscriber, plan, record, retry::Outcome},
-    api::WebhookStatus,
+    api::{Webhook, WebhookStatus},
 };
 
 /// How old what was read of the Secrets may be when a message is sent, or while something is wrong.
@@ -98,7 +98,13 @@ impl Line {
     }
 
     /// Decides what to do, unless something is on its way.
-    pub fn look(&mut self, news: Option<&News<'_>>, stored: Option<&WebhookStatus>, now: Instant, wall: Timestamp) -> Wish {
+    pub fn look(
+        &mut self,
+        news: Option<&News<'_>>,
+        stored: Option<&WebhookStatus>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Wish {
         self.wake = None;
         if !self.secrets.reading && self.secrets_are_due(now) {
             self.secrets.reading = true;
@@ -181,6 +187,13 @@ impl Line {
         self.secrets.known.as_ref().and_then(|known| known.endpoint.as_ref().err()).map(|error| error.0.as_str())
     }
 
+    /// Drops a decision that nothing was done about.
+    pub fn rest(&mut self) {
+        if matches!(self.stage, Stage::Decided(_)) {
+            self.stage = Stage::Idle;
+        }
+    }
+
     /// The present decision is being stored.
     pub fn storing(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
@@ -214,9 +227,12 @@ impl Line {
         self.secrets.known.as_ref().map_or_else(|| Err(unknown()), |known| known.endpoint.clone())
     }
 
-    /// What reading the Secrets has come to, for a webhook whose spec was this.
-    pub fn read(&mut self, reading: Result<Reading, Unavailable>, now: Instant) {
+    /// What reading the Secrets of a webhook has come to, whose spec may have changed since.
+    pub fn read(&mut self, webhook: &Webhook, reading: Result<Reading, Unavailable>, now: Instant) {
         self.secrets.reading = false;
+        if *webhook != self.subscriber.webhook {
+            return;
+        }
         match reading {
             Ok(Reading { config, endpoint }) => {
                 self.secrets.due = None;

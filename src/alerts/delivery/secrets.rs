@@ -113,7 +113,11 @@ impl Vault {
         }
     }
 
-    async fn endpoint(&self, webhook: &Webhook, found: &BTreeMap<&str, Result<Data, Unusable>>) -> Result<Endpoint, Unusable> {
+    async fn endpoint(
+        &self,
+        webhook: &Webhook,
+        found: &BTreeMap<&str, Result<Data, Unusable>>,
+    ) -> Result<Endpoint, Unusable> {
         let secret = |name: &str| match found.get(name) {
             Some(Ok(data)) => Ok(data),
             Some(Err(error)) => Err(error.clone()),
