@@ -6,6 +6,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use orchestr::{
+    alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
     api::{Orchestr, OrchestrStatus},
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists},
@@ -112,6 +113,10 @@ pub fn operate(client: Client, namespaces: Option<Vec<String>>) -> Operator {
         namespaces,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
+        webhooks: Access {
+            urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
+            proxy_from_env: false,
+        },
         logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
     };
     let shutdown = CancellationToken::new();

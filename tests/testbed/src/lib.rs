@@ -22,6 +22,7 @@ mod logs;
 mod pki;
 pub mod pods;
 mod port;
+mod receiver;
 mod table;
 mod wait;
 
@@ -30,6 +31,7 @@ pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
 pub use kubelet::{Answer, Kubelet, LogRequest};
+pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
 pub use wait::{eventually, until};
 
