@@ -872,3 +872,61 @@ fn a_storm_that_nobody_was_told_of_is_counted_for_what_it_hid() {
     world.pass(600);
     assert_eq!((world.stored.dropped, world.stored.storm.is_none()), (80, true));
 }
+
+#[test]
+fn a_status_from_a_clock_that_was_ahead_or_with_absurd_numbers_silences_nothing() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut world = World::new(format);
+        world.policy.pace.tracked = 2;
+        world.receiver = Receiver::LosesItAndFails;
+        for number in 0..KEYS {
+            world.begins(number);
+        }
+        world.pass(40);
+        world.corrupt(true);
+        world.receiver = Receiver::Takes;
+        world.pass(4_000);
+        let firing = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
+        assert_eq!(firing + world.storm, u64::from(KEYS), "{format:?} {:#?}", world.stored);
+        world.present.clear();
+        world.act();
+        world.corrupt(false);
+        world.pass(1_000);
+        let firing = world.stored.alerts.iter().any(|alert| alert.phase != AlertPhase::Resolved);
+        assert!(!firing && world.stored.storm.is_none(), "{format:?} {:#?}", world.stored);
+        world.corrupt(false);
+        world.pass(4_000);
+        assert!(world.stored.alerts.is_empty(), "{format:?}");
+    }
+}
+
+impl World {
+    /// Writes instants of a far future, and on demand absurd numbers, over those of the stored state.
+    fn corrupt(&mut self, numbers: bool) {
+        let future = serde_json::json!("9999-12-30T00:00:00Z");
+        let mut state = serde_json::to_value(&self.stored).unwrap();
+        state["nextAttempt"] = future.clone();
+        state["lastSuccess"] = future.clone();
+        for part in ["/alerts/0", "/alerts/1", "/storm"] {
+            let Some(part) = state.pointer_mut(part) else { continue };
+            for field in ["sentAt", "goneSince"] {
+                if numbers || part.get(field).is_some() {
+                    part[field] = future.clone();
+                }
+            }
+            if numbers {
+                part["returns"] = i64::MAX.into();
+                part["count"] = i64::MIN.into();
+            }
+        }
+        if numbers {
+            state["failures"] = i64::MAX.into();
+            state["dropped"] = i64::MAX.into();
+            state["pending"]["attempts"] = i64::MAX.into();
+        } else {
+            // So that the pace alone decides.
+            state["nextAttempt"] = serde_json::Value::Null;
+        }
+        self.stored = serde_json::from_value(state).unwrap();
+    }
+}

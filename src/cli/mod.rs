@@ -5,6 +5,7 @@ mod connect;
 mod explain;
 mod failure;
 mod preflight;
+mod proxy;
 mod run;
 mod scan;
 mod usage;

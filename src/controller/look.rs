@@ -16,7 +16,7 @@ use crate::{
 
 use super::{
     Controller, jobs,
-    jobs::JobQuery,
+    jobs::JobKey,
     object::ObjectKey,
     outcomes::{Outcome, ReadOutcome},
     pods_state::Knowledge,
@@ -121,12 +121,12 @@ impl Controller {
         let view = object.view?;
         let mut recheck: Option<Timestamp> = None;
         let mut check_again = |at: Timestamp| recheck = Some(recheck.map_or(at, |known| known.min(at)));
-        let mut queries: Vec<JobQuery> = Vec::new();
+        let mut queries: Vec<JobKey> = Vec::new();
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.kept(view) {
             let mut facts = Facts::default();
             if let Some(job) = needs_job(pod) {
-                let fact = self.jobs.fact(pod, job, now);
+                let fact = self.jobs.fact(JobKey::new(pod, job), now);
                 queries.extend(fact.query);
                 if let Some(at) = fact.ask_at {
                     check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
@@ -193,12 +193,12 @@ impl Controller {
         Some(Sight { status, lacks_logs, recheck, incidents })
     }
 
-    fn read_job(&mut self, query: JobQuery) {
+    fn read_job(&mut self, query: JobKey) {
         let (client, permits) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
             let _permit = permits.acquire_owned().await;
             let end = jobs::read(&client, &query).await;
-            ReadOutcome::Job { uid: query.uid, end }
+            ReadOutcome::Job { key: query, end }
         });
     }
 

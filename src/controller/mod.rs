@@ -40,7 +40,7 @@ use crate::{
 
 use self::{
     events::Teller,
-    jobs::Jobs,
+    jobs::{JobKey, Jobs},
     object::{Object, ObjectKey},
     outcomes::{Outcome, ReadOutcome},
     pods_state::PodsState,
@@ -255,8 +255,8 @@ impl Controller {
     fn compact(&mut self) {
         self.index.compact(Timestamp::now());
         self.tails.sweep();
-        let needed: HashSet<String> = self.index.failed_jobs().map(|job| job.uid.clone()).collect();
-        self.jobs.retain(|uid| needed.contains(uid));
+        let needed: HashSet<JobKey> = self.index.failed_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
+        self.jobs.retain(|key| needed.contains(key));
     }
 }
 

@@ -9,7 +9,8 @@ use crate::{
 
 use super::{
     Controller,
-    jobs::JobEnd,
+    events::spec_event,
+    jobs::{JobEnd, JobKey},
     object::{ObjectKey, Observed},
     slots::Slot,
     status::WriteError,
@@ -34,7 +35,7 @@ pub(super) enum Outcome {
 /// What a task has come to that reads.
 pub(super) enum ReadOutcome {
     Log { request: Box<LogRequest>, outcome: logs::Outcome },
-    Job { uid: String, end: JobEnd },
+    Job { key: JobKey, end: JobEnd },
 }
 
 impl Controller {
@@ -76,6 +77,10 @@ impl Controller {
             Err(error) => {
                 let delay = object.backoff.next_delay();
                 object.schedule.failed(now, delay);
+                // The status of a spec that the schema refuses may be refused with it.
+                if let (WriteError::Invalid(_), Err(spec), 1) = (&error, &object.settings, object.backoff.failures()) {
+                    object.ration.missed(self.teller.tell(key, uid, vec![spec_event(spec)]));
+                }
                 let retry_seconds = delay.as_secs_f32();
                 match error {
                     // As a rule the watch is about to tell that it was deleted.
@@ -105,9 +110,9 @@ impl Controller {
                     self.queue(&waiting);
                 }
             }
-            ReadOutcome::Job { uid, end } => {
-                if self.jobs.answered(&uid, end, now) {
-                    let views = self.index.viewers_of_job(&uid);
+            ReadOutcome::Job { key, end } => {
+                if self.jobs.answered(&key, end, now) {
+                    let views = self.index.viewers_of_job(&key.uid);
                     self.touch_views(views);
                 }
             }

@@ -8,7 +8,7 @@ use crate::{
     watch::Change,
 };
 
-use super::{Controller, Scope};
+use super::{Controller, Scope, jobs::JobKey};
 
 impl Controller {
     pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<SeenPod>)>) {
@@ -54,7 +54,7 @@ impl Controller {
                 let mut concerned = Vec::new();
                 if pod.phase == "Succeeded"
                     && let Some(job) = pod.controller.as_ref().filter(|owner| owner.kind == "Job")
-                    && self.jobs.pod_succeeded(&job.uid, Instant::now())
+                    && self.jobs.pod_succeeded(&JobKey::new(&pod, job), Instant::now())
                 {
                     concerned = self.index.viewers_of_job(&job.uid);
                 }

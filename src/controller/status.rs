@@ -36,9 +36,12 @@ pub enum WriteError {
     /// RBAC refuses it.
     #[error("refused: {0}")]
     Denied(String),
-    /// The schema refuses it: the installed CRD is not this version's.
-    #[error("the installed CRD does not take this status: {0}")]
+    /// The schema or an admission policy refuses it; which fields, where that is told.
+    #[error("refused as invalid: {0}")]
     Invalid(String),
+    /// The API server fails at it.
+    #[error("the API server failed (HTTP {0})")]
+    Failed(u16),
     /// The API server doesn't answer, or can't.
     #[error("{0}")]
     Unavailable(String),
@@ -65,9 +68,9 @@ pub async fn write(
     let work = async {
         match apply(&api, key, uid, status).await {
             // Server-side apply takes nothing away that somebody else wrote as well, such as a part of a
-            // condition, and can't make good a status that the schema refuses.
+            // condition, and fails (HTTP 500) on an object that is older than its schema and violates it.
             Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
-            Ok(_) | Err(WriteError::Invalid(_)) => replace(&api, name, uid, status).await,
+            Ok(_) | Err(WriteError::Invalid(_) | WriteError::Failed(_)) => replace(&api, name, uid, status).await,
             Err(error) => Err(error),
         }
     };
@@ -133,7 +136,8 @@ impl From<kube::Error> for WriteError {
                     .collect::<Vec<_>>()
                     .join(", "),
             ),
-            kube::Error::Api(status) => Self::Unavailable(format!("{} ({})", status.reason, status.code)),
+            kube::Error::Api(status) if status.code == 500 => Self::Failed(status.code),
+            kube::Error::Api(status) => Self::Unavailable(format!("{} (HTTP {})", status.reason, status.code)),
             kube::Error::SerdeError(_) => Self::Unavailable("an answer that can't be read".to_owned()),
             error => Self::Unavailable(error.to_string()),
         }

@@ -218,9 +218,9 @@ impl Index {
         self.unreadable.changes()
     }
 
-    /// The Jobs of failed pods.
-    pub fn failed_jobs(&self) -> impl Iterator<Item = &Controller> {
-        self.kept.values().filter_map(|kept| needs_job(&kept.pod))
+    /// The failed pods of Jobs, each with its Job.
+    pub fn failed_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
+        self.kept.values().filter_map(|kept| Some((&*kept.pod, needs_job(&kept.pod)?)))
     }
 
     /// Who looks at failed pods of this Job.

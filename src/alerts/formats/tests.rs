@@ -280,6 +280,7 @@ fn hostile() -> impl Strategy<Value = String> {
         Just("\u{202e}desrever\u{2066}\u{200b}\u{feff} \u{0}\u{1}\u{7f}\u{85}\u{2028}\r\n\t\u{1b}[2J".to_owned()),
         Just("\"\\\u{8}\u{c}'".to_owned()),
         Just("&".repeat(300)),
+        Just("\\*x* \\_y_ \\@here \\".to_owned()),
         Just("😀é漢\u{10ffff}\u{fffd}".to_owned()),
         "[ -~\n]{0,80}",
         "\\PC{0,30}",

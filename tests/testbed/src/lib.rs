@@ -30,6 +30,7 @@ pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
+pub use etcd::Writer;
 pub use kubelet::{Answer, Kubelet, LogRequest};
 pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
