@@ -8,6 +8,7 @@ use kube::core::Expression;
 use regex::{Regex, RegexBuilder};
 
 use crate::{
+    alerts::Subscriber,
     api::{GoDuration, Logs, OrchestrSpec, PodScope, limits, whole_duration},
     diagnosis::Thresholds,
     glob::Glob,
@@ -29,6 +30,8 @@ pub struct Settings {
     pub logs: Option<Arc<LogPolicy>>,
     /// How many pods the status details.
     pub max_pods: usize,
+    /// Who is told.
+    pub webhooks: Arc<[Subscriber]>,
 }
 
 /// Which pods an object looks at.
@@ -92,6 +95,7 @@ impl Settings {
                 limits::MAX_PODS,
                 50,
             )? as usize,
+            webhooks: Subscriber::all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
         })
     }
 }

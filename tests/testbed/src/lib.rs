@@ -23,6 +23,7 @@ mod pki;
 pub mod pods;
 mod port;
 mod programs;
+mod receiver;
 mod table;
 mod wait;
 
@@ -32,6 +33,7 @@ pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
 pub use etcd::Writer;
 pub use kubelet::{Answer, Kubelet, LogRequest};
+pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
 pub use wait::{eventually, until};
 
