@@ -43,9 +43,7 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
     let proxy = Proxy::start(stuck.client.clone()).await;
     let operator = operate(proxy.client(), config(&[&stuck.namespace, &fine.namespace]));
     let hanging = stuck.namespace.clone();
-    proxy
-        .until_requested("writes hang", 1, move |seen| seen.is_status_write() && seen.path.contains(&hanging))
-        .await;
+    proxy.until_requested("writes hang", 1, move |seen| seen.is_status_write() && seen.path.contains(&hanging)).await;
     // They hang for ten seconds each, and their next tries do.
     for restarts in 1..6 {
         let begun = Instant::now();
@@ -65,7 +63,11 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
     assert!(of(&stuck.namespace) >= 5, "{} of {}", of(&stuck.namespace), of(&fine.namespace));
     webhooks.delete(&stuck.namespace, &DeleteParams::default()).await.unwrap();
     // The API server may still know the webhook for a while, and the last tries have waited long.
-    stuck.status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| !status.conditions.is_empty()).await;
+    stuck
+        .status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
+            !status.conditions.is_empty()
+        })
+        .await;
     operator.stop().await;
 }
 

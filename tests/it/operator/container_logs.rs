@@ -47,7 +47,13 @@ async fn each_trouble_has_the_log_that_explains_it() {
     let world = World::new("logs").await;
     let kubelet = kubelet(&world).await;
     let namespace = world.namespace.as_str();
-    kubelet.script(namespace, "crashing", "app", true, Answer::text("connecting with password=hunter2\nout of memory\n"));
+    kubelet.script(
+        namespace,
+        "crashing",
+        "app",
+        true,
+        Answer::text("connecting with password=hunter2\nout of memory\n"),
+    );
     kubelet.script(namespace, "slow", "app", false, Answer::text("still warming up\n"));
     kubelet.script(namespace, "failed", "app", false, Answer::text("no such table\n"));
     kubelet.script(namespace, "quiet", "app", false, Answer::text(""));
@@ -71,7 +77,8 @@ async fn each_trouble_has_the_log_that_explains_it() {
     let operator = world.operate();
     let status = world
         .status_where("cluster", "every log was looked for", |status| {
-            status.problematic_pods.len() == 7 && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
+            status.problematic_pods.len() == 7
+                && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
         })
         .await;
     let told = |pod: &str| {

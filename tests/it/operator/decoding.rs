@@ -16,11 +16,17 @@ fn mangle(text: &str) -> String {
     if let Ok(mut list) = serde_json::from_str::<Value>(text)
         && let Some(pods) = list["items"].as_array_mut()
     {
-        pods.iter_mut().filter(|pod| pod["metadata"]["name"] == "bad").for_each(|pod| pod["status"]["phase"] = 7.into());
+        pods.iter_mut()
+            .filter(|pod| pod["metadata"]["name"] == "bad")
+            .for_each(|pod| pod["status"]["phase"] = 7.into());
         return list.to_string();
     }
     // An event, whose fields have an order.
-    if text.contains(r#""name":"bad""#) { text.replace(r#""phase":"Running""#, r#""phase":7"#) } else { text.to_owned() }
+    if text.contains(r#""name":"bad""#) {
+        text.replace(r#""phase":"Running""#, r#""phase":7"#)
+    } else {
+        text.to_owned()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +47,8 @@ async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
 
         let status = world.status_where("cluster", "the others are told", |status| listed(status) == ["cart"]).await;
         assert_eq!(status.watched_pods, 2);
-        let told = format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", world.namespace);
+        let told =
+            format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", world.namespace);
         let (ready, reason, message) = condition(&status, "Ready");
         assert!(ready == "True" && reason == "Watching" && message.starts_with(&told), "{lists:?}: {message}");
         let message = condition(&world.ready("elsewhere", "Watching").await, "Ready").2.to_owned();
@@ -76,7 +83,9 @@ async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
     world.status_where("cluster", "it is named", told).await;
     world.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
     let soon = std::time::Duration::from_secs(30);
-    world.status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods").await;
+    world
+        .status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods")
+        .await;
     operator.stop().await;
 }
 
@@ -95,14 +104,18 @@ async fn an_event_that_cannot_be_read_is_made_up_for() {
             if is_it { garbage.to_owned() } else { line.to_owned() }
         };
         let spoil = Arc::new(spoil);
-        proxy.rule(move |seen| {
-            if seen.is_of_pods() && seen.is_watch() { Fate::Mangle(spoil.clone()) } else { Fate::Forward }
-        });
+        proxy.rule(
+            move |seen| {
+                if seen.is_of_pods() && seen.is_watch() { Fate::Mangle(spoil.clone()) } else { Fate::Forward }
+            },
+        );
         let operator = world.operate_as(proxy.client());
         world.ready("cluster", "Watching").await;
         world.set_status("cart", crash_looping(3)).await;
         let soon = std::time::Duration::from_secs(30);
-        world.status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| listed(status) == ["cart"]).await;
+        world
+            .status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| listed(status) == ["cart"])
+            .await;
         assert!(spoilt.load(std::sync::atomic::Ordering::SeqCst));
         operator.stop().await;
     }

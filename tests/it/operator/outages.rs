@@ -133,7 +133,10 @@ async fn a_connection_that_falls_silent_is_given_up() {
     let mut config = proxy.config();
     // As the command does, with less patience.
     orchestr::watch::expect_signs_of_life(&mut config);
-    assert!(config.read_timeout.is_some_and(|patience| patience > Duration::from_secs(60)), "bookmarks come once a minute");
+    assert!(
+        config.read_timeout.is_some_and(|patience| patience > Duration::from_secs(60)),
+        "bookmarks come once a minute"
+    );
     config.read_timeout = Some(Duration::from_secs(3));
     let operator = world.operate_as(kube::Client::try_from(config).unwrap());
     world.ready("cluster", "Watching").await;
@@ -141,8 +144,6 @@ async fn a_connection_that_falls_silent_is_given_up() {
     world.set_status("cart", crash_looping(3)).await;
     tokio::time::sleep(A_WHILE).await;
     proxy.answer_newcomers();
-    world
-        .status_within(Duration::from_secs(45), "cluster", "it is told", |status| listed(status) == ["cart"])
-        .await;
+    world.status_within(Duration::from_secs(45), "cluster", "it is told", |status| listed(status) == ["cart"]).await;
     operator.stop().await;
 }

@@ -66,9 +66,7 @@ async fn a_write_that_is_under_way_is_finished() {
     world.pod("cart", crash_looping(3)).await;
     world.object("cluster", watch_all()).await;
     let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| {
-        if seen.is_status_write() { Fate::AnswerLate(Duration::from_secs(1)) } else { Fate::Forward }
-    });
+    proxy.rule(|seen| if seen.is_status_write() { Fate::AnswerLate(Duration::from_secs(1)) } else { Fate::Forward });
     let program = program(&world, &proxy);
     proxy.until_requested("the write is under way", 1, Seen::is_status_write).await;
     terminate(program).await;
