@@ -55,6 +55,11 @@ fn healthy(case: &Case, seconds: i64) {
     assert_eq!(verdict(case, seconds), Verdict { health: Health::Healthy, recheck: None }, "{}", case.name());
 }
 
+/// Whether nothing need be kept of it where nobody remembers restarts for more than ten minutes.
+fn plain(case: &Case, seconds: i64) -> bool {
+    is_plain(&case.decode(), Duration::from_secs(600), at(seconds))
+}
+
 fn logs(found: &Finding) -> Vec<(&str, LogChoice)> {
     found.containers.iter().map(|container| (container.name.as_str(), container.log)).collect()
 }
@@ -392,7 +397,7 @@ fn row_unknown() {
 fn never_succeeded() {
     for name in ["succeeded", "succeeded-sidecar-killed", "terminating-succeeded"] {
         healthy(&named(name), 1_000_000);
-        assert!(is_plain(&named(name).decode()), "{name}");
+        assert!(plain(&named(name), 1_000_000), "{name}");
     }
 }
 
@@ -426,7 +431,7 @@ fn never_a_sidecar_of_a_finished_pod() {
 #[test]
 fn never_when_annotated() {
     healthy(&named("ignored"), 51);
-    assert!(is_plain(&named("ignored").decode()));
+    assert!(plain(&named("ignored"), 51));
     let no = named("ignored").with(|pod| pod["metadata"]["annotations"]["kopf.dev/ignore"] = "false".into());
     assert_eq!(problem(&no, 51).reason, "OOMKilled");
 }
@@ -443,13 +448,14 @@ fn healthy_pods_are_plain() {
     for name in ["healthy", "healthy-sidecar", "healthy-after-init", "healthy-after-failed-init", "completed-but-ready"]
     {
         healthy(&named(name), 10);
-        assert!(is_plain(&named(name).decode()), "{name}");
+        assert!(plain(&named(name), 10), "{name}");
     }
     for name in
         ["restarted", "not-ready", "creating", "terminating", "unknown", "evicted", "crash-loop-oom", "no-status"]
     {
-        assert!(!is_plain(&named(name).decode()), "{name}");
+        assert!(!plain(&named(name), 61), "{name}");
     }
+    assert!(!plain(&named("restarted"), 50 + 599) && plain(&named("restarted"), 50 + 600), "nobody remembers longer");
 }
 
 #[test]
