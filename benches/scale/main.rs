@@ -13,6 +13,7 @@ mod budgets;
 mod churn;
 mod cluster;
 mod curves;
+mod draw;
 mod figures;
 mod observer;
 mod process;
@@ -46,6 +47,8 @@ pub enum Mode {
     Hang,
     /// From exec to watching, in an empty cluster
     Startup,
+    /// Draws the curves that were measured, into docs/performance/
+    Draw,
 }
 
 #[derive(Debug, Parser)]
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
                     Mode::LongLogs => curves::long_logs(&flags).await,
                     Mode::Hang => curves::hang(&flags).await,
                     Mode::Startup => startup::run(&flags).await,
+                    Mode::Draw => draw::draw(),
                 }
             })
         });
