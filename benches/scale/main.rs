@@ -47,6 +47,8 @@ pub enum Mode {
     Hang,
     /// From exec to watching, in an empty cluster
     Startup,
+    /// Nothing: a cluster of the first of `--pods`, for a profiler, as long as `--window` says
+    Hold,
     /// Draws the curves that were measured, into docs/performance/
     Draw,
 }
@@ -116,6 +118,7 @@ fn main() -> ExitCode {
                     Mode::LongLogs => curves::long_logs(&flags).await,
                     Mode::Hang => curves::hang(&flags).await,
                     Mode::Startup => startup::run(&flags).await,
+                    Mode::Hold => budgets::hold(&flags).await,
                     Mode::Draw => draw::draw(),
                 }
             })
