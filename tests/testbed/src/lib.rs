@@ -10,6 +10,7 @@
 //! ```
 
 mod access;
+mod alertmanager;
 mod binaries;
 mod control_plane;
 mod error;
@@ -27,6 +28,7 @@ mod table;
 mod wait;
 
 pub use access::{KubectlOutput, ServiceAccountAccess};
+pub use alertmanager::Alertmanager;
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
