@@ -23,6 +23,7 @@ mod logs;
 mod pki;
 pub mod pods;
 mod port;
+mod programs;
 mod receiver;
 mod table;
 mod wait;
