@@ -227,6 +227,11 @@ impl Courier {
             return None;
         }
         let urgent = self.unrecorded || self.lines.iter().any(Line::is_urgent);
+        // What is not yet known is no news: the state of an earlier run stands until it is.
+        let unknown = self.incidents.is_none() || self.lines.iter().any(|line| !line.is_known());
+        if unknown && !urgent && !self.lines.is_empty() {
+            return None;
+        }
         let paced = self.last_write.map(|last| last + WRITE_INTERVAL).filter(|_| !urgent);
         if let Some(at) = paced.max(self.not_before).filter(|at| *at > now) {
             return Some(at);

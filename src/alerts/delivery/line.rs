@@ -182,6 +182,11 @@ impl Line {
         matches!(self.stage, Stage::Sending)
     }
 
+    /// Whether its Secrets were read, whatever came of it.
+    pub fn is_known(&self) -> bool {
+        self.secrets.known.is_some()
+    }
+
     /// Why the webhook can't be used.
     pub fn unusable(&self) -> Option<&str> {
         self.secrets.known.as_ref().and_then(|known| known.endpoint.as_ref().err()).map(|error| error.0.as_str())

@@ -2,7 +2,6 @@
 
 use std::process::Stdio;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -86,8 +85,4 @@ impl World {
 /// `kill -9`.
 pub async fn kill(mut program: Child) {
     program.kill().await.unwrap();
-}
-
-pub fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -10,6 +10,7 @@
 //! ```
 
 mod access;
+mod alertmanager;
 mod binaries;
 mod control_plane;
 mod error;
@@ -28,6 +29,7 @@ mod table;
 mod wait;
 
 pub use access::{KubectlOutput, ServiceAccountAccess};
+pub use alertmanager::Alertmanager;
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
