@@ -25,6 +25,12 @@ impl Backoff {
         bound.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
+    /// How many failures there were since the last success.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// Forgets the failures, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;

@@ -1,6 +1,9 @@
 //! A list and a watch that go on: kube's watcher, with what it leaves to its users. It falls back to
 //! pages where the server has no streaming lists, backs off, tells a refused right from an outage, and
-//! begins anew after a refusal, so that the recovery is seen.
+//! begins anew after a refusal, so that the recovery is seen, and after an event that can't be read,
+//! whose loss nothing else would mend.
+//!
+//! That a connection has gone silent is for its client to notice: see [`expect_signs_of_life`].
 
 use std::{fmt::Debug, time::Duration};
 
@@ -24,6 +27,18 @@ const PAGE_SIZE: u32 = 500;
 
 /// The longest text of a server's refusal that is passed on, in bytes.
 const REFUSAL_LIMIT: usize = 512;
+
+/// How long the connection of a watch may be silent before it counts as dead. An API server sends
+/// bookmarks about once a minute, whether or not anything happens.
+const SILENCE: Duration = Duration::from_secs(100);
+
+/// Has connections given up that have fallen silent. Otherwise one whose other end has vanished is
+/// noticed after five minutes while it is watched, and never while a list is awaited.
+pub fn expect_signs_of_life(config: &mut kube::Config) {
+    config.read_timeout = Some(SILENCE);
+    // Silence counts from a request, not from when its connection was last used.
+    config.reset_reader_on_write = true;
+}
 
 /// What happens to a watched collection.
 #[derive(Debug)]
@@ -112,11 +127,10 @@ where
                     self.restart();
                     return Change::Denied(refusal);
                 }
-                _ => {
-                    self.pause = Some(Instant::now() + self.backoff.next_delay());
-                    return Change::Failed(describe(&error));
-                }
+                _ if loses_an_event(&error) => self.restart(),
+                _ => self.pause = Some(Instant::now() + self.backoff.next_delay()),
             }
+            return Change::Failed(describe(&error));
         }
     }
 
@@ -164,11 +178,17 @@ fn refuses_streaming(status: &Status) -> bool {
     status.is_invalid() || status.code == 400
 }
 
+/// Whether a watch that goes on after this error would go on without an event that it should have told.
+/// kube takes an event that it can't read for a `Status`, whose fields are all optional.
+fn loses_an_event(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_)))
+}
+
 /// What went wrong, without what a response held: bodies of pods and objects may stand in it.
 fn describe(error: &watcher::Error) -> String {
     match (api_status(error), error) {
+        _ if loses_an_event(error) => "an event that is not one".to_owned(),
         (Some(status), _) => bounded(&status.message),
-        (None, watcher::Error::WatchFailed(kube::Error::SerdeError(_))) => "an event that is not one".to_owned(),
         (None, watcher::Error::InitialListFailed(kube::Error::SerdeError(_))) => "a list that is not one".to_owned(),
         (None, error) => {
             let mut text = error.to_string();

@@ -76,8 +76,8 @@ pub struct Played {
     pub status: Value,
     /// Of which container, of which life, and what.
     pub log: Option<(&'static str, bool, &'static str)>,
-    /// Whether it is deleted at once: a finalizer then holds it.
-    pub deleted: bool,
+    /// Whether somebody deleted it, and a finalizer holds it since.
+    pub deleted_long_ago: bool,
 }
 
 impl Role {
@@ -85,7 +85,7 @@ impl Role {
     pub fn played(self) -> Option<Played> {
         let plain = |(full, ..): (&'static str, &str, &str), changes, status| {
             let (namespace, name) = full.split_once('/').unwrap_or(("default", full));
-            Played { namespace, name, changes, status, log: None, deleted: false }
+            Played { namespace, name, changes, status, log: None, deleted_long_ago: false }
         };
         Some(match self {
             Self::OutOfMemory => Played {
@@ -93,10 +93,10 @@ impl Role {
                     "app",
                     true,
                     concat!(
-                        "2026-11-21T02:58:01Z INFO  cache warm, 184203 products\n",
-                        "2026-11-21T02:58:07Z INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
-                        "2026-11-21T02:58:09Z WARN  heap at 498 MiB of 512 MiB\n",
-                        "2026-11-21T02:58:10Z WARN  heap at 511 MiB of 512 MiB\n",
+                        "INFO  cache warm, 184203 products\n",
+                        "INFO  connecting to postgres://cart:hunter2@db.shop/cart\n",
+                        "WARN  heap at 498 MiB of 512 MiB\n",
+                        "WARN  heap at 511 MiB of 512 MiB\n",
                     ),
                 )),
                 ..plain(
@@ -212,7 +212,7 @@ impl Role {
                 )
             },
             Self::StuckTerminating => Played {
-                deleted: true,
+                deleted_long_ago: true,
                 ..plain(
                     STUCK,
                     json!({"metadata": {"finalizers": ["vault.example/unseal"], "ownerReferences": owned("StatefulSet", "vault")["ownerReferences"]}}),

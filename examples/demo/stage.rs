@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::Parser;
 use k8s_openapi::{
     api::core::v1::{Namespace, Pod, ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -10,7 +11,10 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use orchestr::api::{Orchestr, OrchestrStatus, crd::crd};
+use orchestr::{
+    api::{Orchestr, OrchestrStatus, crd::crd},
+    cli::Cli,
+};
 use orchestr_testbed::{
     Answer, ControlPlane, Kubelet, eventually,
     pods::{Shape, filler},
@@ -88,13 +92,23 @@ impl<'a> Stage<'a> {
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
                     });
                     merge(&mut pod, &played.changes);
+                    if played.deleted_long_ago {
+                        // No API takes a time of deletion: this is how etcd would hold such a pod.
+                        let metadata = &mut pod["metadata"];
+                        metadata["namespace"] = json!(played.namespace);
+                        metadata["uid"] = json!("00000000-0000-4000-8000-00000000dead");
+                        metadata["creationTimestamp"] = json!(ago(9_000));
+                        metadata["deletionTimestamp"] = json!(ago(400));
+                        metadata["deletionGracePeriodSeconds"] = json!(30);
+                        pod["status"] = played.status;
+                        let key = orchestr_testbed::pods::key(played.namespace, played.name);
+                        self.plane.load([(key, pod.to_string())]).await?;
+                        continue;
+                    }
                     let pods: Api<Pod> = Api::namespaced(self.client.clone(), played.namespace);
                     pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
                     let patch = json!({"status": played.status});
                     pods.patch_status(played.name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-                    if played.deleted {
-                        pods.delete(played.name, &DeleteParams::default().grace_period(0)).await?;
-                    }
                 }
             }
         }
@@ -150,6 +164,15 @@ impl<'a> Stage<'a> {
             output.stdout.lines().take(lines).for_each(|line| println!("{line}"));
             println!();
         }
+        heading("The same judgement once, without an object");
+        println!("$ orchestr scan");
+        let kubeconfig = self.plane.admin_kubeconfig().to_owned();
+        let scan = move || {
+            let arguments = ["orchestr".into(), "scan".into(), "--kubeconfig".into(), kubeconfig.into_os_string()];
+            Cli::try_parse_from(arguments).map(Cli::run)
+        };
+        // A thread of its own: the command brings its own runtime.
+        tokio::task::spawn_blocking(scan).await??.map_err(|failure| failure.to_string())?;
         Ok(())
     }
 

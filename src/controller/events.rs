@@ -3,9 +3,17 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType};
-use tokio::time::Instant;
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use crate::{
     api::{Incident, reason},
@@ -13,7 +21,7 @@ use crate::{
     settings::SpecError,
 };
 
-use super::object::ObjectKey;
+use super::{object::ObjectKey, status::WriteError};
 
 /// Events that may come at once; one more every [`REFILL`] after that.
 const BURST: u32 = 10;
@@ -22,6 +30,66 @@ const REFILL: Duration = Duration::from_secs(30);
 const NOTE_LIMIT: usize = 1000;
 /// The API's bound on a reason.
 const REASON_LIMIT: usize = 128;
+
+/// Objects whose events wait to be published, and of how many they are published at once.
+const QUEUE: usize = 256;
+const AT_ONCE: usize = 4;
+/// How long the publication of one may take.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Publishes events, those of one object one after the other. Losing one is not worth a retry: the status
+/// is the record.
+#[derive(Debug)]
+pub struct Teller {
+    queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
+    task: JoinHandle<()>,
+}
+
+impl Teller {
+    /// One who has nothing to tell yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let recorder = Recorder::new(client, Reporter { controller: "orchestr".to_owned(), instance: None });
+        let (queue, queued) = mpsc::channel(QUEUE);
+        let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
+        let task = tokio::spawn(queued.for_each_concurrent(AT_ONCE, move |(reference, events)| {
+            let recorder = recorder.clone();
+            async move {
+                for event in events {
+                    publish(&recorder, &reference, &event).await;
+                }
+            }
+        }));
+        Self { queue: Some(queue), task }
+    }
+
+    /// Has an object's events published in their order. Returns how many there was no room for.
+    #[must_use]
+    pub fn tell(&self, key: &ObjectKey, uid: &str, events: Vec<Event>) -> usize {
+        let count = events.len();
+        let Some(queue) = &self.queue else { return count };
+        queue.try_send((reference(key, uid), events)).map_or(count, |()| 0)
+    }
+
+    /// Waits until all are published. There are none after this.
+    pub async fn finish(&mut self) {
+        self.queue = None;
+        // It ends with its queue.
+        let _ = (&mut self.task).await;
+    }
+}
+
+async fn publish(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
+    let (namespace, name) = (&reference.namespace, &reference.name);
+    match timeout(TIMEOUT, recorder.publish(event, reference)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            let error = WriteError::from(error);
+            tracing::warn!(namespace, name, %error, "could not record an event");
+        }
+        Err(_) => tracing::warn!(namespace, name, "could not record an event in time"),
+    }
+}
 
 /// How many events an object may still have.
 #[derive(Debug)]
@@ -39,10 +107,17 @@ impl Ration {
         Self { tokens: BURST, refilled: now, untold: 0 }
     }
 
+    /// So many events were not published after all.
+    pub fn missed(&mut self, events: usize) {
+        self.untold += events;
+    }
+
     fn take(&mut self, now: Instant) -> bool {
-        let refills = now.saturating_duration_since(self.refilled).as_secs() / REFILL.as_secs();
-        if let Ok(refills @ 1..) = u32::try_from(refills) {
-            self.tokens = self.tokens.saturating_add(refills).min(BURST);
+        while self.tokens < BURST && now.saturating_duration_since(self.refilled) >= REFILL {
+            self.tokens += 1;
+            self.refilled += REFILL;
+        }
+        if self.tokens == BURST {
             self.refilled = now;
         }
         let granted = self.tokens > 0;
@@ -118,8 +193,7 @@ pub fn spec_event(error: &SpecError) -> Event {
 }
 
 /// How events refer to the object.
-#[must_use]
-pub fn reference((namespace, name): &ObjectKey, uid: &str) -> ObjectReference {
+fn reference((namespace, name): &ObjectKey, uid: &str) -> ObjectReference {
     let resource = super::status::resource();
     ObjectReference {
         api_version: Some(resource.api_version),

@@ -1,11 +1,12 @@
 //! One look at one object: judge what it sees, make its status, and write it if it says something new.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    alerts::{Incident, delivery::Offer},
     api::OrchestrStatus,
     diagnosis::{Facts, Finding, Health, judge, needs_job},
     pods::Pod,
@@ -13,7 +14,14 @@ use crate::{
     settings::Settings,
 };
 
-use super::{Controller, Done, jobs, object::ObjectKey, pods_state::Knowledge, status};
+use super::{
+    Controller, jobs,
+    jobs::JobKey,
+    object::ObjectKey,
+    outcomes::{Outcome, ReadOutcome},
+    pods_state::Knowledge,
+    status,
+};
 
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
@@ -30,11 +38,20 @@ struct Sight {
     lacks_logs: bool,
     /// When time alone may change it.
     recheck: Option<Timestamp>,
+    /// All that the webhooks' receivers may be told of; absent while nothing is known.
+    incidents: Option<Vec<Incident>>,
 }
 
 impl Controller {
     pub(super) fn look(&mut self, key: &ObjectKey, now: Instant) {
-        let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
+        let Some(object) = self.objects.get_mut(key).filter(|object| !object.writing) else { return };
+        let failing = object.backoff.failures() > 0;
+        if !self.slots.are_free(key, failing) {
+            object.waiting = true;
+            self.slots.wait(key.clone(), failing);
+            return;
+        }
+        let Some(object) = self.objects.get(key) else { return };
         let wall = Timestamp::now();
         let sight = match (&object.settings, self.pods_state.knowledge()) {
             (Err(error), _) => self.idle(key, &error.clone().into(), wall),
@@ -49,21 +66,37 @@ impl Controller {
                 self.idle(key, &Idle::Syncing, wall)
             }
             (Ok(settings), Knowledge::Complete) => {
-                let settings = settings.clone();
+                let settings = Arc::clone(settings);
                 self.watching(key, &settings, now, wall)
             }
         };
-        let Some(sight) = sight else { return };
+        let Some(mut sight) = sight else { return };
         let Some(object) = self.objects.get_mut(key) else { return };
-        let recheck = sight.recheck.map(|at| now + until(at, wall)).map_or(now + INTERVAL, |at| at.min(now + INTERVAL));
+        match &object.settings {
+            Ok(settings) => self.dispatcher.offer(
+                key,
+                Offer {
+                    uid: &object.uid,
+                    generation: object.generation,
+                    subscribers: &settings.webhooks,
+                    status: object.status.as_ref(),
+                    incidents: sight.incidents.take(),
+                },
+            ),
+            Err(_) => self.dispatcher.pause(key),
+        }
+        let recheck = sight.recheck.map_or(INTERVAL, |at| until(at, wall).min(INTERVAL));
+        let recheck = now + recheck;
         object.schedule.recheck_at(Some(recheck));
         if sight.lacks_logs && object.schedule.wait_for_logs(now) {
             return;
         }
         match report::differs(object.status.as_ref(), &sight.status) {
             Change::None => object.schedule.settled(),
-            Change::CountOnly if object.schedule.since_write(now).is_some_and(|since| since < INTERVAL) => {
+            Change::CountOnly if object.schedule.written().is_some_and(|written| now < written + INTERVAL) => {
                 object.schedule.settled();
+                let worth_it = object.schedule.written().map(|written| written + INTERVAL);
+                object.schedule.recheck_at(worth_it.into_iter().chain([recheck]).min());
             }
             Change::CountOnly | Change::Substantial => self.write(key, sight.status, now),
         }
@@ -80,7 +113,7 @@ impl Controller {
     fn idle(&self, key: &ObjectKey, state: &Idle, wall: Timestamp) -> Option<Sight> {
         let object = self.objects.get(key)?;
         let status = report::idle(state, object.generation, object.status.as_ref(), wall);
-        Some(Sight { status, lacks_logs: false, recheck: None })
+        Some(Sight { status, lacks_logs: false, recheck: None, incidents: None })
     }
 
     fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
@@ -88,18 +121,13 @@ impl Controller {
         let view = object.view?;
         let mut recheck: Option<Timestamp> = None;
         let mut check_again = |at: Timestamp| recheck = Some(recheck.map_or(at, |known| known.min(at)));
+        let mut queries: Vec<JobKey> = Vec::new();
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.kept(view) {
             let mut facts = Facts::default();
             if let Some(job) = needs_job(pod) {
-                let fact = self.jobs.fact(pod, job, now);
-                if let Some(query) = fact.query {
-                    let client = self.client.clone();
-                    self.tasks.spawn(async move {
-                        let complete = jobs::is_complete(&client, &query).await;
-                        Done::Job { uid: query.uid, complete }
-                    });
-                }
+                let fact = self.jobs.fact(JobKey::new(pod, job), now);
+                queries.extend(fact.query);
                 if let Some(at) = fact.ask_at {
                     check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
                 }
@@ -118,20 +146,19 @@ impl Controller {
         }
 
         let policy = settings.logs.as_ref();
-        let status = report::watching(&report::Input {
+        let input = report::Input {
             generation: object.generation,
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
-            unreadable: self
-                .index
-                .unreadable()
-                .map(|(count, first)| (count, format!("{} ({})", first.name, first.error))),
+            unreadable: self.index.unreadable(view).map(|(count, first)| (count, format!("{first} ({})", first.error))),
             logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             previous: object.status.as_ref(),
             now: wall,
-        });
+        };
+        let status = report::watching(&input);
+        let incidents = Some(if settings.webhooks.is_empty() { Vec::new() } else { report::told(&input) });
         let mut lacks_logs = false;
         if let Some(policy) = policy {
             let by_name: HashMap<_, _> = found
@@ -149,31 +176,41 @@ impl Controller {
                 {
                     let answer = self.tails.ask(pod, container, policy, key, now);
                     lacks_logs |= answer.is_lacking;
+                    if let Some(due) = answer.due {
+                        check_again(wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall));
+                    }
                     if let Some(request) = answer.request {
                         let reader = self.reader.clone();
-                        self.tasks.spawn(async move {
+                        self.reads.spawn(async move {
                             let outcome = reader.read(&request).await;
-                            Done::Read { request: Box::new(request), outcome }
+                            ReadOutcome::Log { request: Box::new(request), outcome }
                         });
                     }
                 }
             }
         }
-        if let Some(due) = self.tails.next_due(now) {
-            check_again(wall.saturating_add(due - now).unwrap_or(wall));
-        }
-        Some(Sight { status, lacks_logs, recheck })
+        queries.into_iter().for_each(|query| self.read_job(query));
+        Some(Sight { status, lacks_logs, recheck, incidents })
+    }
+
+    fn read_job(&mut self, query: JobKey) {
+        let (client, permits) = (self.client.clone(), self.side_requests.clone());
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let end = jobs::read(&client, &query).await;
+            ReadOutcome::Job { key: query, end }
+        });
     }
 
     fn write(&mut self, key: &ObjectKey, status: OrchestrStatus, now: Instant) {
         let Some(object) = self.objects.get_mut(key) else { return };
         object.schedule.writing(now);
         object.writing = true;
-        self.writes += 1;
+        let slot = self.slots.take(key, object.backoff.failures() > 0);
         let (client, key, uid) = (self.client.clone(), key.clone(), object.uid.clone());
         self.tasks.spawn(async move {
-            let result = status::apply(&client, &key, &uid, &status).await.map(Box::new);
-            Done::Written { key, uid, sent: Box::new(status), result }
+            let result = status::write(&client, &key, &uid, &status).await.map(Box::new);
+            Outcome::Written { slot, key, uid, sent: Box::new(status), result }
         });
     }
 }

@@ -41,7 +41,9 @@ impl Schedule {
 
     /// Logs are being read that the status should show. Returns whether it may still wait for them.
     pub fn wait_for_logs(&mut self, now: Instant) -> bool {
-        self.waits_for_logs = self.burst.is_some_and(|(first, _)| now < first + LOG_PATIENCE);
+        // Where time alone has brought the change, it begins now.
+        let (first, _) = *self.burst.get_or_insert((now, now));
+        self.waits_for_logs = now < first + LOG_PATIENCE;
         self.waits_for_logs
     }
 
@@ -72,10 +74,10 @@ impl Schedule {
         self.not_before = Some(now + delay);
     }
 
-    /// How long ago the status was written, if ever.
+    /// When the status was last written, if ever.
     #[must_use]
-    pub fn since_write(&self, now: Instant) -> Option<Duration> {
-        self.written.map(|written| now.saturating_duration_since(written))
+    pub fn written(&self) -> Option<Instant> {
+        self.written
     }
 
     /// When to look at the object, if ever.
@@ -84,10 +86,11 @@ impl Schedule {
         let change = self.burst.map(|(first, last)| {
             let quiet = (last + QUIET).min(first + PATIENCE);
             let logs = if self.waits_for_logs { first + LOG_PATIENCE } else { quiet };
-            quiet.max(logs).max(self.written.map_or(first, |written| written + INTERVAL))
+            quiet.max(logs)
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
-        Some(self.not_before.map_or(due, |not_before| due.max(not_before)))
+        let not_before = self.written.map(|written| written + INTERVAL).into_iter().chain(self.not_before).max();
+        Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
 }
 
@@ -165,5 +168,12 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.recheck_at(Some(start + ms(90_000)));
         assert_eq!(schedule.due(), Some(start + ms(90_000)));
+        assert!(schedule.wait_for_logs(start + ms(90_000)), "logs may be waited for then, too");
+        assert_eq!(schedule.due(), Some(start + ms(90_000)), "by then it is overdue");
+        schedule.recheck_at(Some(start + ms(100_000)));
+        assert_eq!(schedule.due(), Some(start + ms(90_000) + LOG_PATIENCE));
+        schedule.writing(start + ms(91_000));
+        schedule.recheck_at(Some(start + ms(91_300)));
+        assert_eq!(schedule.due(), Some(start + ms(91_000) + INTERVAL), "nor does it come too soon after a write");
     }
 }

@@ -31,6 +31,8 @@ pub struct Asked {
     pub is_lacking: bool,
     /// A read that the caller is to start.
     pub request: Option<LogRequest>,
+    /// When a log that could not be had is worth another try.
+    pub due: Option<Instant>,
 }
 
 impl Tails {
@@ -59,19 +61,14 @@ impl Tails {
         if is_lacking || begins {
             self.waiting.entry(request.life.clone()).or_default().insert(object.clone());
         }
-        Asked { is_lacking, request: begins.then_some(request) }
+        let due = if begins { None } else { self.store.due(&request).map(Instant::from_std) };
+        Asked { is_lacking, request: begins.then_some(request), due }
     }
 
     /// A read has ended. Returns the objects that wait for it.
     pub fn answered(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) -> HashSet<ObjectKey> {
         self.store.finish(request, outcome, now.into_std());
         self.waiting.remove(&request.life).unwrap_or_default()
-    }
-
-    /// When a log that could not be had is worth another try.
-    #[must_use]
-    pub fn next_due(&self, now: Instant) -> Option<Instant> {
-        self.store.next_due().map(Instant::from_std).filter(|due| *due > now)
     }
 
     /// Forgets what nobody has asked for since the sweep before the last.

@@ -100,11 +100,12 @@ mod tests {
     #[test]
     fn refusals_are_told_in_words_of_our_own() {
         let request = LogRequest {
-            life: Life { uid: Uid(1), container: "app".into(), which: Which::Running(0) },
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(0) },
             namespace: "shop".into(),
             pod: "cart".into(),
             node: "n".into(),
             previous: false,
+            started_again: false,
             termination_message: "".into(),
             policy: Arc::new(LogPolicy { tail_lines: 1, max_bytes: 256, redact: true, redact_patterns: Vec::new() }),
         };

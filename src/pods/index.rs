@@ -8,17 +8,15 @@ use std::{collections::HashMap, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{Facts, Health, Thresholds, judge, needs_job},
+    diagnosis::{is_plain, needs_job},
     settings::Scope,
 };
 
 use super::{
     Controller, Pod, Uid, Unreadable,
     cohort::{CohortId, Cohorts},
+    unreadable::UnreadablePods,
 };
-
-/// Unreadable pods that are remembered by name; further ones are only counted.
-const UNREADABLE_LIMIT: usize = 1000;
 
 /// Somebody who looks at some of the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,10 +26,10 @@ pub struct ViewId(pub usize);
 #[derive(Debug)]
 pub struct Index {
     pods: HashMap<Uid, Entry>,
-    kept: HashMap<Uid, Box<Pod>>,
+    kept: HashMap<Uid, Kept>,
     cohorts: Cohorts,
     views: Vec<Option<View>>,
-    unreadable: HashMap<Uid, (Unreadable, u32)>,
+    unreadable: UnreadablePods,
     /// Counts the lists that were begun; an entry bears the count of when it was last seen.
     list: u32,
     /// The count when the list of a namespace, or of all, was begun.
@@ -45,6 +43,12 @@ struct Entry {
     cohort: CohortId,
     /// When it was last seen: [`Index::list`] of then.
     list: u32,
+}
+
+#[derive(Debug)]
+struct Kept {
+    cohort: CohortId,
+    pod: Box<Pod>,
 }
 
 #[derive(Debug)]
@@ -62,7 +66,7 @@ impl Index {
             kept: HashMap::new(),
             cohorts: Cohorts::default(),
             views: Vec::new(),
-            unreadable: HashMap::new(),
+            unreadable: UnreadablePods::default(),
             list: 0,
             begun: HashMap::new(),
             horizon,
@@ -107,10 +111,11 @@ impl Index {
         }
     }
 
-    /// A pod was made, changed, or named by a list. Returns the viewers for whom that may matter.
+    /// A pod was made, changed, or named by a list. Returns the viewers for whom that may matter: a pod
+    /// that was healthy and still is matters to nobody.
     pub fn apply(&mut self, pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
-        self.unreadable.remove(&uid);
+        self.unreadable.remove(uid);
         let before = self.pods.get(&uid).map(|entry| entry.cohort);
         let cohort = match before {
             Some(cohort) if self.cohorts.is(cohort, &pod.namespace, &pod.labels) => cohort,
@@ -120,14 +125,14 @@ impl Index {
 
         let changed = if is_plain(&pod, self.horizon, now) {
             self.kept.remove(&uid).is_some()
-        } else if self.kept.get(&uid).is_some_and(|kept| *kept == pod) {
+        } else if self.kept.get(&uid).is_some_and(|kept| kept.pod == pod) {
             false
         } else {
-            self.kept.insert(uid, pod);
+            self.kept.insert(uid, Kept { cohort, pod });
             true
         };
         let moved_from = before.filter(|&before| before != cohort);
-        let concerned = if changed || moved_from.is_some() { self.viewers(cohort, moved_from) } else { Vec::new() };
+        let concerned = if changed { self.viewers(cohort, moved_from) } else { Vec::new() };
         if let Some(before) = moved_from {
             self.leave(before);
         }
@@ -136,16 +141,18 @@ impl Index {
 
     /// A pod could not be decoded: what was known of it no longer holds. Returns the viewers concerned.
     pub fn pass_over(&mut self, unreadable: Unreadable) -> Vec<ViewId> {
-        let concerned = self.remove(unreadable.uid);
-        if self.unreadable.len() < UNREADABLE_LIMIT || self.unreadable.contains_key(&unreadable.uid) {
-            self.unreadable.insert(unreadable.uid, (unreadable, self.list));
-        }
+        let concerned = self.remove_readable(unreadable.uid);
+        self.unreadable.insert(unreadable, self.list);
         concerned
     }
 
     /// A pod is gone. Returns the viewers for whom that may matter.
     pub fn remove(&mut self, uid: Uid) -> Vec<ViewId> {
-        self.unreadable.remove(&uid);
+        self.unreadable.remove(uid);
+        self.remove_readable(uid)
+    }
+
+    fn remove_readable(&mut self, uid: Uid) -> Vec<ViewId> {
         let Some(Entry { cohort, .. }) = self.pods.remove(&uid) else { return Vec::new() };
         let concerned = if self.kept.remove(&uid).is_some() { self.viewers(cohort, None) } else { Vec::new() };
         self.leave(cohort);
@@ -168,10 +175,8 @@ impl Index {
             .filter(|(_, entry)| namespace.is_none_or(|namespace| self.cohorts.namespace(entry.cohort) == namespace))
             .map(|(uid, _)| *uid)
             .collect();
-        self.unreadable.retain(|_, (unreadable, list)| {
-            *list >= begun || namespace.is_some_and(|namespace| !unreadable.is_in(namespace))
-        });
-        let mut concerned: Vec<ViewId> = gone.into_iter().flat_map(|uid| self.remove(uid)).collect();
+        self.unreadable.end_list(namespace, begun);
+        let mut concerned: Vec<ViewId> = gone.into_iter().flat_map(|uid| self.remove_readable(uid)).collect();
         concerned.sort_unstable();
         concerned.dedup();
         concerned
@@ -179,7 +184,7 @@ impl Index {
 
     /// Drops the details of pods that have become plain with time alone.
     pub fn compact(&mut self, now: Timestamp) {
-        self.kept.retain(|_, pod| !is_plain(pod, self.horizon, now));
+        self.kept.retain(|_, kept| !is_plain(&kept.pod, self.horizon, now));
         if self.kept.capacity() > 4 * self.kept.len().max(64) {
             self.kept.shrink_to_fit();
         }
@@ -195,44 +200,34 @@ impl Index {
     /// The pods a viewer looks at that may not be healthy, in no order.
     pub fn kept(&self, id: ViewId) -> impl Iterator<Item = &Pod> {
         let view = self.view(id);
-        self.kept.iter().filter_map(move |(uid, pod)| {
-            let cohort = self.pods.get(uid)?.cohort;
-            view?.cohorts.contains(cohort).then_some(&**pod)
-        })
+        let kept = self.kept.values().filter(move |kept| view.is_some_and(|view| view.cohorts.contains(kept.cohort)));
+        kept.map(|kept| &*kept.pod)
     }
 
-    /// A pod whose details are kept.
+    /// How many pods could not be decoded of those that a viewer may look at, and the first of them by
+    /// namespace and name. Their labels are not known: it is their namespaces that count.
     #[must_use]
-    pub fn get(&self, uid: Uid) -> Option<&Pod> {
-        self.kept.get(&uid).map(|pod| &**pod)
+    pub fn unreadable(&self, id: ViewId) -> Option<(u64, &Unreadable)> {
+        let view = self.view(id)?;
+        self.unreadable.of(|namespace| view.scope.selects_namespace(namespace))
     }
 
-    /// How many pods could not be decoded, and the first of them by name.
+    /// Counts the changes among the pods that could not be decoded.
     #[must_use]
-    pub fn unreadable(&self) -> Option<(u64, &Unreadable)> {
-        let (first, _) = self.unreadable.values().min_by(|(a, _), (b, _)| a.name.cmp(&b.name))?;
-        Some((self.unreadable.len() as u64, first))
+    pub fn unreadable_changes(&self) -> u64 {
+        self.unreadable.changes()
     }
 
-    /// Whether this pod was not known to be unreadable.
-    #[must_use]
-    pub fn is_news(&self, unreadable: &Unreadable) -> bool {
-        !self.unreadable.contains_key(&unreadable.uid) && self.unreadable.len() < UNREADABLE_LIMIT
-    }
-
-    /// The Jobs of failed pods.
-    pub fn failed_jobs(&self) -> impl Iterator<Item = &Controller> {
-        self.kept.values().filter_map(|pod| needs_job(pod))
+    /// The failed pods of Jobs, each with its Job.
+    pub fn failed_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
+        self.kept.values().filter_map(|kept| Some((&*kept.pod, needs_job(&kept.pod)?)))
     }
 
     /// Who looks at failed pods of this Job.
     #[must_use]
     pub fn viewers_of_job(&self, uid: &str) -> Vec<ViewId> {
-        let failed = self.kept.values().filter(|pod| needs_job(pod).is_some_and(|job| job.uid == uid));
-        let mut viewers: Vec<_> = failed
-            .filter_map(|pod| self.pods.get(&pod.uid))
-            .flat_map(|entry| self.viewers(entry.cohort, None))
-            .collect();
+        let failed = self.kept.values().filter(|kept| needs_job(&kept.pod).is_some_and(|job| job.uid == uid));
+        let mut viewers: Vec<_> = failed.flat_map(|kept| self.viewers(kept.cohort, None)).collect();
         viewers.sort_unstable();
         viewers.dedup();
         viewers
@@ -280,26 +275,6 @@ impl Index {
     }
 }
 
-impl Unreadable {
-    fn is_in(&self, namespace: &str) -> bool {
-        self.name.split_once('/').is_some_and(|(own, _)| own == namespace)
-    }
-}
-
-/// Whether a pod is healthy under any thresholds, and will stay so with time alone: the strictest that
-/// anyone can set find nothing.
-fn is_plain(pod: &Pod, horizon: Duration, now: Timestamp) -> bool {
-    let strictest = Thresholds {
-        pending: Duration::ZERO,
-        initializing: Duration::ZERO,
-        not_ready: Duration::ZERO,
-        terminating: Duration::ZERO,
-        restarted: horizon,
-    };
-    let verdict = judge(pod, Facts::default(), &strictest, now);
-    verdict.health == Health::Healthy && verdict.recheck.is_none()
-}
-
 #[derive(Debug, Default)]
 struct BitSet(Vec<u64>);
 
@@ -329,3 +304,6 @@ impl BitSet {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

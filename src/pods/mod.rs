@@ -5,6 +5,7 @@ mod decode;
 mod index;
 mod pod;
 mod seen;
+mod unreadable;
 
 pub use decode::{DecodeError, from_json};
 pub use index::{Index, ViewId};

@@ -10,9 +10,21 @@ use jiff::Timestamp;
 pub const TEXT_LIMIT: usize = 4096;
 
 /// A pod's identity across its life: its UID, as the 128 bits that it nearly always is, else a hash of
-/// the text.
+/// the text. In halves: a `u128` would pad all that it stands in to a multiple of 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid(pub u128);
+pub struct Uid([u64; 2]);
+
+impl From<u128> for Uid {
+    fn from(bits: u128) -> Self {
+        Self([(bits >> 64) as u64, bits as u64])
+    }
+}
+
+impl From<Uid> for u128 {
+    fn from(Uid([high, low]): Uid) -> Self {
+        Self::from(high) << 64 | Self::from(low)
+    }
+}
 
 /// A pod, with what is needed to judge it and to name it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! A pod as it comes off the wire: decoded if it can be, and named if it can't.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
@@ -24,10 +24,19 @@ pub struct SeenPod {
 pub struct Unreadable {
     /// Its identity, if that could be read.
     pub uid: Uid,
-    /// Its namespace and name, if they could be read.
+    /// Its namespace, if that could be read.
+    pub namespace: String,
+    /// Its name, if that could be read.
     pub name: String,
     /// What is wrong with it.
     pub error: DecodeError,
+}
+
+/// As users name a pod.
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 impl<'de> Deserialize<'de> for SeenPod {
@@ -38,9 +47,9 @@ impl<'de> Deserialize<'de> for SeenPod {
             Ok((pod, resource_version)) => Ok(Self { pod: Ok(Box::new(pod)), meta: meta(resource_version) }),
             Err(error) => {
                 let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;
-                let name = format!("{}/{}", metadata.namespace, metadata.name);
-                let pod = Err(Unreadable { uid: Uid::from_text(&metadata.uid), name, error });
-                Ok(Self { pod, meta: meta(metadata.resource_version) })
+                let OutlineMeta { uid, namespace, name, resource_version } = metadata;
+                let pod = Err(Unreadable { uid: Uid::from_text(&uid), namespace, name, error });
+                Ok(Self { pod, meta: meta(resource_version) })
             }
         }
     }
@@ -112,7 +121,7 @@ mod tests {
         assert_eq!(a.pod.unwrap().name, "a");
         assert_eq!(b.meta.resource_version.as_deref(), Some("6"));
         let unreadable = b.pod.unwrap_err();
-        assert_eq!((unreadable.uid, unreadable.name.as_str()), (Uid::from_text("2"), "n/b"));
+        assert_eq!((unreadable.uid, unreadable.to_string().as_str()), (Uid::from_text("2"), "n/b"));
         assert_eq!(c.pod.unwrap().name, "c");
     }
 }

@@ -49,9 +49,18 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     }
 }
 
+/// The types of the conditions that are written here.
+const OWN: [&str; 3] = [condition::READY, condition::PODS_HEALTHY, condition::STALLED];
+
+/// Whether conditions of this type are written here; others are other field managers'.
+#[must_use]
+pub fn is_own(kind: &str) -> bool {
+    OWN.contains(&kind)
+}
+
 /// The conditions that are written here, in a fixed order.
 fn own(status: &OrchestrStatus) -> impl Iterator<Item = Option<&Condition>> {
-    [condition::READY, condition::PODS_HEALTHY, condition::STALLED].into_iter().map(|kind| find(status, kind))
+    OWN.into_iter().map(|kind| find(status, kind))
 }
 
 fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {

@@ -52,7 +52,7 @@ impl World {
     pub(super) fn of(pods: impl IntoIterator<Item = (Pod, Finding)>) -> Self {
         let mut pods: Vec<_> = pods.into_iter().collect();
         for (index, (pod, _)) in pods.iter_mut().enumerate() {
-            pod.uid = Uid(index as u128);
+            pod.uid = Uid::from(index as u128);
             pod.name = format!("{}-{index}", pod.name);
         }
         Self { pods, ..Self::default() }
@@ -128,7 +128,7 @@ pub(super) fn tail(text: &str) -> Tail {
 #[test]
 fn a_status_as_the_contract_shows_it() {
     let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
-    world.tails.insert((Uid(0), "app".to_owned()), tail("allocating\n"));
+    world.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
     assert_eq!(
         serde_json::to_value(world.status(None)).unwrap(),
         json!({

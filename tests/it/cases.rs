@@ -40,7 +40,7 @@ pub fn case(name: &str) -> Case {
 }
 
 fn uid(name: &str) -> String {
-    let hash = orchestr::pods::Uid::from_text(name).0;
+    let hash = u128::from(orchestr::pods::Uid::from_text(name));
     let hex = format!("{hash:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
@@ -382,6 +382,7 @@ pub fn made() -> Vec<Case> {
         // Running, Ready is not True.
         case("not-ready").app(unready("app", 5)).not_ready("app", 0),
         case("not-ready-one-of-two").app(running("app", 5)).app(unready("proxy", 5)).not_ready("proxy", 0),
+        case("not-ready-sidecar").sidecar(unready("mesh", 5)).app(running("app", 6)).not_ready("mesh", 0),
         case("not-ready-unstarted").app(unstarted("app", 5)).not_ready("app", 0),
         case("not-ready-completed")
             .once()

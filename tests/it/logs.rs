@@ -55,11 +55,12 @@ impl Place {
 
     fn request(&self, pod: &str, previous: bool, message: &str) -> LogRequest {
         LogRequest {
-            life: Life { uid: Uid(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
+            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
             namespace: self.namespace.as_str().into(),
             pod: pod.into(),
             node: self.node.as_str().into(),
             previous,
+            started_again: false,
             termination_message: message.into(),
             policy: policy(20, 4096),
         }

@@ -120,7 +120,7 @@ prop_compose! {
         let mut world = World { max_pods, ..World::default() };
         for (pod, finding, tails) in (0..copies).flat_map(|_| pods.iter().cloned()) {
             let index = world.pods.len();
-            let uid = Uid(index as u128);
+            let uid = Uid::from(index as u128);
             let pod = Pod { uid, name: format!("pod-{index}"), ..pod };
             let mut finding = finding;
             for (index, (container, tail)) in finding.containers.iter_mut().zip(tails).enumerate() {
@@ -281,7 +281,7 @@ fn the_worst_cluster_fits() {
     let pods: Vec<_> = (0..5000)
         .map(|n| {
             let name = format!("{n:04}{}", "\u{1}".repeat(240));
-            Pod { uid: Uid(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
+            Pod { uid: Uid::from(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
         })
         .collect();
     let text = tail(&"\u{1}".repeat(65_536));

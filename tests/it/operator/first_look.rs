@@ -1,19 +1,15 @@
-//! The operator, end to end.
+//! A failing pod, told and taken back.
 
 use serde_json::json;
 
-use crate::world::{World, condition, crash_looping, healthy};
-
-fn minimal() -> serde_json::Value {
-    json!({"alerts": {"checkRunningPods": true}})
-}
+use crate::world::{World, ago, condition, crash_looping, healthy, watch_all};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_pod_is_explained_and_its_recovery_seen() {
     let world = World::new("e2e").await;
     world.pod("web-0", healthy()).await;
     world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", minimal()).await;
+    world.object("cluster", watch_all()).await;
     let operator = world.operate();
 
     let status =
@@ -30,11 +26,11 @@ async fn a_failing_pod_is_explained_and_its_recovery_seen() {
     assert_eq!(condition(&status, "PodsHealthy").0, "False");
 
     world.set_status("cart-0", healthy()).await;
-    let patch = json!({"containerStatuses": [{
+    let running_again = json!({"containerStatuses": [{
         "name": "app", "ready": true, "started": true, "restartCount": 7, "image": "", "imageID": "",
-        "state": {"running": {"startedAt": crate::world::ago(1)}}, "lastState": {},
+        "state": {"running": {"startedAt": ago(1)}}, "lastState": {},
     }]});
-    world.set_status("cart-0", patch).await;
+    world.set_status("cart-0", running_again).await;
     let status =
         world.status_where("cluster", "the recovery is told", |status| status.problematic_pod_count == 0).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");

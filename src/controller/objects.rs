@@ -1,0 +1,114 @@
+//! What the watch of `Orchestr` objects tells.
+
+use kube::api::DynamicObject;
+use tokio::time::Instant;
+
+use crate::watch::Change;
+
+use super::{
+    Controller, Scope,
+    object::{Object, ObjectKey, Observed},
+};
+
+impl Controller {
+    pub(super) fn on_object(&mut self, scope: Scope, change: Change<DynamicObject>) {
+        match change {
+            Change::Relisting => {
+                self.seen.retain(|(namespace, _)| scope.as_ref().is_some_and(|scope| scope != namespace));
+            }
+            Change::Listed(object) => {
+                let observed = Observed::new(object);
+                self.seen.insert(observed.key.clone());
+                self.observe(observed);
+            }
+            Change::Synced => {
+                let within = |(namespace, _): &&ObjectKey| scope.as_ref().is_none_or(|scope| scope == namespace);
+                let gone: Vec<_> =
+                    self.objects.keys().filter(within).filter(|key| !self.seen.contains(*key)).cloned().collect();
+                for key in gone {
+                    self.forget(&key);
+                }
+                self.seen.retain(|key| !within(&key));
+                self.objects_answered.insert(scope);
+            }
+            Change::Applied(object) => self.observe(Observed::new(object)),
+            Change::Deleted(object) => {
+                let observed = Observed::new(object);
+                self.takeovers.forget(&observed.key);
+                self.forget(&observed.key);
+            }
+            Change::Denied(refusal) => {
+                tracing::error!(refusal, "may not watch Orchestr objects");
+                // Those of other namespaces need not wait for it.
+                self.objects_answered.insert(scope);
+            }
+            Change::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
+        }
+    }
+
+    fn observe(&mut self, observed: Observed) {
+        let now = Instant::now();
+        let key = observed.key.clone();
+        if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
+            self.forget(&key);
+        }
+        if observed.kopf_leftovers {
+            self.takeovers.seen(&key, now);
+        } else {
+            self.takeovers.forget(&key);
+        }
+        if observed.deleting {
+            self.forget(&key);
+            return;
+        }
+        let is_new = !self.objects.contains_key(&key);
+        let object = self.objects.entry(key.clone()).or_insert_with(|| {
+            tracing::info!(namespace = key.0, name = key.1, generation = observed.generation, "taken up");
+            Object::new(&observed, now)
+        });
+        let spec_changed = is_new || object.generation != observed.generation;
+        if spec_changed {
+            self.respec(&key, &observed);
+        }
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        if object.adopt(observed) || spec_changed {
+            self.touch(&key);
+        }
+    }
+
+    /// Takes up a spec: what the object looks at changes with it.
+    fn respec(&mut self, key: &ObjectKey, observed: &Observed) {
+        let Some(object) = self.objects.get_mut(key) else { return };
+        object.generation = observed.generation;
+        object.settings = observed.settings().map(Into::into);
+        object.backoff.reset();
+        if let Some(view) = object.view.take() {
+            self.index.remove_view(view);
+            self.viewers.remove(&view);
+        }
+        if let Ok(settings) = &object.settings
+            && settings.enabled
+        {
+            let view = self.index.add_view(settings.scope.clone());
+            object.view = Some(view);
+            self.viewers.insert(view, key.clone());
+            if settings.thresholds.restarted > self.index.horizon() {
+                self.index.widen(settings.thresholds.restarted);
+                self.reopen_pods = !self.index.is_empty();
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        let Some(object) = self.objects.remove(key) else { return };
+        tracing::info!(namespace = key.0, name = key.1, "let go");
+        self.dispatcher.forget(key);
+        if let Some(view) = object.view {
+            self.index.remove_view(view);
+            self.viewers.remove(&view);
+        }
+        if let Some(queued) = object.queued {
+            self.due.remove(&(queued, key.clone()));
+        }
+    }
+}

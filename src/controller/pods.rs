@@ -1,0 +1,75 @@
+//! What the watches of pods tell.
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    pods::{SeenPod, ViewId},
+    watch::Change,
+};
+
+use super::{Controller, Scope, jobs::JobKey};
+
+impl Controller {
+    pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<SeenPod>)>) {
+        let now = Timestamp::now();
+        let mut concerned = Vec::new();
+        let mut all_concerned = false;
+        let unreadable_changes = self.index.unreadable_changes();
+        for (scope, change) in changes {
+            match change {
+                Change::Relisting => self.index.begin_list(scope.as_deref()),
+                Change::Listed(seen) | Change::Applied(seen) => {
+                    all_concerned |= self.pods_state.heard(&scope);
+                    concerned.extend(self.apply(seen, now));
+                }
+                Change::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
+                    Ok(pod) => pod.uid,
+                    Err(unreadable) => unreadable.uid,
+                })),
+                Change::Synced => {
+                    concerned.extend(self.index.end_list(scope.as_deref()));
+                    all_concerned |= self.pods_state.listed(&scope);
+                    tracing::debug!(pods = self.index.len(), "the list of pods is complete");
+                }
+                Change::Denied(refusal) => {
+                    if self.pods_state.denied(&scope, refusal.clone()) {
+                        tracing::error!(refusal, "may not watch pods");
+                        all_concerned = true;
+                    }
+                }
+                Change::Failed(error) => tracing::warn!(error, "the watch of pods is interrupted"),
+            }
+        }
+        if all_concerned || self.index.unreadable_changes() != unreadable_changes {
+            self.touch_all();
+        } else {
+            self.touch_views(concerned);
+        }
+    }
+
+    fn apply(&mut self, seen: SeenPod, now: Timestamp) -> Vec<ViewId> {
+        match seen.pod {
+            Ok(pod) => {
+                let mut concerned = Vec::new();
+                if pod.phase == "Succeeded"
+                    && let Some(job) = pod.controller.as_ref().filter(|owner| owner.kind == "Job")
+                    && self.jobs.pod_succeeded(&JobKey::new(&pod, job), Instant::now())
+                {
+                    concerned = self.index.viewers_of_job(&job.uid);
+                }
+                concerned.extend(self.index.apply(pod, now));
+                concerned
+            }
+            Err(unreadable) => {
+                let changes = self.index.unreadable_changes();
+                let (pod, error) = (unreadable.to_string(), unreadable.error.clone());
+                let concerned = self.index.pass_over(unreadable);
+                if self.index.unreadable_changes() != changes {
+                    tracing::warn!(pod, %error, "passed over a pod that can't be read");
+                }
+                concerned
+            }
+        }
+    }
+}

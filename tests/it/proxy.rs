@@ -1,0 +1,290 @@
+//! A way to the API server on which requests are seen, and whatever can befall them does.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper_util::rt::TokioIo;
+use kube::{Client, Config};
+use orchestr_testbed::eventually;
+use tokio::{
+    io::AsyncBufReadExt,
+    net::TcpListener,
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_util::io::StreamReader;
+
+use crate::support::PATIENCE;
+
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+type Rule = dyn Fn(&Seen) -> Fate + Send + Sync;
+type Mangle = dyn Fn(&str) -> String + Send + Sync;
+
+/// What a request was.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    pub query: BTreeMap<String, String>,
+}
+
+impl Seen {
+    pub fn is_watch(&self) -> bool {
+        self.query.get("watch").is_some_and(|value| value == "true" || value == "1")
+    }
+
+    /// Whether pods are listed or watched, of all namespaces or of one.
+    pub fn is_of_pods(&self) -> bool {
+        self.method == "GET" && self.path.ends_with("/pods")
+    }
+
+    pub fn is_status_write(&self) -> bool {
+        self.path.contains("/orchestrs/") && self.path.ends_with("/status") && self.method != "GET"
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Default)]
+pub enum Fate {
+    /// It goes to the API server.
+    #[default]
+    Forward,
+    /// It goes there, and of what comes back each line is changed: of a watch an event, of a list all of it.
+    Mangle(Arc<Mangle>),
+    /// It goes there, and its answer waits.
+    AnswerLate(Duration),
+    /// It is never answered.
+    Hang,
+    /// It is answered with this status, by nobody.
+    Refuse(u16, &'static str),
+}
+
+/// Whose answers don't come back, on connections that stay open.
+#[derive(Clone, Copy, Default)]
+struct Silence {
+    /// Everybody's.
+    now: bool,
+    /// Those of requests before this one, for ever.
+    lost: usize,
+}
+
+/// A proxy on loopback, gone when dropped.
+pub struct Proxy {
+    url: String,
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+struct Shared {
+    upstream: Client,
+    rule: Mutex<Arc<Rule>>,
+    seen: Mutex<Vec<Seen>>,
+    silence: watch::Sender<Silence>,
+    /// Counts how often all answers under way were ended.
+    cuts: watch::Sender<u64>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Proxy {
+    /// Passes on what it is asked, with the rights of `upstream`.
+    pub async fn start(upstream: Client) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shared = Arc::new(Shared {
+            upstream,
+            rule: Mutex::new(Arc::new(|_| Fate::Forward)),
+            seen: Mutex::default(),
+            silence: watch::Sender::new(Silence::default()),
+            cuts: watch::Sender::new(0),
+        });
+        let task = tokio::spawn(serve(listener, Arc::clone(&shared))).abort_handle();
+        Self { url, shared, task }
+    }
+
+    /// The way in through it.
+    pub fn config(&self) -> Config {
+        let mut config = Config::new(self.url.parse().unwrap());
+        // A refusal that is made here should be seen, not slept over.
+        config.default_retry = false;
+        config
+    }
+
+    pub fn client(&self) -> Client {
+        Client::try_from(self.config()).unwrap()
+    }
+
+    /// Decides over requests from now on.
+    pub fn rule(&self, rule: impl Fn(&Seen) -> Fate + Send + Sync + 'static) {
+        *self.shared.rule.lock().unwrap() = Arc::new(rule);
+    }
+
+    /// From now on, nothing comes back and nobody hangs up.
+    pub fn fall_silent(&self) {
+        self.shared.silence.send_modify(|silence| silence.now = true);
+    }
+
+    /// Whoever asks from now on is answered; who asked before waits for ever.
+    pub fn answer_newcomers(&self) {
+        let lost = self.shared.seen.lock().unwrap().len();
+        self.shared.silence.send_replace(Silence { now: false, lost });
+    }
+
+    /// Ends all watches, as an API server does from time to time.
+    pub fn end_watches(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// The requests so far that are as wanted.
+    pub fn requests(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        self.shared.seen.lock().unwrap().iter().filter(|seen| wanted(seen)).cloned().collect()
+    }
+
+    pub fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
+        self.requests(wanted).len()
+    }
+
+    /// Waits for so many requests that are as wanted.
+    pub async fn until_requested(&self, what: &str, count: usize, wanted: impl Fn(&Seen) -> bool) {
+        eventually(what, PATIENCE, async || match self.count(&wanted) {
+            enough if enough >= count => Ok(()),
+            few => Err(format!("there were {few} of {count}")),
+        })
+        .await
+        .unwrap();
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let shared = Arc::clone(&shared);
+        let service = hyper::service::service_fn(move |request| {
+            let answer: BoxFuture<'static, _> = Box::pin(answer(request, Arc::clone(&shared)));
+            answer
+        });
+        connections.spawn(async move {
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, std::io::Error> {
+    let (mut head, body) = request.into_parts();
+    let seen = Seen {
+        method: head.method.to_string(),
+        path: head.uri.path().to_owned(),
+        query: form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect(),
+    };
+    let rule = Arc::clone(&*shared.rule.lock().unwrap());
+    let fate = rule(&seen);
+    let number = {
+        let mut all = shared.seen.lock().unwrap();
+        all.push(seen.clone());
+        all.len() - 1
+    };
+    let mut late = Duration::ZERO;
+    let mangle = match fate {
+        Fate::Forward => None,
+        Fate::AnswerLate(by) => {
+            late = by;
+            None
+        }
+        Fate::Mangle(mangle) => Some(mangle),
+        Fate::Hang => return std::future::pending().await,
+        Fate::Refuse(code, message) => {
+            let status = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": "",
+            });
+            let mut refusal = Response::new(whole(status.to_string().into()));
+            *refusal.status_mut() = code.try_into().unwrap();
+            return Ok(refusal);
+        }
+    };
+    let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+    head.headers.remove(header::HOST);
+    head.uri = head.uri.path_and_query().unwrap().as_str().parse().unwrap();
+    let mut silence = shared.silence.subscribe();
+    let audible = move |silence: &Silence| !silence.now && number >= silence.lost;
+    let upstream = shared.upstream.send(Request::from_parts(head, body.to_vec().into())).await;
+    let (mut head, body) = upstream.map_err(std::io::Error::other)?.into_parts();
+    let mut cuts = shared.cuts.subscribe();
+    let cut = async move { cuts.changed().await.is_ok() };
+    tokio::time::sleep(late).await;
+    let _ = silence.wait_for(audible).await;
+    let Some(mangle) = mangle else {
+        let chunks = body.into_data_stream().map_err(std::io::Error::other).and_then(move |chunk| {
+            let mut silence = silence.clone();
+            async move {
+                let _ = silence.wait_for(audible).await;
+                Ok(Frame::data(chunk))
+            }
+        });
+        return Ok(Response::from_parts(head, StreamBody::new(chunks.take_until(cut.boxed())).boxed_unsync()));
+    };
+    head.headers.remove(header::CONTENT_LENGTH);
+    if seen.is_watch() {
+        let lines = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other)).lines();
+        let mangled = lines_of(lines).map_ok(move |line| Frame::data(format!("{}\n", mangle(&line)).into()));
+        let mangled = mangled.take_until(cut.boxed());
+        Ok(Response::from_parts(head, StreamBody::new(mangled).boxed_unsync()))
+    } else {
+        let text = body.collect_bytes().await.map_err(std::io::Error::other)?;
+        let mangled = mangle(&String::from_utf8_lossy(&text));
+        Ok(Response::from_parts(head, whole(mangled.into())))
+    }
+}
+
+fn lines_of<R: tokio::io::AsyncBufRead + Unpin + Send + 'static>(
+    lines: tokio::io::Lines<R>,
+) -> impl futures::Stream<Item = std::io::Result<String>> + Send {
+    futures::stream::unfold(lines, async |mut lines| Some((lines.next_line().await.transpose()?, lines))).boxed()
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A port on which connections are taken and nothing is ever said; gone when dropped.
+pub struct BlackHole {
+    pub port: u16,
+    task: AbortHandle,
+}
+
+impl BlackHole {
+    pub async fn open() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let task = tokio::spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                taken.extend(listener.accept().await);
+            }
+        });
+        Self { port, task: task.abort_handle() }
+    }
+}
+
+impl Drop for BlackHole {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A while in which nothing is to happen: long against what does happen when it does.
+pub const A_WHILE: Duration = Duration::from_secs(2);
