@@ -68,7 +68,7 @@ pub(super) enum Wish {
     /// Its Secrets are to be read.
     Read,
     /// A message that needs no storing is to be sent.
-    Send(Notification),
+    Send(Box<Notification>),
 }
 
 impl Line {
@@ -136,7 +136,7 @@ impl Line {
         if decision.send.is_some() && decision.state == self.base && stored == Some(&self.base) {
             if let Some(message) = decision.send {
                 self.stage = Stage::Sending;
-                return Wish::Send(message);
+                return Wish::Send(Box::new(message));
             }
             return Wish::Nothing;
         }
