@@ -10,8 +10,8 @@ pub type Scope = Option<String>;
 /// How long a watch may fail before it is told: an API server that restarts is no news.
 const TOLERATED: Duration = Duration::from_secs(60);
 /// How long after its last failure a watch counts as failing. One that goes on where nothing happens
-/// doesn't tell; one that hangs is noticed after 100 s.
-const LAPSE: Duration = Duration::from_secs(120);
+/// doesn't tell; one that hangs is noticed after 150 s.
+const LAPSE: Duration = Duration::from_secs(180);
 
 /// The state of every watch of pods.
 #[derive(Debug)]
@@ -124,7 +124,11 @@ mod tests {
         assert!(state.denied(&b, "no".to_owned()));
         assert!(!state.denied(&b, "no".to_owned()), "the same refusal again is no news");
         assert_eq!(all(&state), Knowledge::Denied("no".to_owned()));
-        assert_eq!(state.knowledge(now, |scope| *scope == a), Knowledge::Complete, "it concerns only those who look there");
+        assert_eq!(
+            state.knowledge(now, |scope| *scope == a),
+            Knowledge::Complete,
+            "it concerns only those who look there"
+        );
         assert!(state.heard(&b));
         assert_eq!(all(&state), Knowledge::Syncing);
         assert!(state.listed(&b));
@@ -139,7 +143,7 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut state = PodsState::new([a.clone()]);
         state.listed(&a);
-        let mut fail = |state: &mut PodsState, seconds| {
+        let fail = |state: &mut PodsState, seconds| {
             state.failed(&a, "HTTP 500".to_owned(), after(seconds));
             state.knowledge(after(seconds), |_| true)
         };
@@ -148,8 +152,8 @@ mod tests {
         }
         let interrupted = Knowledge::Interrupted("HTTP 500".to_owned());
         assert_eq!(fail(&mut state, 60), interrupted);
-        assert_eq!(state.knowledge(after(180), |_| true), interrupted);
-        assert_eq!(state.knowledge(after(181), |_| true), Knowledge::Complete, "it seems to go on");
+        assert_eq!(state.knowledge(after(240), |_| true), interrupted);
+        assert_eq!(state.knowledge(after(241), |_| true), Knowledge::Complete, "it seems to go on");
         assert_eq!(fail(&mut state, 500), Knowledge::Complete, "that is another failure");
         assert_eq!(fail(&mut state, 560), interrupted);
         assert!(state.heard(&a));
