@@ -1,10 +1,13 @@
 //! Where every task of the operator starts.
 
+use std::sync::Arc;
+
 use futures::{StreamExt, stream};
 use kube::{Api, Client, api::DynamicObject};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts::delivery::{DeliveryMetrics, Dispatcher, system_lookup},
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources, resource},
     logs::{LogReader, ReadLimits},
@@ -49,5 +52,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     };
     let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
-    Controller::new(client, reader, scopes).run(sources, shutdown).await;
+    let metrics = Arc::new(DeliveryMetrics::default());
+    let dispatcher = Dispatcher::new(client.clone(), config.webhooks, system_lookup(), metrics);
+    Controller::new(client, reader, dispatcher, scopes).run(sources, shutdown).await;
 }

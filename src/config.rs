@@ -4,6 +4,8 @@
 
 use clap::ValueEnum;
 
+use crate::alerts::delivery::Access;
+
 /// How `orchestr run` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
@@ -14,6 +16,8 @@ pub struct RunConfig {
     pub streaming_lists: StreamingLists,
     /// How many containers' logs are read at once, over all objects: 1 to 256.
     pub pod_log_reads: usize,
+    /// What webhooks may do.
+    pub webhooks: Access,
     /// What the operator says of itself.
     pub logging: Logging,
 }

@@ -11,6 +11,7 @@ mod stage;
 use std::{error::Error, process::ExitCode, time::Duration};
 
 use orchestr::{
+    alerts::delivery::Access,
     api::OrchestrStatus,
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists},
@@ -59,6 +60,7 @@ async fn play(once: bool) -> Result<()> {
         namespaces: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
+        webhooks: Access::default(),
         logging: Logging { format: LogFormat::Text, filter: "warn".to_owned() },
     };
     let operator = tokio::spawn({

@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     incident::{Incident, between, later},
     policy::Policy,
-    storm, text,
+    retry, storm, text,
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus};
 
@@ -45,8 +45,8 @@ pub(super) struct Board<'a> {
     pub overflow: Vec<&'a Incident>,
     /// A hash of their keys.
     pub members: String,
-    /// How many of them were taken up to be told one by one, a storm having calmed down.
-    pub adopted: i64,
+    /// How many were taken up to be told one by one.
+    pub adopted: usize,
     bytes: usize,
 }
 
@@ -96,10 +96,28 @@ impl<'a> Board<'a> {
         has_been(alert.gone_since.as_ref(), self.policy.hold(alert.returns), self.now)
     }
 
-    /// Without a pending message nothing is on its way: a status that says otherwise was edited.
+    /// Makes sense of a status that was edited, or written by a clock that was ahead of ours: what is to
+    /// be told must not wait for that clock's time.
     fn mend(&mut self) {
         if self.state.pending.is_none() {
             self.unmark();
+        }
+        let limit = |at: &mut Option<Time>, latest: Option<Timestamp>| {
+            let latest = latest.unwrap_or(Timestamp::MAX);
+            if at.as_ref().is_some_and(|at| at.0 > latest) {
+                *at = Some(seconds(latest));
+            }
+        };
+        let now = Some(self.now);
+        limit(&mut self.state.next_attempt, later(self.now, retry::LONGEST));
+        limit(&mut self.state.last_success, now);
+        for alert in &mut self.state.alerts {
+            limit(&mut alert.sent_at, now);
+            limit(&mut alert.gone_since, now);
+        }
+        if let Some(storm) = &mut self.state.storm {
+            limit(&mut storm.sent_at, now);
+            limit(&mut storm.gone_since, now);
         }
     }
 
@@ -124,11 +142,11 @@ impl<'a> Board<'a> {
                 AlertPhase::Resolving if present => {
                     alert.phase = AlertPhase::Firing;
                     alert.gone_since = None;
-                    alert.returns += 1;
+                    alert.returns = alert.returns.saturating_add(1);
                 }
                 _ if present => {
                     if alert.gone_since.take().is_some() {
-                        alert.returns += 1;
+                        alert.returns = alert.returns.saturating_add(1);
                     }
                 }
                 _ => {
@@ -152,7 +170,7 @@ impl<'a> Board<'a> {
             }
             AlertPhase::Queued | AlertPhase::Announcing => {
                 let too_late = has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
-                self.state.dropped += i64::from(too_late);
+                self.state.dropped = self.state.dropped.saturating_add(i64::from(too_late));
                 !too_late
             }
             AlertPhase::Firing => {
@@ -179,28 +197,29 @@ impl<'a> Board<'a> {
             .collect();
         due.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
 
-        let mut count = known.len();
+        let tracked = self.policy.pace.tracked;
+        let count = known.len();
         let mut bytes: usize = self.state.alerts.iter().filter(active).map(size).sum();
-        let fresh: Vec<AlertStatus> = due.iter().map(|incident| self.queued(incident)).collect();
+        let fresh: Vec<AlertStatus> =
+            due.iter().take(tracked.saturating_sub(count)).map(|incident| self.queued(incident)).collect();
         // A storm is told one by one again only when it has clearly calmed down: else each end of an
         // incident would make room for a message about another.
-        let calm = count + fresh.len() <= self.policy.pace.tracked * 3 / 4
-            && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
+        let calm =
+            count + due.len() <= tracked * 3 / 4 && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
         if self.state.storm.is_some() && !calm {
             self.overflow = due;
             return;
         }
-        for (incident, alert) in due.into_iter().zip(fresh) {
-            if count >= self.policy.pace.tracked || bytes + size(&alert) > self.bytes || !self.overflow.is_empty() {
-                self.overflow.push(incident);
-                continue;
+        for alert in fresh {
+            if bytes + size(&alert) > self.bytes {
+                break;
             }
-            count += 1;
             bytes += size(&alert);
-            self.adopted += i64::from(self.state.storm.is_some());
+            self.adopted += 1;
             self.state.alerts.retain(|known| known.key != alert.key);
             self.state.alerts.push(alert);
         }
+        self.overflow = due.split_off(self.adopted);
     }
 
     fn queued(&self, incident: &Incident) -> AlertStatus {
@@ -215,7 +234,7 @@ impl<'a> Board<'a> {
             phase: AlertPhase::Queued,
             sent_at: None,
             gone_since: None,
-            returns: before.map_or(0, |alert| alert.returns + 1),
+            returns: before.map_or(0, |alert| alert.returns.saturating_add(1)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! An incident as it is told, and how old it is.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -39,7 +39,7 @@ pub struct Incident {
     /// The cause in words.
     pub message: String,
     /// The last lines of an example pod's log, masked; empty where there is none.
-    pub logs: String,
+    pub logs: Arc<str>,
     /// Why there is no log, or what was cut from it; often empty.
     pub log_note: String,
 }
@@ -91,7 +91,7 @@ mod tests {
             pods: 1,
             example_pods: Vec::new(),
             message: String::new(),
-            logs: String::new(),
+            logs: Arc::from(""),
             log_note: String::new(),
         }
     }

@@ -1,4 +1,5 @@
-//! Alerts: who is told of which incident, when, in which form. Pure: no clock, no network, no store.
+//! Alerts: who is told of which incident, when, in which form. Pure but for [`delivery`]: no clock, no
+//! network, no store.
 //!
 //! [`plan`] holds what a receiver knows against what there is, and decides on a message; a
 //! [`Notification`] is [rendered](formats) into the receiver's format; [`record`] makes of the outcome
@@ -7,6 +8,8 @@
 
 pub mod address;
 mod board;
+mod condition;
+pub mod delivery;
 pub mod destination;
 pub mod formats;
 pub mod headers;
@@ -20,11 +23,14 @@ pub mod signature;
 #[cfg(test)]
 mod simulation;
 mod storm;
+mod subscriber;
 mod text;
 
 pub use board::{ALERT_BYTES, alert_bytes};
+pub use condition::{Delivery, delivery};
 pub use incident::{Ages, Incident, ObjectName};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, Situation, plan};
 pub use policy::{Pace, Policy};
 pub use record::record;
+pub use subscriber::Subscriber;

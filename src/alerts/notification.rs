@@ -1,6 +1,6 @@
 //! What a receiver is told, before it is put into the receiver's format.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -60,7 +60,7 @@ pub struct Alert {
     /// The cause in words.
     pub message: String,
     /// The last lines of a log.
-    pub logs: String,
+    pub logs: Arc<str>,
     /// Why there is no log, or what was cut from it.
     pub log_note: String,
 }
@@ -91,7 +91,7 @@ impl Notification {
             pods: 1,
             example_pods: vec!["example-pod".to_owned()],
             message: "nothing is wrong: somebody ran orchestr webhook test".to_owned(),
-            logs: "the last lines of a container's log stand here".to_owned(),
+            logs: Arc::from("the last lines of a container's log stand here"),
             log_note: String::new(),
         };
         Self {
@@ -108,6 +108,24 @@ impl Notification {
             ended: Vec::new(),
             storm: None,
         }
+    }
+
+    /// The message that all that this one tells of is over: after a test, for receivers that keep open
+    /// what they are told of.
+    #[must_use]
+    pub fn over(mut self, id: String, now: Timestamp) -> Self {
+        self.ended.append(&mut self.started);
+        self.ended.append(&mut self.ongoing);
+        for alert in &mut self.ended {
+            alert.ended.get_or_insert(now);
+            alert.pods = 0;
+        }
+        if let Some(storm) = &mut self.storm {
+            storm.count = 0;
+            storm.ended.get_or_insert(now);
+        }
+        self.reasons.clear();
+        Self { id, created: now, now, ..self }
     }
 
     /// How many incidents go on, exactly.
@@ -137,14 +155,14 @@ impl Alert {
             pods: 0,
             example_pods: Vec::new(),
             message: String::new(),
-            logs: String::new(),
+            logs: Arc::from(""),
             log_note: String::new(),
         };
         if let Some(incident) = incident {
             alert.pods = incident.pods;
             alert.example_pods.clone_from(&incident.example_pods);
             alert.message.clone_from(&incident.message);
-            alert.logs.clone_from(&incident.logs);
+            alert.logs = Arc::clone(&incident.logs);
             alert.log_note.clone_from(&incident.log_note);
         }
         alert

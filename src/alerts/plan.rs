@@ -245,7 +245,7 @@ fn send_pending(board: &mut Board<'_>, situation: &Situation<'_>) -> Option<Noti
         storm::mark(board);
     }
     let pending = board.state.pending.as_mut()?;
-    pending.attempts += 1;
+    pending.attempts = pending.attempts.saturating_add(1);
     // A crash before this attempt's outcome is stored must not be taken for "was never sent". What a
     // crash left open stays open.
     pending.maybe_delivered |= pending.in_flight;

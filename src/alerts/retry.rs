@@ -61,9 +61,9 @@ pub enum Step {
 /// The shortest time between two attempts.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest time between two attempts that the backoff asks for.
-const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// The longest time that a receiver may ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(60 * 60);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5 * 60);
+/// The longest time to the next attempt: a receiver may ask for so much.
+pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How often something that a person must change is looked at again.
 const PROBE: Duration = Duration::from_secs(30 * 60);
 
@@ -112,7 +112,7 @@ impl Outcome {
 pub fn next(outcome: &Outcome, failures: u32, now: Timestamp, random: f64) -> Step {
     let after = |wait| later(now, wait).unwrap_or(Timestamp::MAX);
     let again = |asked: Option<Duration>| {
-        let asked = asked.unwrap_or_default().min(LONGEST_ASKED);
+        let asked = asked.unwrap_or_default().min(LONGEST);
         Step::Retry { at: after(backoff(failures, random).max(asked)) }
     };
     match outcome {
@@ -131,7 +131,7 @@ pub fn next(outcome: &Outcome, failures: u32, now: Timestamp, random: f64) -> St
 
 /// A wait between a second and a limit that doubles with each failure, up to five minutes.
 fn backoff(failures: u32, random: f64) -> Duration {
-    let limit = FIRST.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LONGEST);
+    let limit = FIRST.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LONGEST_BACKOFF);
     let random = if random.is_finite() { random.clamp(0.0, 1.0) } else { 1.0 };
     FIRST + (limit - FIRST).mul_f64(random)
 }
@@ -190,7 +190,7 @@ mod tests {
         for failures in [0, 1, 7, u32::MAX] {
             assert_eq!(backoff(failures, 0.0), FIRST);
             for random in [f64::NAN, f64::INFINITY, -3.0, 7.0, 0.5] {
-                assert!((FIRST..=LONGEST).contains(&backoff(failures, random)), "{failures} {random}");
+                assert!((FIRST..=LONGEST_BACKOFF).contains(&backoff(failures, random)), "{failures} {random}");
             }
         }
         assert_eq!(backoff(3, 0.5), Duration::from_millis(4_500));

@@ -37,7 +37,9 @@ pub(super) fn update(board: &mut Board<'_>) {
         }
         // Which of them ended isn't known, only how many; what moved to those told one by one did not.
         AlertPhase::Queued | AlertPhase::Announcing if !told => {
-            board.state.dropped += (storm.count - count - board.adopted).max(0);
+            let adopted = i64::try_from(board.adopted).unwrap_or(i64::MAX);
+            let ended = storm.count.saturating_sub(count).saturating_sub(adopted).max(0);
+            board.state.dropped = board.state.dropped.saturating_add(ended);
             if count == 0 {
                 return;
             }

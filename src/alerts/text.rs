@@ -126,6 +126,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn nothing_is_longer_than_its_limit(text in "\\PC*|[\\x00-\\x7f😀\n]{0,60}", limit in 0_usize..40) {
             for made in [line(&text, limit), tail(&text, limit), clip(&text, limit)] {

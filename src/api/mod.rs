@@ -57,4 +57,14 @@ pub mod reason {
     pub const PODS_HEALTHY: &str = "PodsHealthy";
     /// PodsHealthy=False.
     pub const PODS_UNHEALTHY: &str = "PodsUnhealthy";
+    /// AlertsDelivered=True.
+    pub const DELIVERED: &str = "Delivered";
+    /// AlertsDelivered=False: a webhook's last attempt failed.
+    pub const DELIVERY_FAILING: &str = "DeliveryFailing";
+    /// AlertsDelivered=False: a receiver is gone for good, until its webhook or Secret changes.
+    pub const RECEIVER_GONE: &str = "ReceiverGone";
+    /// AlertsDelivered=False: what a webhook needs is missing, such as its Secret.
+    pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
+    /// AlertsDelivered=Unknown: no receiver was due anything yet.
+    pub const NOTHING_SENT: &str = "NothingSent";
 }

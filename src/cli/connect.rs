@@ -10,7 +10,7 @@ use kube::{
 
 use crate::watch::expect_signs_of_life;
 
-use super::{Failure, explain::Target};
+use super::{Failure, explain::Target, proxy};
 
 /// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,8 +59,22 @@ async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Fai
     let contexts: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     let context = flags.context.clone().or_else(|| kubeconfig.current_context.clone());
     let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let has_proxy = names_proxy(&kubeconfig, context.as_deref());
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.map(|config| (config, context)).map_err(|error| unusable(&error, &contexts))
+    let mut config = config.map_err(|error| unusable(&error, &contexts))?;
+    if !has_proxy && proxy::is_bypassed(config.cluster_url.host().unwrap_or_default()) {
+        config.proxy_url = None;
+    }
+    Ok((config, context))
+}
+
+/// Whether the kubeconfig itself names a proxy for the context's cluster, which is used whatever the
+/// environment says.
+fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context);
+    let name = context.and_then(|named| Some(&named.context.as_ref()?.cluster));
+    let cluster = kubeconfig.clusters.iter().find(|named| Some(&named.name) == name);
+    cluster.and_then(|named| named.cluster.as_ref()?.proxy_url.as_ref()).is_some_and(|url| !url.is_empty())
 }
 
 fn is_absent(error: &KubeconfigError) -> bool {

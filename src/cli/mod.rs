@@ -1,12 +1,15 @@
 //! The command: raw flags, and what each subcommand does with them.
 
+mod access;
 mod connect;
 mod explain;
 mod failure;
 mod preflight;
+mod proxy;
 mod run;
 mod scan;
 mod usage;
+mod webhook;
 
 use std::{
     io::{self, Write},
@@ -34,6 +37,9 @@ enum Command {
     Run(run::RunFlags),
     /// Look at the pods once, and print those with a problem; exits 1 where there are any
     Scan(scan::ScanFlags),
+    /// Try out the webhooks of an Orchestr object
+    #[command(subcommand)]
+    Webhook(webhook::WebhookCommand),
     /// Print the definition of the Orchestr objects, for `kubectl apply --server-side -f -`
     Crd,
     /// Print the completions for a shell
@@ -54,6 +60,7 @@ impl Cli {
         match self.command {
             Command::Run(flags) => runtime()?.block_on(run::run(flags)),
             Command::Scan(flags) => runtime()?.block_on(scan::scan(flags)),
+            Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
             Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {
                 let mut script = Vec::new();

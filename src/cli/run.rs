@@ -14,6 +14,7 @@ use crate::{
 
 use super::{
     Failure,
+    access::AccessFlags,
     connect::{ConnectionFlags, connect},
     preflight::preflight,
 };
@@ -39,6 +40,9 @@ pub(super) struct RunFlags {
     )]
     pod_log_reads: u16,
 
+    #[command(flatten)]
+    webhooks: AccessFlags,
+
     /// How the operator's own log looks; auto: text on a terminal, else JSON
     #[arg(long, env = "ORCHESTR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -54,6 +58,7 @@ impl RunFlags {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
+            webhooks: self.webhooks.access(),
             logging: Logging { format: self.log_format, filter: self.log },
         };
         Ok((self.connection, config))

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    alerts::{Incident, delivery::Offer},
     api::OrchestrStatus,
     diagnosis::{Facts, Finding, Health, judge, needs_job},
     pods::Pod,
@@ -37,6 +38,8 @@ struct Sight {
     lacks_logs: bool,
     /// When time alone may change it.
     recheck: Option<Timestamp>,
+    /// All that the webhooks' receivers may be told of; absent while nothing is known.
+    incidents: Option<Vec<Incident>>,
 }
 
 impl Controller {
@@ -74,8 +77,21 @@ impl Controller {
                 }
             }
         };
-        let Some(sight) = sight else { return };
+        let Some(mut sight) = sight else { return };
         let Some(object) = self.objects.get_mut(key) else { return };
+        match &object.settings {
+            Ok(settings) => self.dispatcher.offer(
+                key,
+                Offer {
+                    uid: &object.uid,
+                    generation: object.generation,
+                    subscribers: &settings.webhooks,
+                    status: object.status.as_ref(),
+                    incidents: sight.incidents.take(),
+                },
+            ),
+            Err(_) => self.dispatcher.pause(key),
+        }
         let recheck = sight.recheck.map_or(INTERVAL, |at| until(at, wall).min(INTERVAL));
         let recheck = now + recheck;
         object.schedule.recheck_at(Some(recheck));
@@ -104,7 +120,7 @@ impl Controller {
     fn idle(&self, key: &ObjectKey, state: &Idle, wall: Timestamp) -> Option<Sight> {
         let object = self.objects.get(key)?;
         let status = report::idle(state, object.generation, object.status.as_ref(), wall);
-        Some(Sight { status, lacks_logs: false, recheck: None })
+        Some(Sight { status, lacks_logs: false, recheck: None, incidents: None })
     }
 
     fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
@@ -137,7 +153,7 @@ impl Controller {
         }
 
         let policy = settings.logs.as_ref();
-        let status = report::watching(&report::Input {
+        let input = report::Input {
             generation: object.generation,
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
@@ -147,7 +163,9 @@ impl Controller {
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             previous: object.status.as_ref(),
             now: wall,
-        });
+        };
+        let status = report::watching(&input);
+        let incidents = Some(if settings.webhooks.is_empty() { Vec::new() } else { report::told(&input) });
         let mut lacks_logs = false;
         if let Some(policy) = policy {
             let by_name: HashMap<_, _> = found
@@ -179,7 +197,7 @@ impl Controller {
             }
         }
         queries.into_iter().for_each(|query| self.read_job(query));
-        Some(Sight { status, lacks_logs, recheck })
+        Some(Sight { status, lacks_logs, recheck, incidents })
     }
 
     fn read_job(&mut self, query: JobKey) {

@@ -32,6 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts::delivery::Dispatcher,
     logs::LogReader,
     pods::{Index, SeenPod, ViewId},
     watch::Change,
@@ -78,6 +79,7 @@ pub struct Controller {
     client: Client,
     teller: Teller,
     reader: LogReader,
+    dispatcher: Dispatcher,
     index: Index,
     pods_state: PodsState,
     jobs: Jobs,
@@ -105,11 +107,12 @@ pub struct Controller {
 impl Controller {
     /// A controller that has seen nothing yet.
     #[must_use]
-    pub fn new(client: Client, reader: LogReader, scopes: Vec<Scope>) -> Self {
+    pub fn new(client: Client, reader: LogReader, dispatcher: Dispatcher, scopes: Vec<Scope>) -> Self {
         Self {
             teller: Teller::new(client.clone()),
             client,
             reader,
+            dispatcher,
             index: Index::new(Duration::ZERO),
             pods_state: PodsState::new(scopes),
             jobs: Jobs::default(),
@@ -164,6 +167,7 @@ impl Controller {
 
     async fn drain(mut self) {
         self.reads.abort_all();
+        let delivered = self.dispatcher.stop(DRAIN);
         let drained = timeout(DRAIN, async {
             while let Some(ended) = self.tasks.join_next().await {
                 ended.into_iter().for_each(|outcome| self.on_outcome(outcome));
@@ -171,6 +175,7 @@ impl Controller {
             self.teller.finish().await;
         })
         .await;
+        delivered.await;
         tracing::info!(complete = drained.is_ok(), "stopped");
     }
 

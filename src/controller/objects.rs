@@ -102,6 +102,7 @@ impl Controller {
     fn forget(&mut self, key: &ObjectKey) {
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.0, name = key.1, "let go");
+        self.dispatcher.forget(key);
         if let Some(view) = object.view {
             self.index.remove_view(view);
             self.viewers.remove(&view);

@@ -105,6 +105,7 @@ mod tests {
             pod: "cart".into(),
             node: "n".into(),
             previous: false,
+            started_again: false,
             termination_message: "".into(),
             policy: Arc::new(LogPolicy { tail_lines: 1, max_bytes: 256, redact: true, redact_patterns: Vec::new() }),
         };

@@ -53,6 +53,8 @@ pub struct LogRequest {
     pub node: Arc<str>,
     /// Whether it is the log of the life before the present one.
     pub previous: bool,
+    /// Whether the next life runs already.
+    pub started_again: bool,
     /// The termination message of that life, as the kubelet tells it; empty where there is none.
     pub termination_message: Arc<str>,
     /// How much is kept.
@@ -95,6 +97,7 @@ impl LogRequest {
             pod: pod.name.as_str().into(),
             node: pod.node.as_str().into(),
             previous,
+            started_again: previous && finding.state == ContainerStateName::Running,
             termination_message: end.map_or("", |end| end.message.as_str()).into(),
             policy: Arc::clone(policy),
         })

@@ -15,6 +15,10 @@ const TRIES: u32 = 5;
 /// The longest wait between two tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
+/// How long before a container is seen to run again it may have been started: a kubelet reports its
+/// containers about every 10 s.
+const DOUBT: Duration = Duration::from_secs(30);
+
 /// What one kept tail takes beside its text, in bytes, roughly.
 const OVERHEAD: usize = 512;
 
@@ -66,6 +70,8 @@ struct Kept {
     /// When to read again, where that may help.
     due: Option<Instant>,
     sequence: u64,
+    /// When it was last read as the log of the present life: kubelets know no other name for it.
+    read_as_present: Option<Instant>,
 }
 
 impl TailStore {
@@ -93,7 +99,16 @@ impl TailStore {
         match self.kept.entry(Key::of(request)) {
             Entry::Occupied(entry) => {
                 let kept = entry.into_mut();
-                let due = !kept.reading && kept.due.is_some_and(|due| due <= now);
+                // Where the next life had begun by then, what was read is its log, not this one's.
+                let doubtful = request.started_again
+                    && !kept.reading
+                    && kept.read_as_present.take().is_some_and(|read| now < read + DOUBT);
+                if doubtful {
+                    self.bytes -= kept.size();
+                    self.order.remove(&kept.sequence);
+                    kept.tail = None;
+                }
+                let due = !kept.reading && (doubtful || kept.due.is_some_and(|due| due <= now));
                 kept.reading |= due;
                 due
             }
@@ -102,7 +117,14 @@ impl TailStore {
                 false
             }
             Entry::Vacant(entry) => {
-                entry.insert(Kept { tail: None, reading: true, tries: 0, due: None, sequence: 0 });
+                entry.insert(Kept {
+                    tail: None,
+                    reading: true,
+                    tries: 0,
+                    due: None,
+                    sequence: 0,
+                    read_as_present: None,
+                });
                 true
             }
         }
@@ -114,6 +136,7 @@ impl TailStore {
         let Some(kept) = self.kept.get_mut(&key) else { return };
         kept.reading = false;
         kept.tries += 1;
+        kept.read_as_present = (!request.previous).then_some(now);
         kept.due = outcome
             .retry
             .filter(|_| kept.tries < TRIES)
@@ -221,6 +244,7 @@ mod tests {
             pod: "cart".into(),
             node: "n".into(),
             previous,
+            started_again: false,
             termination_message: "".into(),
             policy: Arc::new(LogPolicy { tail_lines, max_bytes: 4096, redact: true, redact_patterns: Vec::new() }),
         }
@@ -248,6 +272,26 @@ mod tests {
         assert_eq!(store.get(&first).map(|tail| tail.source), Some(LogSource::Current));
         let later = request(1, 20, true);
         assert_eq!(store.get(&later).map(|tail| tail.source), Some(LogSource::Previous), "the life is over by now");
+    }
+
+    #[test]
+    fn a_log_that_may_be_the_next_lifes_is_read_again_once() {
+        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
+        let ended = request(1, 20, false);
+        let again = LogRequest { started_again: true, ..request(1, 20, true) };
+        for (seen, doubtful) in [(now + DOUBT / 2, true), (now + DOUBT, false)] {
+            store = TailStore::new(StoreLimits::default());
+            assert!(store.begin(&ended, now));
+            store.finish(&ended, outcome("whose is it?", None), now);
+            assert!(!store.begin(&request(1, 20, true), seen), "it waits to be started");
+            assert_eq!(store.begin(&again, seen), doubtful);
+            assert_eq!(text(&mut store, &again).is_none(), doubtful);
+            if doubtful {
+                store.finish(&again, outcome("the former life's", None), seen);
+            }
+            assert!(!store.begin(&again, seen), "once");
+        }
+        assert_eq!(store.size().1, outcome("whose is it?", None).tail.text.len() + OVERHEAD);
     }
 
     #[test]

@@ -8,7 +8,11 @@ use std::{
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use crate::api::{Incident, OrchestrStatus, Owner};
+use crate::{
+    api::{Incident, OrchestrStatus, Owner},
+    diagnosis::Finding,
+    pods::Pod,
+};
 
 use super::{problem::Problem, seconds, wire_time};
 
@@ -29,6 +33,8 @@ pub(super) struct Identity<'a> {
 pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
     pub(super) pods: usize,
+    /// The most recent of them, and what is wrong with it.
+    pub(super) example: (&'a Pod, &'a Finding),
     since: Timestamp,
     examples: BTreeSet<&'a str>,
 }
@@ -47,6 +53,7 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], previous: Option<&'a Orchest
         let group = groups.entry(identity).or_insert_with(|| Group {
             identity,
             pods: 0,
+            example: (problem.pod, problem.finding),
             since: known.get(&identity).copied().unwrap_or(problem.since),
             examples: BTreeSet::new(),
         });

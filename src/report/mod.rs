@@ -12,12 +12,14 @@ mod incidents;
 mod json;
 mod problem;
 mod text;
+mod told;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
+pub use told::told;
 
 use crate::{
     api::{Incident, OrchestrStatus, PodProblem, condition, reason},

@@ -154,6 +154,21 @@ fn a_cluster_that_is_not_there_is_named() {
     }
 }
 
+#[test]
+fn a_proxy_is_used_unless_the_cluster_is_excepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let path = kubeconfig(folder.path(), "https://k8s.example.invalid", OTHER_CA, json!({}));
+    let told = |name: &str, value: &str| {
+        let mut command = orchestr(&["scan", "--kubeconfig", text(&path)]);
+        ends(command.env("HTTPS_PROXY", format!("http://{gone}")).env(name, value)).2
+    };
+    let by_proxy = told("NO_PROXY", "other.invalid");
+    assert!(by_proxy.contains("the connection is refused"), "{by_proxy}");
+    let directly = told("NO_PROXY", "example.invalid");
+    assert!(!directly.contains("refused") && directly.contains("cannot reach the cluster"), "{directly}");
+}
+
 #[tokio::test]
 async fn a_cluster_that_is_not_the_right_one_is_not_trusted() {
     let plane = orchestr_testbed::shared().await;

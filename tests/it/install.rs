@@ -1,6 +1,6 @@
 //! What `kubectl apply -k` makes of `deploy/`, and what the operator may do then.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Stdio};
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -8,20 +8,24 @@ use k8s_openapi::api::{
         ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SelfSubjectRulesReview,
         SelfSubjectRulesReviewSpec,
     },
+    batch::v1::Job,
     core::v1::Pod,
+    events::v1::Event,
     rbac::v1::ClusterRole,
 };
 use kube::{
     Api, Client,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use orchestr::api::Orchestr;
-use orchestr_testbed::{ControlPlane, Options, ServiceAccountAccess, eventually};
+use orchestr_testbed::{Answer, ControlPlane, Kubelet, Options, ServiceAccountAccess, eventually};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 
 use crate::{
     command::{assert_fails, orchestr},
     support::PATIENCE,
+    world::{ago, crash_looping},
 };
 
 const SYSTEM: &str = "orchestr-system";
@@ -321,4 +325,119 @@ async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
     assert_eq!(env.collect::<Vec<_>>(), [("ORCHESTR_NAMESPACES".to_owned(), "shop".to_owned())]);
+}
+
+/// Makes a pod on `node-1`, with a status.
+async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, status: serde_json::Value) {
+    let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+    let spec = json!({"nodeName": "node-1", "containers": [{"name": "app", "image": "example.com/app:1"}]});
+    let pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+    let name = pods.create(&PostParams::default(), &pod).await.unwrap().metadata.name.unwrap();
+    let patch = Patch::Merge(json!({"status": status}));
+    pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Makes an object as the tutorial's operator left it.
+async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
+    let objects = Api::<Orchestr>::namespaced(client.clone(), namespace);
+    let object = json!({
+        "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
+        "metadata": {"name": "cluster", "finalizers": ["kopf.zalando.org/KopfFinalizerMarker"]},
+        "spec": {"alerts": {"checkRunningPods": true}, "pods": {"namespaces": [namespace]}},
+    });
+    objects.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    objects
+}
+
+/// Runs the binary with these rights until it has done all that it has rights for, and ends it as a kubelet
+/// does.
+async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orchestr>, events: &Api<Event>) {
+    let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
+    command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
+    let mut operator = command.kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the operator has done it all", PATIENCE, async || {
+        let object = objects.get("cluster").await.map_err(|error| error.to_string())?;
+        let status = object.status.clone().unwrap_or_default();
+        let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
+        let told = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
+        let done = (status.watched_pods, status.problematic_pod_count) == (2, 1)
+            && logs.eq(["out of memory"])
+            && object.metadata.finalizers.is_none()
+            && told > 0;
+        if done { Ok(()) } else { Err(format!("{told} events, {object:#?}")) }
+    })
+    .await
+    .unwrap();
+    let pid = operator.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let mut log = String::new();
+    operator.stderr.take().unwrap().read_to_string(&mut log).await.unwrap();
+    assert_eq!(operator.wait().await.unwrap().code(), Some(0), "{log}");
+    assert!(!log.contains("out of memory"), "logs of containers are not for our own: {log}");
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line.is_object()), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_operator_works_with_these_rights_and_asks_for_no_other() {
+    let plane = ControlPlane::start(Options { audit_log: true, ..Options::default() }).await.unwrap();
+    let kubelet = Kubelet::start(&plane, "node-1").await.unwrap();
+    kubelet.script_default(Answer::text("out of memory\n"));
+    let client = plane.admin().unwrap();
+    apply(&plane, "crd").await;
+    crate::support::install_crd(&plane).await;
+    for namespace in ["shop", "elsewhere"] {
+        plane.ensure_namespace(namespace).await.unwrap();
+        let jobs = Api::<Job>::namespaced(client.clone(), namespace);
+        let job = json!({"metadata": {"name": "sums"}, "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
+        }}}});
+        let job = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": ago(5)});
+        let complete = json!({"status": {
+            "startTime": ago(60), "completionTime": ago(5), "succeeded": 1, "uncountedTerminatedPods": {},
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        }});
+        jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&complete)).await.unwrap();
+        let owner = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": job.metadata.uid, "controller": true,
+        });
+        let retried = json!({"name": "sums-a", "ownerReferences": [owner]});
+        pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
+        pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
+    }
+
+    let events = |namespace: &str| Api::<Event>::namespaced(client.clone(), namespace);
+    apply(&plane, "deploy/namespaced").await;
+    let access = operator(&plane, "shop").await;
+    works(&access, &["--namespaces", "shop"], &leftover(&client, "shop").await, &events("shop")).await;
+
+    apply(&plane, "deploy").await;
+    let access = operator(&plane, "elsewhere").await;
+    // A server that doesn't stream lists is asked for them in pages, which takes a right of its own.
+    works(&access, &["--streaming-lists", "never"], &leftover(&client, "elsewhere").await, &events("elsewhere")).await;
+
+    let user = format!("system:serviceaccount:{SYSTEM}:orchestr");
+    let log = plane.audit_log().unwrap();
+    let ours: Vec<_> = log.iter().filter(|entry| entry["user"]["username"] == user).collect();
+    let refused: Vec<_> = ours.iter().filter(|entry| entry["responseStatus"]["code"] == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    // Each right is used: what nothing uses would be one too many.
+    for (group, resource, verbs) in RIGHTS {
+        for verb in verbs.split(' ').filter(|verb| (resource, *verb) != ("events", "patch")) {
+            let (resource, subresource) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s)));
+            let is_use = |entry: &&&serde_json::Value| {
+                let object = &entry["objectRef"];
+                entry["verb"] == verb
+                    && object["apiGroup"].as_str().unwrap_or_default() == group
+                    && object["resource"] == resource
+                    && object["subresource"].as_str() == subresource
+            };
+            assert!(
+                ours.iter().find(is_use).is_some(),
+                "nothing has used the right to {verb} {resource} {subresource:?}"
+            );
+        }
+    }
 }

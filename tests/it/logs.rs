@@ -60,6 +60,7 @@ impl Place {
             pod: pod.into(),
             node: self.node.as_str().into(),
             previous,
+            started_again: false,
             termination_message: message.into(),
             policy: policy(20, 4096),
         }

@@ -1,6 +1,7 @@
 //! Integration tests against a real API server.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod alerts;
 mod arbitrary;
 mod cases;
 mod command;

@@ -267,7 +267,7 @@ async fn of_any_pods() {
         (format!("/registry/pods/{namespace}/{name}"), pod.to_string())
     });
     let pods: Vec<_> = pods.collect();
-    let _ = pods;
+    plane.load(pods).await.unwrap();
     let hint = format!("ORCHESTR_TEST_SEED={seed} shows the same pods again. ");
     compare(plane, &namespace, COUNT, &hint).await;
 }

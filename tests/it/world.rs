@@ -14,6 +14,7 @@ use kube::{
     runtime::watcher,
 };
 use orchestr::{
+    alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
     api::{Orchestr, OrchestrStatus},
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists},
@@ -262,6 +263,10 @@ pub fn config(namespaces: &[&str]) -> RunConfig {
         namespaces: RunConfig::namespaces(namespaces.iter().map(|&name| name.to_owned()).collect()).unwrap(),
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
+        webhooks: Access {
+            urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
+            proxy_from_env: false,
+        },
         logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
     }
 }

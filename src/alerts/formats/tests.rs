@@ -56,7 +56,7 @@ fn alert(owner: &str, container: &str, reason: &str, pods: u64) -> Alert {
         pods,
         example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
         message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
-        logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".to_owned(),
+        logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".into(),
         log_note: String::new(),
     }
 }
@@ -89,7 +89,7 @@ fn ended(mut alert: Alert) -> Alert {
     alert.pods = 0;
     alert.example_pods.clear();
     alert.message.clear();
-    alert.logs.clear();
+    alert.logs = "".into();
     alert
 }
 
@@ -97,7 +97,7 @@ fn cases() -> Vec<(&'static str, Notification)> {
     let cart = || alert("cart", "app", "OOMKilled", 3);
     let train = || Alert {
         message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
-        logs: String::new(),
+        logs: "".into(),
         log_note: "the container never started".to_owned(),
         ..alert("train", "", "Unschedulable", 1)
     };
@@ -128,7 +128,8 @@ fn cases() -> Vec<(&'static str, Notification)> {
         ("storm", storm),
         ("calm", calm),
         ("counts", counted(counts)),
-        ("test", test),
+        ("test", test.clone()),
+        ("test-over", test.over("t-2".to_owned(), at("10:00:05"))),
     ]
 }
 
@@ -278,6 +279,8 @@ fn hostile() -> impl Strategy<Value = String> {
         Just("&lt;!channel&gt; &amp; <script>alert(1)</script> ]]>".to_owned()),
         Just("\u{202e}desrever\u{2066}\u{200b}\u{feff} \u{0}\u{1}\u{7f}\u{85}\u{2028}\r\n\t\u{1b}[2J".to_owned()),
         Just("\"\\\u{8}\u{c}'".to_owned()),
+        Just("&".repeat(300)),
+        Just("\\*x* \\_y_ \\@here \\".to_owned()),
         Just("😀é漢\u{10ffff}\u{fffd}".to_owned()),
         "[ -~\n]{0,80}",
         "\\PC{0,30}",
@@ -301,7 +304,7 @@ fn hostile_alert() -> impl Strategy<Value = Alert> {
             example_pods,
             log_note: message.clone(),
             message,
-            logs,
+            logs: logs.into(),
         },
     )
 }

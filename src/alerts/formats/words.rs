@@ -75,6 +75,7 @@ const REASON: usize = 128;
 /// What a message says in one line. It holds text from the cluster.
 pub(super) fn headline(notification: &Notification) -> String {
     let (mark, subjects) = match notification.kind {
+        MessageKind::Test if notification.is_resolved() => ("TEST OVER", &notification.ended),
         MessageKind::Test => ("TEST", &notification.started),
         MessageKind::Firing => ("FIRING", &notification.started),
         MessageKind::Repeat | MessageKind::Resend => ("STILL FIRING", &notification.ongoing),

@@ -114,3 +114,22 @@ fn resume(error: &kube::Error) -> Option<String> {
 async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
     timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.silent(TIMEOUT.as_secs()))
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_list_goes_on_where_the_refusal_says() {
+        let answer = |code: u16, token: &str| {
+            let mut status = Status::failure("the provided continue parameter is too old", "Expired").with_code(code);
+            status.metadata = Some(ListMeta { continue_: Some(token.to_owned()), ..ListMeta::default() });
+            kube::Error::Api(status.boxed())
+        };
+        assert_eq!(resume(&answer(410, "further")), Some("further".to_owned()));
+        assert_eq!(resume(&answer(500, "further")), None);
+        assert_eq!(resume(&kube::Error::Api(Status::failure("gone", "Gone").with_code(410).boxed())), None);
+    }
+}

@@ -13,7 +13,7 @@ use crate::{
 /// Between columns, as kubectl has it.
 const GAP: usize = 3;
 /// The least that is shown of a message, in characters, however narrow the terminal.
-const LEAST_MESSAGE: usize = 20;
+const LEAST_MESSAGE: usize = 60;
 const HEADING: Style = Style::new().bold();
 const REASON: Style = AnsiColor::Red.on_default();
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_line_ends_where_the_terminal_does() {
         let troubled = [pod("shop", "cart", &"é".repeat(99)), pod("shop", "note", "short")];
-        for (width, expected) in [(100, 100), (10, 96), (500, 175)] {
+        for (width, expected) in [(150, 150), (10, 136), (500, 175)] {
             let table = table(&troubled, Layout { width: Some(width), ..ALL });
             assert_eq!(table.lines().map(|line| line.chars().count()).max(), Some(expected), "{table}");
             assert!(table.contains("short"), "{table}");

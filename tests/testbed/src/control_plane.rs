@@ -1,7 +1,6 @@
 //! etcd and an API server on loopback.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -20,9 +19,9 @@ use kube::{
 use crate::{
     binaries::{Binaries, binaries},
     error::{Doing, Error, Result},
-    guardian::{Env, Guardian, Program, run_dir},
+    guardian::{Guardian, run_dir},
     pki::{Pair, Pki},
-    port,
+    port, programs,
 };
 
 /// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
@@ -103,21 +102,22 @@ impl ControlPlane {
     }
 
     async fn start_on_picked_ports(binaries: Binaries, options: Options) -> Result<Self> {
+        let (port, etcd_port) = (port::pick()?, port::pick()?);
         let run = run_dir(&std::env::temp_dir(), "orchestr-testbed-")?;
-        let prepared = prepare(&run, &options);
-        // From here on the guardian removes the folder, before that nobody would.
-        let etcd_port = port::pick()?;
-        let etcd = match prepared.and_then(|pki| Ok((pki, spawn_etcd(&run, &binaries.etcd, etcd_port)?))) {
-            Ok(started) => started,
+        let begun = prepare(&run, &options).and_then(|pki| {
+            let etcd = Guardian::spawn(&run, programs::etcd(&run, &binaries, etcd_port))?;
+            Ok((pki, etcd))
+        });
+        let (pki, etcd) = match begun {
+            Ok(begun) => begun,
             Err(error) => {
+                // Without a guardian, nobody else does.
                 let _ = fs::remove_dir_all(&run);
                 return Err(error);
             }
         };
-        let (pki, etcd) = etcd;
         until_listening(&etcd, etcd_port).await?;
 
-        let port = port::pick()?;
         let url = format!("https://127.0.0.1:{port}");
         let mut plane = Self {
             admin: pki.client("admin", "system:masters")?,
@@ -205,7 +205,10 @@ impl ControlPlane {
         if self.lock().is_some() {
             return Err(Error::ApiServer("running"));
         }
-        let api_server = Guardian::spawn(&self.run, self.api_server_program())?;
+        let api_server = Guardian::spawn(
+            &self.run,
+            programs::api_server(&self.run, &self.binaries, &self.options, self.port, self.etcd_port),
+        )?;
         let client = self.impatient_admin()?;
         let ready = async {
             while client.request_text(get("/readyz")?).await.is_err() {
@@ -323,43 +326,6 @@ impl ControlPlane {
         config.read_timeout = Some(Duration::from_secs(5));
         Ok(Client::try_from(config)?)
     }
-
-    fn api_server_program(&self) -> Program {
-        let file = |name: &str| self.run.join(name).display().to_string();
-        let mut args = vec![
-            "--bind-address=127.0.0.1".to_owned(),
-            "--advertise-address=127.0.0.1".to_owned(),
-            format!("--secure-port={}", self.port),
-            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
-            format!("--client-ca-file={}", file("ca.crt")),
-            format!("--tls-cert-file={}", file("apiserver.crt")),
-            format!("--tls-private-key-file={}", file("apiserver.key")),
-            "--authorization-mode=Node,RBAC".to_owned(),
-            "--allow-privileged=true".to_owned(),
-            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-signing-key-file={}", file("tokens.key")),
-            format!("--service-account-key-file={}", file("tokens.pub")),
-            // Nobody else serves as this API server, and its address is no address of a pod's network.
-            "--endpoint-reconciler-type=none".to_owned(),
-            format!("--kubelet-certificate-authority={}", file("ca.crt")),
-            format!("--kubelet-client-certificate={}", file("kubelet-client.crt")),
-            format!("--kubelet-client-key={}", file("kubelet-client.key")),
-            "--kubelet-preferred-address-types=InternalIP".to_owned(),
-            format!("--feature-gates=WatchList={}", self.options.streaming_lists),
-        ];
-        if self.options.audit_log {
-            args.push(format!("--audit-policy-file={}", file("audit.yaml")));
-            args.push(format!("--audit-log-path={}", file("audit.log")));
-        }
-        args.extend(self.options.extra_api_server_args.iter().cloned());
-        Program {
-            name: "kube-apiserver",
-            path: self.binaries.kube_apiserver.clone(),
-            args: args.into_iter().map(OsString::from).collect(),
-            env: Env::Clean,
-        }
-    }
 }
 
 /// Writes what the programs read.
@@ -371,31 +337,6 @@ fn prepare(run: &Path, options: &Options) -> Result<Pki> {
         fs::write(run.join("audit.yaml"), policy).doing(|| "write the audit policy".to_owned())?;
     }
     Ok(pki)
-}
-
-fn spawn_etcd(run: &Path, path: &Path, port: u16) -> Result<Guardian> {
-    let data = run.join("etcd");
-    let url = format!("http://127.0.0.1:{port}");
-    // It has no peers; port 0 is any free one.
-    let peer = "http://127.0.0.1:0";
-    let args = [
-        format!("--data-dir={}", data.display()),
-        format!("--listen-client-urls={url}"),
-        format!("--advertise-client-urls={url}"),
-        format!("--listen-peer-urls={peer}"),
-        format!("--initial-advertise-peer-urls={peer}"),
-        format!("--initial-cluster=default={peer}"),
-        // The data goes with the run: it need not survive a power cut.
-        "--unsafe-no-fsync".to_owned(),
-        // For a bulk load: 150,000 pods, in few large transactions.
-        format!("--quota-backend-bytes={}", 8_u64 << 30),
-        format!("--max-request-bytes={}", 16 << 20),
-        "--max-txn-ops=1000".to_owned(),
-        "--log-level=warn".to_owned(),
-    ];
-    let program =
-        Program { name: "etcd", path: path.to_owned(), args: args.map(OsString::from).to_vec(), env: Env::Clean };
-    Guardian::spawn(run, program)
 }
 
 async fn until_listening(program: &Guardian, port: u16) -> Result<()> {

@@ -113,6 +113,15 @@ impl ControlPlane {
         Ok(revision.parse().unwrap_or(0))
     }
 
+    /// A connection for many single writes, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// When etcd can't be reached.
+    pub async fn writer(&self) -> Result<Writer> {
+        Ok(Writer(self.etcd().await?))
+    }
+
     async fn ask(&self, path: &str, body: &serde_json::Value) -> Result<Answer> {
         self.etcd().await?.post(path, body.to_string()).await
     }
@@ -125,6 +134,21 @@ impl ControlPlane {
         // Its errors are the requests' too.
         tokio::spawn(connection);
         Ok(Connection(sender))
+    }
+}
+
+/// A connection that is kept, for writes at a rate: each [`ControlPlane::put`] opens its own.
+pub struct Writer(Connection);
+
+impl Writer {
+    /// Writes one value under a key in etcd.
+    ///
+    /// # Errors
+    ///
+    /// When etcd refuses it.
+    pub async fn put(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<()> {
+        let Some((body, _)) = transaction(&mut std::iter::once((key.to_owned(), value)), 1) else { return Ok(()) };
+        self.0.post("/v3/kv/txn", body).await.map(drop)
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```
 
 mod access;
+mod alertmanager;
 mod binaries;
 mod control_plane;
 mod error;
@@ -22,14 +23,19 @@ mod logs;
 mod pki;
 pub mod pods;
 mod port;
+mod programs;
+mod receiver;
 mod table;
 mod wait;
 
 pub use access::{KubectlOutput, ServiceAccountAccess};
+pub use alertmanager::Alertmanager;
 pub use binaries::{Binaries, binaries, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
+pub use etcd::Writer;
 pub use kubelet::{Answer, Kubelet, LogRequest};
+pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
 pub use wait::{eventually, until};
 

@@ -1,0 +1,188 @@
+//! The budgets: memory, the time to the first status, processor time and latency, at several sizes.
+
+use std::time::Duration;
+
+use orchestr_testbed::pods::{Shape, filler};
+use serde_json::json;
+
+use crate::{
+    Flags, Outcome,
+    churn::{background, flip_probes, make_probes},
+    cluster::Cluster,
+    figures::{Figures, median},
+    observer::Observer,
+    process::Process,
+};
+
+/// How long a first status may take before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long memory is given to settle.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// A way to list pods, and how far beyond the budgets it may go.
+struct Way {
+    name: &'static str,
+    flags: &'static [&'static str],
+    allowance: f64,
+}
+
+const WAYS: [Way; 2] = [
+    Way { name: "streamed", flags: &[], allowance: 1.0 },
+    Way { name: "paged", flags: &["--streaming-lists", "never"], allowance: 1.5 },
+];
+
+/// The peak of resident memory that is allowed, in MiB.
+fn memory_budget(pods: usize) -> Option<f64> {
+    match pods {
+        10_000 => Some(16.0),
+        50_000 => Some(24.0),
+        150_000 => Some(48.0),
+        _ => None,
+    }
+}
+
+pub async fn run(flags: &Flags) -> Outcome {
+    let mut figures = Figures::new("budgets")?;
+    for &pods in &flags.pods {
+        println!("\n{pods} pods");
+        let cluster = Cluster::start(pods, Shape::default()).await?;
+        first_status(&cluster, flags, &mut figures).await?;
+        if !flags.no_churn {
+            steady(&cluster, flags, &mut figures).await?;
+        }
+    }
+    figures.print();
+    Ok(())
+}
+
+/// Keeps a cluster for whatever else is run against it.
+pub async fn hold(flags: &Flags) -> Outcome {
+    let pods = flags.pods.first().copied().unwrap_or_default();
+    let cluster = Cluster::start(pods, Shape::default()).await?;
+    cluster.object("cluster", json!({})).await?;
+    println!("  KUBECONFIG={}", cluster.kubeconfig.display());
+    tokio::time::sleep(flags.window).await;
+    Ok(())
+}
+
+/// How many of the cluster's pods are in trouble.
+fn troubled(cluster: &Cluster) -> i64 {
+    let broken = (0..cluster.pods.min(cluster.shape.workloads))
+        .filter(|&index| filler(index, &cluster.shape).1.contains("CrashLoopBackOff"));
+    let per_workload = |workload: usize| (cluster.pods - workload).div_ceil(cluster.shape.workloads);
+    broken.map(per_workload).sum::<usize>() as i64
+}
+
+/// Rounds of: one raw LIST, and a start of the operator for each way of listing.
+pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
+    let at = cluster.pods;
+    let expected = (cluster.pods as i64, troubled(cluster));
+    let mut raw = Vec::new();
+    let mut list_bytes = 0;
+    let mut times = [Vec::new(), Vec::new()];
+    let mut peaks = [Vec::new(), Vec::new()];
+    let mut settled = [Vec::new(), Vec::new()];
+    for round in 0..flags.rounds {
+        let (time, bytes) = cluster.raw_list().await?;
+        raw.push(time.as_secs_f64());
+        list_bytes = bytes;
+        for (index, way) in WAYS.iter().enumerate() {
+            let sent_before = cluster.pod_bytes().await?;
+            cluster.clear_objects().await?;
+            cluster.object("cluster", json!({})).await?;
+            let mut observer = Observer::new(cluster);
+            let requests_before = cluster.requests()?;
+            let process = Process::start(&flags.binary, &cluster.kubeconfig, way.flags, flags.log.as_deref())?;
+            let seen = observer
+                .until("a full and correct status", PATIENCE, |name, status| {
+                    name == "cluster" && (status.watched_pods, status.problematic_pod_count) == expected
+                })
+                .await?;
+            times[index].push((seen.at - process.started).as_secs_f64());
+            peaks[index].push(process.peak_mib()?);
+            if round + 1 == flags.rounds {
+                tokio::time::sleep(SETTLING.min(flags.window)).await;
+                settled[index].push((process.resident_mib()?, process.anonymous_mib()?, process.cpu()?.as_secs_f64()));
+                let requests = cluster.requests()?.since(&requests_before);
+                for (request, count) in requests {
+                    figures.add("pods", at, &format!("{}: requests: {request}", way.name), count as f64, "")?;
+                }
+                let sent = cluster.pod_bytes().await? - sent_before;
+                figures.add("pods", at, &format!("{}: pods sent by the API server", way.name), sent / 1e6, "MB")?;
+            }
+            process.stop().await?;
+        }
+    }
+    figures.add("pods", at, "raw LIST: bytes", list_bytes as f64 / 1e6, "MB")?;
+    figures.add("pods", at, "raw LIST: median", median(raw.clone()), "s")?;
+    for (index, way) in WAYS.iter().enumerate() {
+        let ratios = times[index].iter().zip(&raw).map(|(time, raw)| time / raw).collect();
+        let name = |what: &str| format!("{}: {what}", way.name);
+        figures.add("pods", at, &name("exec to first full status, median"), median(times[index].clone()), "s")?;
+        let budget = Some(1.15 * way.allowance);
+        figures.add_budgeted(
+            "pods",
+            at,
+            &name("the same, against the raw LIST, median"),
+            median(ratios),
+            "×",
+            budget,
+        )?;
+        let budget = memory_budget(at).map(|budget| budget * way.allowance);
+        let peak = peaks[index].iter().copied().fold(0.0, f64::max);
+        figures.add_budgeted("pods", at, &name("peak resident memory"), peak, "MiB", budget)?;
+        for &(resident, anonymous, cpu) in &settled[index] {
+            figures.add("pods", at, &name("settled resident memory"), resident, "MiB")?;
+            figures.add("pods", at, &name("of it, not backed by files"), anonymous, "MiB")?;
+            figures.add("pods", at, &name("processor time until settled"), cpu, "s")?;
+        }
+    }
+    Ok(())
+}
+
+/// Idle, and while pods change.
+async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
+    let at = cluster.pods;
+    cluster.clear_objects().await?;
+    cluster.object("cluster", json!({"excludeNamespaces": ["probe-*"]})).await?;
+    make_probes(cluster).await?;
+    let expected = (cluster.pods as i64, troubled(cluster));
+    let mut observer = Observer::new(cluster);
+    let started = jiff::Timestamp::now();
+    let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
+    observer
+        .until("a full and correct status", PATIENCE, |name, status| {
+            name == "cluster" && (status.watched_pods, status.problematic_pod_count) == expected
+        })
+        .await?;
+    tokio::time::sleep(SETTLING.min(flags.window)).await;
+
+    let before = process.cpu()?;
+    tokio::time::sleep(flags.window).await;
+    let per_minute = 60.0 / flags.window.as_secs_f64();
+    figures.add("pods", at, "idle: processor time", (process.cpu()? - before).as_secs_f64() * per_minute, "s/min")?;
+
+    for rate in [100, 1_000] {
+        let name = |what: &str| format!("{rate} changes/s: {what}");
+        let before = (process.cpu()?, cluster.pod_bytes().await?, cluster.requests()?);
+        let (written, latencies) = tokio::try_join!(
+            background(&cluster.plane, &cluster.shape, cluster.pods, rate, flags.window),
+            flip_probes(cluster, &mut observer, flags.window),
+        )?;
+        let cpu = (process.cpu()? - before.0).as_secs_f64() * per_minute;
+        let sent = (cluster.pod_bytes().await? - before.1) * per_minute;
+        figures.add("pods", at, &name("attained"), written as f64 / flags.window.as_secs_f64(), "changes/s")?;
+        figures.add("pods", at, &name("processor time"), cpu, "s/min")?;
+        figures.add("pods", at, &name("pods sent by the API server"), sent / 1e6, "MB/min")?;
+        let budgets = if rate == 100 { [Some(60.0), Some(250.0)] } else { [None, None] };
+        figures.add_latencies("pods", at, &name("latency"), latencies, budgets)?;
+        for (request, count) in cluster.requests()?.since(&before.2) {
+            figures.add("pods", at, &name(&format!("requests: {request}")), count as f64, "")?;
+        }
+        figures.add("pods", at, &name("peak resident memory so far"), process.peak_mib()?, "MiB")?;
+    }
+    if let Some(least) = cluster.requests()?.least_interval(started) {
+        figures.add("pods", at, "least time between two writes of one status", least, "s")?;
+    }
+    process.stop().await
+}

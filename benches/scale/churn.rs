@@ -1,0 +1,137 @@
+//! Pods that change: many that mean nothing, and a few whose trouble comes and goes.
+
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use orchestr_testbed::{
+    ControlPlane,
+    pods::{Health, Shape, filler, filler_as},
+};
+use serde_json::json;
+
+use crate::{Outcome, cluster::Cluster, observer::Observer, trouble};
+
+/// Connections over which background changes are written; each waits for etcd's answer.
+const LANES: usize = 8;
+/// Probes, each a pod with an `Orchestr` of its own: a status is written once a second at most, and latency is asked
+/// of the first change, not of the next in the queue.
+pub const PROBES: usize = 16;
+/// The least and the most time between two changes of one probe.
+const REST: [Duration; 2] = [Duration::from_millis(1_200), Duration::from_millis(1_800)];
+
+/// Writes healthy pods anew, so many a second, and returns how many there were.
+pub async fn background(
+    plane: &ControlPlane,
+    shape: &Shape,
+    pods: usize,
+    rate: usize,
+    during: Duration,
+) -> Outcome<u64> {
+    if rate == 0 {
+        tokio::time::sleep(during).await;
+        return Ok(0);
+    }
+    let lanes = (0..LANES).map(|lane| async move {
+        let mut writer = plane.writer().await?;
+        let mut ticks = tokio::time::interval(Duration::from_secs_f64(LANES as f64 / rate as f64));
+        let end = Instant::now() + during;
+        let mut written = 0;
+        for round in 2.. {
+            for index in (lane..pods).step_by(LANES) {
+                if index % shape.workloads.max(1) % shape.crash_looping.max(1) == 0 && shape.crash_looping > 0 {
+                    continue;
+                }
+                if Instant::now() >= end {
+                    return Ok(written);
+                }
+                ticks.tick().await;
+                let (key, json) = filler(index, shape);
+                let json = json.replacen(r#""observedGeneration":1"#, &format!(r#""observedGeneration":{round}"#), 1);
+                writer.put(&key, json).await?;
+                written += 1;
+            }
+        }
+        Outcome::Ok(written)
+    });
+    Ok(try_join_all(lanes).await?.into_iter().sum())
+}
+
+/// The shape of a probe's pods: alone in its namespace, and found by the kubelet.
+fn probe_shape() -> Shape {
+    Shape { namespaces: 1, workloads: 1, nodes: 200, env: 20, crash_looping: 0 }
+}
+
+fn probe(number: usize, health: Health) -> (String, String) {
+    // Far from the other pods' numbers, which give the UIDs.
+    let (key, json) = filler_as(10_000_000 + number, &probe_shape(), health);
+    let namespace = format!("probe-{number}");
+    (key.replace("/team-0/", &format!("/{namespace}/")), json.replace("\"team-0\"", &format!("\"{namespace}\"")))
+}
+
+/// Makes the probes, healthy, and their objects.
+pub async fn make_probes(cluster: &Cluster) -> Outcome {
+    cluster.plane.load((0..PROBES).map(|number| probe(number, Health::Healthy))).await?;
+    for number in 0..PROBES {
+        let name = format!("probe-{number}");
+        cluster.object(&name, json!({"namespaces": [name]})).await?;
+    }
+    Ok(())
+}
+
+/// Changes the probes' states, and returns how long each change took to be seen: from just before it is written to
+/// etcd to when a watch of ours has the status. Fails if one isn't seen within 30 s.
+pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Duration) -> Outcome<Vec<Duration>> {
+    struct Probe {
+        restarts: u32,
+        failing: bool,
+        changed: Option<Instant>,
+        next: Instant,
+    }
+
+    let rest = || REST[0] + (REST[1] - REST[0]).mul_f64(fastrand::f64());
+    let start = Instant::now();
+    let mut probes: Vec<Probe> = (0..PROBES)
+        .map(|_| Probe { restarts: 0, failing: false, changed: None, next: start + REST[1].mul_f64(fastrand::f64()) })
+        .collect();
+    let mut writer = cluster.plane.writer().await?;
+    let mut latencies = Vec::new();
+    loop {
+        let now = Instant::now();
+        let ends = now >= start + during;
+        if ends && probes.iter().all(|probe| probe.changed.is_none()) {
+            break;
+        }
+        if let Some(number) =
+            probes.iter().position(|probe| probe.changed.is_some_and(|at| now - at > Duration::from_secs(30)))
+        {
+            return Err(trouble(format!("a change of probe-{number} was not seen within 30 s")));
+        }
+        let resting = probes.iter_mut().enumerate().filter(|(_, probe)| !ends && probe.changed.is_none());
+        let due = resting.min_by_key(|(_, probe)| probe.next);
+        let wake = due.as_ref().map_or(now + Duration::from_secs(1), |(_, probe)| probe.next);
+        tokio::select! {
+            () = tokio::time::sleep_until(wake.into()) => {
+                let Some((number, probe)) = due else { continue };
+                probe.failing = !probe.failing;
+                // A container's every life is another: its log is read anew.
+                probe.restarts += 1;
+                let health = if probe.failing { Health::CrashLooping { restarts: probe.restarts } } else { Health::Healthy };
+                let (key, json) = self::probe(number, health);
+                probe.changed = Some(Instant::now());
+                writer.put(&key, json.replace(&format!("{:064x}", 10_000_000 + number), &format!("{number:032x}{:032x}", probe.restarts))).await?;
+            }
+            seen = observer.next() => {
+                let seen = seen?;
+                let number = seen.name.strip_prefix("probe-").and_then(|number| number.parse::<usize>().ok());
+                if let Some(probe) = number.and_then(|number| probes.get_mut(number))
+                    && (seen.status.problematic_pod_count == 1) == probe.failing
+                    && let Some(changed) = probe.changed.take()
+                {
+                    latencies.push(seen.at - changed);
+                    probe.next = seen.at + rest();
+                }
+            }
+        }
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,208 @@
+//! The control plane that is measured against, filled with pods, and what it says of its clients.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use http_body_util::BodyExt;
+use k8s_openapi::{
+    api::rbac::v1::ClusterRoleBinding, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    client::Body,
+};
+use orchestr::api::{Orchestr, crd::crd};
+use orchestr_testbed::{
+    Answer, ControlPlane, Kubelet, Options, eventually,
+    pods::{Shape, filler},
+};
+use serde_json::json;
+
+use crate::{Outcome, trouble};
+
+/// Where the `Orchestr` objects are.
+pub const NAMESPACE: &str = "orchestr-bench";
+/// The operator's own account: the API server's audit log tells it from us by it.
+const ACCOUNT: &str = "operator";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Cluster {
+    pub plane: ControlPlane,
+    pub kubelet: Kubelet,
+    pub client: Client,
+    /// The operator's.
+    pub kubeconfig: PathBuf,
+    pub shape: Shape,
+    pub pods: usize,
+}
+
+impl Cluster {
+    /// Starts a control plane with so many pods.
+    pub async fn start(pods: usize, shape: Shape) -> Outcome<Self> {
+        let began = Instant::now();
+        let plane = ControlPlane::start(Options { audit_log: true, ..Options::default() }).await?;
+        if pods > 0 {
+            plane.load_at_rest((0..pods).map(|index| filler(index, &shape))).await?;
+        }
+        let client = plane.admin()?;
+        plane.ensure_namespace(NAMESPACE).await?;
+        plane.ensure_service_account(NAMESPACE, ACCOUNT).await?;
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": {"name": "bench-operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": ACCOUNT}],
+        }))?;
+        Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
+        let kubeconfig = plane.service_account(NAMESPACE, ACCOUNT).await?.kubeconfig().to_owned();
+        install_crd(&client).await?;
+
+        let kubelet = Kubelet::start(&plane, "node-0").await?;
+        kubelet.script_default(Answer::text(log_of(80)));
+        let (kubelet_ref, plane_ref) = (&kubelet, &plane);
+        stream::iter(1..shape.nodes)
+            .map(|node| async move { kubelet_ref.register(plane_ref, &format!("node-{node}")).await })
+            .buffer_unordered(8)
+            .try_collect::<Vec<()>>()
+            .await?;
+        let cluster = Self { plane, kubelet, client, kubeconfig, shape, pods };
+        // The first list fills the API server's own caches.
+        cluster.raw_list().await?;
+        println!("  {pods} pods loaded in {:.0?}", began.elapsed());
+        Ok(cluster)
+    }
+
+    /// One LIST of all pods: the time from sending the request to the last byte, which is not looked at.
+    pub async fn raw_list(&self) -> Outcome<(Duration, usize)> {
+        let request = http::Request::get("/api/v1/pods").body(Body::empty())?;
+        let began = Instant::now();
+        let response = self.client.send(request).await?;
+        let mut body = response.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame?.data_ref().map_or(0, bytes::Bytes::len);
+        }
+        Ok((began.elapsed(), bytes))
+    }
+
+    pub fn objects(&self) -> Api<Orchestr> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    /// Makes an `Orchestr` with these pods selected.
+    pub async fn object(&self, name: &str, pods: serde_json::Value) -> Outcome {
+        let object = json!({
+            "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": name},
+            "spec": {"alerts": {"checkRunningPods": true}, "pods": pods},
+        });
+        self.objects().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    /// Deletes every `Orchestr`.
+    pub async fn clear_objects(&self) -> Outcome {
+        self.objects().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        eventually("the objects are gone", PATIENCE, async || {
+            match self.objects().list(&ListParams::default()).await {
+                Ok(list) if list.items.is_empty() => Ok(()),
+                Ok(list) => Err(format!("{} are left", list.items.len())),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The operator's requests so far.
+    pub fn requests(&self) -> Outcome<Requests> {
+        let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+        let mut requests = Requests::default();
+        for event in self.plane.audit_log()? {
+            if event["user"]["username"] != user.as_str() {
+                continue;
+            }
+            // A watch is told twice: when it begins, and when it ends.
+            let text = |pointer: &str| event.pointer(pointer).and_then(|value| value.as_str()).unwrap_or_default();
+            let (verb, stage) = (text("/verb"), text("/stage"));
+            if stage != if verb == "watch" { "ResponseStarted" } else { "ResponseComplete" } {
+                continue;
+            }
+            let resource = match (text("/objectRef/resource"), text("/objectRef/subresource")) {
+                ("", _) => "(discovery)".to_owned(),
+                (resource, "") => resource.to_owned(),
+                (resource, subresource) => format!("{resource}/{subresource}"),
+            };
+            if verb == "patch" && resource == "orchestrs/status" {
+                let at: jiff::Timestamp = text("/requestReceivedTimestamp").parse()?;
+                requests.writes.entry(text("/objectRef/name").to_owned()).or_default().push(at);
+            }
+            *requests.counts.entry(format!("{verb} {resource}")).or_default() += 1;
+        }
+        Ok(requests)
+    }
+
+    /// The bytes of pods that the API server has sent so far, in lists and in watches.
+    pub async fn pod_bytes(&self) -> Outcome<f64> {
+        let metrics = self.plane.metrics().await?;
+        let sum = |metric: &str| -> f64 {
+            let lines = metrics.lines().filter(|line| line.starts_with(metric) && line.contains(r#"resource="pods""#));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        Ok(sum("apiserver_response_sizes_sum") + sum("apiserver_watch_events_sizes_sum"))
+    }
+}
+
+/// What the operator asked of the API server.
+#[derive(Clone, Default)]
+pub struct Requests {
+    /// By verb and resource.
+    pub counts: BTreeMap<String, u64>,
+    /// When each object's status was written.
+    pub writes: BTreeMap<String, Vec<jiff::Timestamp>>,
+}
+
+impl Requests {
+    /// The requests since `earlier`.
+    pub fn since(&self, earlier: &Self) -> BTreeMap<String, u64> {
+        let before = |key: &String| earlier.counts.get(key).copied().unwrap_or_default();
+        let counts = self.counts.iter().map(|(key, count)| (key.clone(), count - before(key)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The least time between two writes of one object's status since `start`, in seconds.
+    pub fn least_interval(&self, start: jiff::Timestamp) -> Option<f64> {
+        let gaps = self.writes.values().flat_map(|times| {
+            times.windows(2).filter(move |pair| pair[0] >= start).map(|pair| pair[1].duration_since(pair[0]))
+        });
+        gaps.min().map(|gap| gap.as_secs_f64())
+    }
+}
+
+/// A log of so many lines, as an application writes them.
+pub fn log_of(lines: usize) -> String {
+    (0..lines)
+        .map(|line| {
+            format!(
+                "2025-11-03T08:40:{:02}Z INFO handled request id={line:08} path=/api/v1/items status=200\n",
+                line % 60
+            )
+        })
+        .collect()
+}
+
+async fn install_crd(client: &Client) -> Outcome {
+    let crd = crd();
+    let name = crd.metadata.name.clone().ok_or_else(|| trouble("a CRD without a name".to_owned()))?;
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    crds.patch(&name, &PatchParams::apply("bench").force(), &Patch::Apply(&crd)).await?;
+    let objects = Api::<Orchestr>::all(client.clone());
+    eventually("the API server serves orchestrs", PATIENCE, async || {
+        objects.list(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! The task that serves one object's webhooks: one write of its status at a time, one request at a time
+//! for each webhook.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Client;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HttpClient,
+    condition::{Seen, delivered},
+    line::{Line, News, Wish},
+    metrics::DeliveryMetrics,
+    persist::{ObjectId, Record, persist},
+    secrets::{Reading, Unavailable, Vault},
+    send::{Attempt, send},
+};
+use crate::{
+    alerts::{Ages, Incident, Notification, ObjectName, Subscriber, alert_bytes, retry::Outcome},
+    api::{Webhook, WebhookStatus},
+    backoff::Backoff,
+};
+
+/// The least time from one write to the next where no message waits for it.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long nothing is done at most; clocks may be set meanwhile.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// What all couriers share.
+pub(super) struct Office {
+    pub client: Client,
+    pub http: Arc<HttpClient>,
+    pub vault: Vault,
+    pub metrics: Arc<DeliveryMetrics>,
+    /// Requests to the API server that may be under way at once.
+    pub permits: Arc<Semaphore>,
+    pub shutdown: CancellationToken,
+}
+
+/// What the controller last said of an object.
+#[derive(Clone, Default)]
+pub(super) struct Feed {
+    pub generation: i64,
+    pub subscribers: Arc<[Subscriber]>,
+    /// Absent while nothing is known of the pods, or the object is paused.
+    pub incidents: Option<Arc<[Incident]>>,
+}
+
+pub(super) struct Courier {
+    office: Arc<Office>,
+    object: ObjectId,
+    name: ObjectName,
+    generation: i64,
+    lines: Vec<Line>,
+    ages: Ages,
+    incidents: Option<Vec<Incident>>,
+    /// As it stands in the API.
+    stored: Record,
+    writing: bool,
+    last_write: Option<Instant>,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+    /// An outcome waits to be recorded.
+    unrecorded: bool,
+    doing: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+enum Done {
+    Read { webhook: Box<Webhook>, reading: Result<Reading, Unavailable> },
+    Written { record: Box<Record>, result: Result<(), String> },
+    Sent { name: String, message: Box<Notification>, attempt: Attempt },
+}
+
+impl Courier {
+    pub fn new(office: Arc<Office>, object: ObjectId, known: Vec<WebhookStatus>, condition: Option<Condition>) -> Self {
+        Self {
+            office,
+            name: ObjectName { namespace: object.namespace.clone(), name: object.name.clone() },
+            object,
+            generation: 0,
+            lines: Vec::new(),
+            ages: Ages::default(),
+            incidents: None,
+            stored: Record { webhooks: known, condition },
+            writing: false,
+            last_write: None,
+            backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
+            not_before: None,
+            unrecorded: false,
+            doing: FuturesUnordered::new(),
+        }
+    }
+
+    /// Serves until the controller lets go of the object, or, at a shutdown, until what is under way has
+    /// been recorded.
+    pub async fn run(mut self, mut feed: watch::Receiver<Feed>) {
+        let shutdown = self.office.shutdown.clone();
+        let first = feed.borrow_and_update().clone();
+        self.take(first);
+        loop {
+            let stopping = shutdown.is_cancelled();
+            let wake = self.act(stopping);
+            if stopping && self.is_done() {
+                return;
+            }
+            tokio::select! {
+                () = shutdown.cancelled(), if !stopping => {}
+                changed = feed.changed(), if !stopping => match changed {
+                    Ok(()) => {
+                        let next = feed.borrow_and_update().clone();
+                        self.take(next);
+                    }
+                    Err(_) => return,
+                },
+                Some(done) = self.doing.next() => self.on_done(done),
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        !self.writing && !self.unrecorded && self.lines.iter().all(|line| !line.is_sending())
+    }
+
+    fn take(&mut self, feed: Feed) {
+        let now = Instant::now();
+        self.generation = feed.generation;
+        let mut old = std::mem::take(&mut self.lines);
+        for subscriber in feed.subscribers.iter() {
+            let known = old.iter().position(|line| line.name() == subscriber.policy.name);
+            self.lines.push(match known.map(|index| old.swap_remove(index)) {
+                Some(mut line) => {
+                    line.respec(subscriber.clone(), now);
+                    line
+                }
+                None => {
+                    let stored = self.stored.webhooks.iter().find(|state| state.name == subscriber.policy.name);
+                    Line::new(subscriber.clone(), stored.cloned())
+                }
+            });
+        }
+        self.incidents = feed.incidents.map(|incidents| {
+            let mut incidents = incidents.to_vec();
+            self.ages.settle(&mut incidents);
+            incidents
+        });
+    }
+
+    /// Begins all that can be begun, and returns when to look again.
+    fn act(&mut self, stopping: bool) -> Instant {
+        let (now, wall) = (Instant::now(), Timestamp::now());
+        if stopping {
+            self.lines.iter_mut().for_each(Line::rest);
+        } else {
+            self.decide(now, wall);
+        }
+        let at = self.write(now, wall);
+        let mut wake = now + LONGEST_REST;
+        for line in &self.lines {
+            let (time, secrets) = line.wakes();
+            let time = time.map(|at| now + Duration::try_from(at.duration_since(wall)).unwrap_or_default());
+            wake = time.into_iter().chain(secrets).fold(wake, Instant::min);
+        }
+        // A clock that ticks in seconds must not make this spin.
+        at.into_iter().fold(wake, Instant::min).max(now + Duration::from_millis(20))
+    }
+
+    fn decide(&mut self, now: Instant, wall: Timestamp) {
+        let bytes = alert_bytes(self.lines.len());
+        for index in 0..self.lines.len() {
+            let line = &mut self.lines[index];
+            let stored = self.stored.webhooks.iter().find(|state| state.name == line.name());
+            let news = self.incidents.as_deref().map(|incidents| News { object: &self.name, incidents, bytes });
+            match line.look(news.as_ref(), stored, now, wall) {
+                Wish::Nothing => {}
+                Wish::Read => self.read(index),
+                Wish::Send(message) => self.send(index, message),
+            }
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        let office = Arc::clone(&self.office);
+        let (namespace, webhook) = (self.object.namespace.clone(), self.lines[index].subscriber.webhook.clone());
+        self.doing.push(
+            async move {
+                let _permit = office.permits.acquire().await;
+                let reading = office.vault.read(&namespace, &webhook).await;
+                Done::Read { webhook: Box::new(webhook), reading }
+            }
+            .boxed(),
+        );
+    }
+
+    fn send(&mut self, index: usize, message: Notification) {
+        let line = &self.lines[index];
+        let (endpoint, name) = (line.endpoint(), line.name().to_owned());
+        let (http, timeout) = (Arc::clone(&self.office.http), line.subscriber.policy.timeout);
+        let message = Box::new(message);
+        self.doing.push(
+            async move {
+                let attempt = match endpoint {
+                    Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
+                    Err(error) => Attempt { outcome: Outcome::Unusable(error.0), latency: Duration::ZERO },
+                };
+                Done::Sent { name, message, attempt }
+            }
+            .boxed(),
+        );
+    }
+
+    /// Begins a write if there is something to be written, or returns when that may be done.
+    fn write(&mut self, now: Instant, wall: Timestamp) -> Option<Instant> {
+        if self.writing {
+            return None;
+        }
+        let record = self.record(wall);
+        if record == self.stored {
+            self.unrecorded = false;
+            return None;
+        }
+        let urgent = self.unrecorded || self.lines.iter().any(Line::is_urgent);
+        // What is not yet known is no news: the state of an earlier run stands until it is.
+        let unknown = self.incidents.is_none() || self.lines.iter().any(|line| !line.is_known());
+        if unknown && !urgent && !self.lines.is_empty() {
+            return None;
+        }
+        let paced = self.last_write.map(|last| last + WRITE_INTERVAL).filter(|_| !urgent);
+        if let Some(at) = paced.max(self.not_before).filter(|at| *at > now) {
+            return Some(at);
+        }
+        self.writing = true;
+        self.last_write = Some(now);
+        self.unrecorded = false;
+        self.lines.iter_mut().for_each(Line::storing);
+        let (office, object) = (Arc::clone(&self.office), self.object.clone());
+        self.doing.push(
+            async move {
+                let _permit = office.permits.acquire().await;
+                let result = persist(&office.client, &object, &record).await;
+                Done::Written { record: Box::new(record), result }
+            }
+            .boxed(),
+        );
+        None
+    }
+
+    fn record(&self, wall: Timestamp) -> Record {
+        let webhooks: Vec<_> = self.lines.iter().map(|line| line.state().clone()).collect();
+        let seen: Vec<_> =
+            self.lines.iter().zip(&webhooks).map(|(line, state)| Seen { state, unusable: line.unusable() }).collect();
+        let condition = delivered(&seen, self.generation, self.stored.condition.as_ref(), wall);
+        Record { webhooks, condition }
+    }
+
+    fn on_done(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Read { webhook, reading } => {
+                if let Some(line) = self.lines.iter_mut().find(|line| line.name() == webhook.name) {
+                    line.read(&webhook, reading, now);
+                }
+            }
+            Done::Written { record, result } => self.on_written(*record, result, now),
+            Done::Sent { name, message, attempt } => self.on_sent(&name, &message, &attempt),
+        }
+    }
+
+    fn on_written(&mut self, record: Record, result: Result<(), String>, now: Instant) {
+        self.writing = false;
+        let safely = result.is_ok();
+        match result {
+            Ok(()) => {
+                self.count_dropped(&record);
+                self.stored = record;
+                self.backoff.reset();
+                self.not_before = None;
+            }
+            Err(error) => {
+                let delay = self.backoff.next_delay();
+                self.not_before = Some(now + delay);
+                let ObjectId { namespace, name, .. } = &self.object;
+                tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
+            }
+        }
+        for index in 0..self.lines.len() {
+            if let Some(message) = self.lines[index].stored(safely) {
+                self.send(index, message);
+            }
+        }
+        self.unrecorded |= !safely;
+    }
+
+    fn count_dropped(&self, record: &Record) {
+        for line in &self.lines {
+            let of = |states: &[WebhookStatus]| {
+                states.iter().find(|state| state.name == line.name()).map_or(0, |state| state.dropped)
+            };
+            let dropped = of(&record.webhooks) - of(&self.stored.webhooks);
+            self.office.metrics.of(line.subscriber.policy.format).dropped(dropped);
+        }
+    }
+
+    fn on_sent(&mut self, name: &str, message: &Notification, attempt: &Attempt) {
+        let sender = |line: &&mut Line| line.name() == name && line.is_sending();
+        let Some(line) = self.lines.iter_mut().find(sender) else { return };
+        let attempts = line.state().pending.as_ref().map_or(1, |pending| pending.attempts);
+        let format = line.subscriber.policy.format;
+        self.office.metrics.of(format).attempted(&attempt.outcome, attempts > 1, attempt.latency);
+        line.sent(message, &attempt.outcome, Timestamp::now());
+        self.unrecorded = true;
+        let ObjectId { namespace, name: object, .. } = &self.object;
+        let milliseconds = attempt.latency.as_millis();
+        match &attempt.outcome {
+            Outcome::Answered { status: status @ 200..=299, .. } => {
+                tracing::info!(namespace, object, webhook = name, status, milliseconds, id = message.id, "delivered");
+            }
+            outcome => {
+                let reason = outcome.reason();
+                tracing::warn!(
+                    namespace,
+                    object,
+                    webhook = name,
+                    reason,
+                    milliseconds,
+                    id = message.id,
+                    "not delivered"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What to do about a failure, for the person who tries a webhook.
+
+use crate::{
+    alerts::{address::Refusal, retry::Outcome},
+    api::WebhookFormat,
+};
+
+/// What usually helps against a failure; absent after a success.
+#[must_use]
+pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
+    let hint = match outcome {
+        Outcome::Answered { status, .. } => match (status, format) {
+            (200..=299, _) => return None,
+            (300..=399, _) => "put the URL that it redirects to into the Secret",
+            (400, WebhookFormat::PagerDuty) => "check the integration key, and that it is one of Events API v2",
+            (400 | 422, _) => "check that the webhook's format is the one that this receiver reads",
+            (401 | 403, WebhookFormat::Slack) => {
+                "the Slack app may have been removed or restricted: make a new webhook"
+            }
+            (401 | 403, WebhookFormat::Teams) => "the URL must hold its signature (sig=…): copy all of it",
+            (401 | 403, _) => "check the URL's token, or the Authorization header in headersFrom",
+            (404, WebhookFormat::Alertmanager) => "the URL must be Alertmanager's own, with its --web.route-prefix",
+            (404, _) => "the webhook was deleted, or the URL is not copied completely",
+            (405, _) => "this URL takes no POST: it is a page's, not a webhook's",
+            (410, _) => "make a new webhook, and put its URL into the Secret",
+            (413, _) => "a proxy before the receiver takes no bodies of this size: raise its limit",
+            (429, _) => "the receiver limits its rate: wait, or have fewer senders use this URL",
+            (500..=599, _) => "the receiver, or a proxy before it, is in trouble: look at its own log",
+            _ => "look at the receiver's own log",
+        },
+        Outcome::Unreachable => {
+            "check the host's name and port, that a NetworkPolicy or firewall lets the operator out, and that the \
+             receiver speaks TLS where the URL says https"
+        }
+        Outcome::Interrupted => {
+            "something between here and the receiver ends connections, or it does not speak HTTP there"
+        }
+        Outcome::TimedOut => "the receiver took the request but is slow: raise the webhook's timeout, at most 60s",
+        Outcome::Untrusted => {
+            "put the receiver's CA into a Secret and name it in caFrom, and use the host name of its certificate"
+        }
+        Outcome::Refused(Refusal::Private) => "the operator runs with --webhook-refuse-private",
+        Outcome::Refused(Refusal::Loopback) => "a loopback address is the operator's own pod: use a Service's name",
+        Outcome::Refused(_) => "this address is never connected to: check what the host's name resolves to",
+        Outcome::Unusable(_) => "make the Secret what spec.webhooks says, with a Role that lets the operator get it",
+    };
+    Some(hint)
+}

@@ -1,0 +1,71 @@
+//! The one place where delivery writes to the cluster: its own part of an object's status.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::{api::WebhookStatus, controller::resource};
+
+/// The field manager that owns `status.webhooks` and the condition AlertsDelivered. The controller's own
+/// writes leave them alone, and these leave alone what is the controller's.
+pub const FIELD_MANAGER: &str = "orchestr-alerts";
+
+/// How long one write may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectId {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: another object of the same name must not get this one's memory.
+    pub uid: String,
+}
+
+/// What is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// The state of each webhook, in the spec's order. What it leaves out is removed.
+    pub webhooks: Vec<WebhookStatus>,
+    /// AlertsDelivered; absent without webhooks.
+    pub condition: Option<Condition>,
+}
+
+/// Stores a record. An error is worth another try; of an object that is gone, the controller's watch tells.
+///
+/// # Errors
+/// When it is not certain that it was stored, in words without any value.
+pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Result<(), String> {
+    let resource = resource();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.namespace, &resource);
+    let mut status = json!({});
+    if !record.webhooks.is_empty() {
+        status["webhooks"] = json!(record.webhooks);
+    }
+    if let Some(condition) = &record.condition {
+        status["conditions"] = json!([condition]);
+    }
+    let body = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        // The UID makes this a conflict when another object has taken the name.
+        "metadata": {"name": object.name, "namespace": object.namespace, "uid": object.uid},
+        "status": status,
+    });
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    match timeout(TIMEOUT, api.patch_status(&object.name, &params, &Patch::Apply(&body))).await {
+        Ok(Ok(_)) => Ok(()),
+        // The server's message repeats values.
+        Ok(Err(kube::Error::Api(status))) => Err(format!("{} ({})", status.reason, status.code)),
+        Ok(Err(_)) => Err("the API server can't be reached".to_owned()),
+        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+    }
+}

@@ -1,0 +1,170 @@
+//! What a webhook's Secrets hold. They are read by name, in the object's own namespace, and nowhere else:
+//! no Secret is ever listed or watched.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use rustls::ClientConfig;
+use sha2::{Digest, Sha256};
+use tokio::time::timeout;
+
+use super::client::{HttpClient, private_roots};
+use crate::{
+    alerts::{
+        destination::{Destination, UrlPolicy},
+        headers::headers,
+        signature::SigningKeys,
+    },
+    api::{SecretKeySource, Webhook},
+};
+
+/// How long one read may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// All that takes to send to a receiver. Its text never shows what the Secrets hold.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Where to.
+    pub destination: Destination,
+    /// What the user adds to each request.
+    pub headers: HeaderMap,
+    /// What signs each request.
+    pub keys: Option<SigningKeys>,
+    /// Whom to trust; absent for plain HTTP.
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("destination", &self.destination).finish_non_exhaustive()
+    }
+}
+
+/// Why a webhook can't be used as it is. It names the Secret and the key, and nothing that they hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
+/// What reading a webhook's Secrets has come to.
+#[derive(Debug)]
+pub struct Reading {
+    /// A hash of the webhook's spec and of which Secrets, in which version, it was read from.
+    pub config: String,
+    /// What they make, or why they make nothing.
+    pub endpoint: Result<Arc<Endpoint>, Unusable>,
+}
+
+/// The API server can't be asked at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server gives no Secrets at present")]
+pub struct Unavailable;
+
+/// Reads Secrets.
+pub struct Vault {
+    /// The cluster.
+    pub client: Client,
+    /// What a URL may be.
+    pub urls: UrlPolicy,
+    /// Knows the system's CAs.
+    pub http: Arc<HttpClient>,
+}
+
+type Data = BTreeMap<String, Vec<u8>>;
+
+impl Vault {
+    /// Reads what `webhook` of an object in `namespace` needs.
+    ///
+    /// # Errors
+    /// When the API server doesn't say. A Secret that isn't there, or may not be read, is an answer.
+    pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<Reading, Unavailable> {
+        let mut hash = Sha256::new();
+        hash.update(serde_json::to_vec(webhook).unwrap_or_default());
+        let mut found: BTreeMap<&str, Result<Data, Unusable>> = BTreeMap::new();
+        for name in names(webhook) {
+            let secret = self.get(namespace, name).await?;
+            let version = secret.as_ref().map_or_else(|error| error.0.clone(), |(version, _)| version.clone());
+            hash.update(format!("\0{name}\0{version}"));
+            found.insert(name, secret.map(|(_, data)| data));
+        }
+        let config = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Reading { config, endpoint: self.endpoint(webhook, &found).await.map(Arc::new) })
+    }
+
+    /// A Secret's version, and what it holds.
+    async fn get(&self, namespace: &str, name: &str) -> Result<Result<(String, Data), Unusable>, Unavailable> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match timeout(TIMEOUT, api.get(name)).await {
+            Ok(Ok(secret)) => {
+                let metadata = secret.metadata;
+                let version = [metadata.uid, metadata.resource_version].map(Option::unwrap_or_default).join(".");
+                let data = secret.data.unwrap_or_default();
+                Ok(Ok((version, data.into_iter().map(|(key, value)| (key, value.0)).collect())))
+            }
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
+                Ok(Err(Unusable(format!("Secret {namespace}/{name} does not exist"))))
+            }
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
+                "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to \
+                 get it"
+            )))),
+            Ok(Err(_)) | Err(_) => Err(Unavailable),
+        }
+    }
+
+    async fn endpoint(
+        &self,
+        webhook: &Webhook,
+        found: &BTreeMap<&str, Result<Data, Unusable>>,
+    ) -> Result<Endpoint, Unusable> {
+        let secret = |name: &str| match found.get(name) {
+            Some(Ok(data)) => Ok(data),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Unusable(format!("Secret {name} was not read"))),
+        };
+        let value = |source: &SecretKeySource| {
+            let reference = &source.secret_key_ref;
+            let lacks = || Unusable(format!("Secret {} has no key {}", reference.name, reference.key));
+            secret(&reference.name)?.get(&reference.key).ok_or_else(lacks)
+        };
+        let blame = |source: &SecretKeySource, problem: &dyn fmt::Display| {
+            let reference = &source.secret_key_ref;
+            Unusable(format!("key {} of Secret {} {problem}", reference.key, reference.name))
+        };
+        let destination = Destination::new(webhook.format, value(&webhook.url_from)?, self.urls)
+            .map_err(|error| blame(&webhook.url_from, &error))?;
+        let keys = match &webhook.signing_key_from {
+            Some(source) => Some(SigningKeys::parse(value(source)?).map_err(|error| blame(source, &error))?),
+            None => None,
+        };
+        let headers = match &webhook.headers_from {
+            Some(source) => {
+                let name = &source.secret_ref.name;
+                let entries = secret(name)?.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
+                headers(entries).map_err(|error| Unusable(format!("Secret {name} as headers: {error}")))?
+            }
+            None => HeaderMap::new(),
+        };
+        let private = match &webhook.ca_from {
+            Some(source) => Some(private_roots(value(source)?).map_err(|error| blame(source, &error))?),
+            None => None,
+        };
+        let tls = match (destination.url().scheme(), private) {
+            ("http", _) => None,
+            (_, Some(private)) => Some(private),
+            (_, None) => Some(self.http.public_roots().await.map_err(|error| Unusable(error.to_string()))?),
+        };
+        Ok(Endpoint { destination, headers, keys, tls })
+    }
+}
+
+/// The Secrets that a webhook names, each once.
+fn names(webhook: &Webhook) -> impl Iterator<Item = &str> {
+    let keys = [Some(&webhook.url_from), webhook.signing_key_from.as_ref(), webhook.ca_from.as_ref()];
+    let mut names: Vec<&str> = keys.into_iter().flatten().map(|source| source.secret_key_ref.name.as_str()).collect();
+    names.extend(webhook.headers_from.iter().map(|source| source.secret_ref.name.as_str()));
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter()
+}

@@ -1,0 +1,56 @@
+//! One attempt to deliver a message.
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    client::{HttpClient, Post},
+    secrets::Endpoint,
+};
+use crate::alerts::{
+    Notification,
+    formats::render,
+    retry::Outcome,
+    signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER},
+};
+
+/// How an attempt ended, and how long it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the name's resolution to the end of the answer.
+    pub latency: Duration,
+}
+
+/// Renders a message, signs it where there is a key, and posts it.
+pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notification, timeout: Duration) -> Attempt {
+    let begun = Instant::now();
+    let rendered = render(message, &endpoint.destination);
+    let now = Timestamp::now();
+    let mut headers = endpoint.headers.clone();
+    let mut set = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    // Also without a signature: a receiver tells repeated attempts by the id.
+    set(ID_HEADER, &message.id);
+    set(TIMESTAMP_HEADER, &now.as_second().to_string());
+    if let Some(keys) = &endpoint.keys {
+        set(SIGNATURE_HEADER, &keys.sign(&message.id, now, &rendered.body));
+    }
+    let post = Post {
+        url: endpoint.destination.url(),
+        tls: endpoint.tls.clone(),
+        headers,
+        content_type: rendered.content_type,
+        body: rendered.body,
+        timeout,
+    };
+    let outcome = client.post(post).await;
+    Attempt { outcome, latency: begun.elapsed() }
+}

@@ -1,0 +1,51 @@
+//! Incidents as the alerts have them.
+
+use std::sync::Arc;
+
+use crate::{alerts, api::Owner};
+
+use super::{Input, incidents, problem, text};
+
+/// The longest message, in bytes.
+const MESSAGE: usize = 1_024;
+/// How much of a log's end is told, in bytes: no format shows more.
+const LOGS: usize = 4_096;
+
+/// Every incident there is, in the status' order, with the words and the log of its most recent pod. Unlike
+/// the status' list it is never cut.
+#[must_use]
+pub fn told(input: &Input<'_>) -> Vec<alerts::Incident> {
+    let problems = problem::ordered(input);
+    incidents::ordered(&problems, input.previous).iter().map(|group| incident(group, input)).collect()
+}
+
+fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident {
+    let shown = group.incident();
+    let (pod, finding) = group.example;
+    let culprit = finding.containers.iter().find(|container| text::name(&container.name) == shown.container);
+    let tail = culprit.or(finding.containers.first()).and_then(|container| (input.tail)(pod, container));
+    let (logs, note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
+    alerts::Incident {
+        key: shown.key,
+        namespace: shown.namespace,
+        owner: Owner { kind: shown.owner.kind, name: shown.owner.name },
+        container: shown.container,
+        reason: shown.reason,
+        since: shown.since.0,
+        pods: u64::try_from(shown.pods).unwrap_or_default(),
+        example_pods: shown.example_pods,
+        message: text::shortened(&finding.message, MESSAGE).into_owned(),
+        logs: Arc::from(end(&logs, LOGS)),
+        log_note: note,
+    }
+}
+
+/// The last `limit` bytes, from the beginning of a line where one begins there.
+fn end(text: &str, limit: usize) -> &str {
+    let Some(mut from) = text.len().checked_sub(limit).filter(|from| *from > 0) else { return text };
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let cut = &text[from..];
+    cut.split_once('\n').map_or(cut, |(_, lines)| lines)
+}

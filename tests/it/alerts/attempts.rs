@@ -1,0 +1,225 @@
+//! One attempt at a time, against receivers that do what receivers do.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http::HeaderMap;
+use jiff::Timestamp;
+use orchestr::{
+    alerts::{
+        Notification, ObjectName,
+        address::{AddressPolicy, Refusal},
+        delivery::{
+            Access, HttpClient, Lookup,
+            client::private_roots,
+            hint,
+            secrets::Endpoint,
+            send::{Attempt, send},
+            system_lookup,
+        },
+        destination::{Destination, UrlPolicy},
+        retry::Outcome,
+        signature::SigningKeys,
+    },
+    api::WebhookFormat,
+};
+use orchestr_testbed::{Receiver, Reply};
+
+const ALLOWED: AddressPolicy = AddressPolicy { private: true, loopback: true };
+
+fn access(addresses: AddressPolicy) -> Access {
+    Access { urls: UrlPolicy { plain_http: true, addresses }, proxy_from_env: false }
+}
+
+fn endpoint(url: &str, ca: Option<&str>) -> Endpoint {
+    let policy = UrlPolicy { plain_http: true, addresses: ALLOWED };
+    Endpoint {
+        destination: Destination::new(WebhookFormat::Generic, url.as_bytes(), policy).unwrap(),
+        headers: HeaderMap::new(),
+        keys: None,
+        tls: ca.map(|pem| private_roots(pem.as_bytes()).unwrap()),
+    }
+}
+
+fn message() -> Notification {
+    let object = ObjectName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+    Notification::test("msg-1".to_owned(), object, "ops".to_owned(), Timestamp::now())
+}
+
+async fn attempt(endpoint: &Endpoint, timeout: Duration) -> Attempt {
+    let client = HttpClient::new(access(ALLOWED), system_lookup());
+    send(&client, endpoint, &message(), timeout).await
+}
+
+fn answered(status: u16) -> Outcome {
+    Outcome::Answered { status, retry_after: None }
+}
+
+#[tokio::test]
+async fn each_thing_a_receiver_may_do_is_told_apart() {
+    let receiver = Receiver::start().await.unwrap();
+    let redirect = || Reply::Header(302, "Location", "http://169.254.169.254/latest/meta-data/".to_owned());
+    let busy = |wait: &str| Reply::Header(429, "Retry-After", wait.to_owned());
+    let patient = |seconds| Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(seconds)) };
+    let script = [
+        (Reply::Status(200), answered(200)),
+        (Reply::Status(202), answered(202)),
+        (Reply::Status(204), answered(204)),
+        (Reply::Status(410), answered(410)),
+        (Reply::Status(413), answered(413)),
+        (Reply::Status(500), answered(500)),
+        (busy("7"), patient(7)),
+        (busy("soon"), answered(429)),
+        (redirect(), answered(302)),
+        (Reply::Close, Outcome::Interrupted),
+        (Reply::BreakInBody, answered(200)),
+        (Reply::Endless, answered(200)),
+    ];
+    receiver.then(script.iter().map(|(reply, _)| reply.clone()));
+    let endpoint = endpoint(&receiver.url("/hook?a=b"), None);
+    for (reply, outcome) in &script {
+        let found = attempt(&endpoint, Duration::from_secs(20)).await.outcome;
+        assert_eq!(&found, outcome, "{reply:?}");
+        let taken = matches!(found, Outcome::Answered { status: 200..=299, .. });
+        assert_eq!(hint(&found, WebhookFormat::Generic).is_none(), taken, "{reply:?}");
+    }
+    let received = receiver.received();
+    assert_eq!(received.len(), script.len(), "each was asked once: no redirect was followed, nothing retried");
+    let first = &received[0];
+    assert_eq!((first.method.as_str(), first.path.as_str()), ("POST", "/hook?a=b"));
+    assert_eq!(first.header("content-type"), "application/json");
+    assert_eq!(first.header("webhook-id"), "msg-1");
+    assert!(first.header("user-agent").starts_with("orchestr/"), "{first:?}");
+    assert_eq!(first.header("authorization"), "", "no credentials of anybody's");
+    assert_eq!(first.json()["alerts"][0]["labels"]["alertname"], "Test");
+}
+
+#[tokio::test]
+async fn a_receiver_that_hangs_costs_its_timeout_and_no_more() {
+    let receiver = Receiver::start().await.unwrap();
+    receiver.then([Reply::Hang]);
+    let begun = Instant::now();
+    let found = attempt(&endpoint(&receiver.url("/"), None), Duration::from_millis(300)).await;
+    assert_eq!(found.outcome, Outcome::TimedOut);
+    assert!((Duration::from_millis(300)..Duration::from_secs(20)).contains(&begun.elapsed()), "{found:?}");
+}
+
+#[tokio::test]
+async fn nobody_listening_is_no_uncertain_delivery() {
+    let receiver = Receiver::start().await.unwrap();
+    let nobody = endpoint(&receiver.url("/"), None);
+    drop(receiver);
+    assert_eq!(attempt(&nobody, Duration::from_secs(5)).await.outcome, Outcome::Unreachable);
+    let nowhere = endpoint("http://does-not-exist.invalid/", None);
+    assert_eq!(attempt(&nowhere, Duration::from_secs(20)).await.outcome, Outcome::Unreachable);
+    let receiver = Receiver::start_tls().await.unwrap();
+    receiver.hold(true);
+    let held = endpoint(&receiver.url("/"), Some(receiver.ca_pem()));
+    assert_eq!(attempt(&held, Duration::from_millis(300)).await.outcome, Outcome::Unreachable);
+    assert_eq!((receiver.connections(), receiver.received().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
+    let receiver = Receiver::start_tls().await.unwrap();
+    let other = Receiver::start_tls().await.unwrap();
+    let url = receiver.url("/");
+    let own = attempt(&endpoint(&url, Some(receiver.ca_pem())), Duration::from_secs(20)).await;
+    assert_eq!(own.outcome, answered(200));
+    let foreign = attempt(&endpoint(&url, Some(other.ca_pem())), Duration::from_secs(20)).await;
+    assert_eq!(foreign.outcome, Outcome::Untrusted);
+    let client = HttpClient::new(access(ALLOWED), system_lookup());
+    let public = Endpoint { tls: Some(client.public_roots().await.unwrap()), ..endpoint(&url, None) };
+    let unknown = send(&client, &public, &message(), Duration::from_secs(20)).await;
+    assert_eq!(unknown.outcome, Outcome::Untrusted);
+    let loopback: Lookup = {
+        let port = receiver.port();
+        Arc::new(move |_, _| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
+    };
+    let client = HttpClient::new(access(ALLOWED), loopback);
+    let wrong_name = endpoint("https://alerts.example.com/", Some(receiver.ca_pem()));
+    let misnamed = send(&client, &wrong_name, &message(), Duration::from_secs(20)).await;
+    assert_eq!(misnamed.outcome, Outcome::Untrusted);
+    assert_eq!(receiver.received().len(), 1, "nothing was sent to whom is not trusted");
+}
+
+#[tokio::test]
+async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
+    let receiver = Receiver::start().await.unwrap();
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let rebinding: Lookup = {
+        let (lookups, port) = (Arc::clone(&lookups), receiver.port());
+        Arc::new(move |_, _| {
+            // Where the name led when somebody looked first, there nobody is.
+            let first = lookups.fetch_add(1, Ordering::SeqCst) == 0;
+            let address = if first { [192, 0, 2, 1] } else { [127, 0, 0, 1] };
+            Box::pin(async move { Ok(vec![SocketAddr::from((address, port))]) })
+        })
+    };
+    let client = HttpClient::new(access(AddressPolicy::default()), rebinding);
+    let endpoint = endpoint("http://rebound.example.com/", None);
+    let first = send(&client, &endpoint, &message(), Duration::from_millis(200)).await.outcome;
+    assert_eq!(first, Outcome::Unreachable);
+    let second = send(&client, &endpoint, &message(), Duration::from_secs(5)).await.outcome;
+    assert_eq!(second, Outcome::Refused(Refusal::Loopback));
+    assert_eq!((lookups.load(Ordering::SeqCst), receiver.connections()), (2, 0));
+
+    // Of several addresses only those that are allowed are tried.
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mixed: Lookup = {
+        let (seen, port) = (Arc::clone(&seen), receiver.port());
+        Arc::new(move |name, _| {
+            seen.lock().unwrap().push(name);
+            Box::pin(async move {
+                let addresses = [[169, 254, 169, 254], [10, 0, 0, 1], [127, 0, 0, 1]];
+                Ok(addresses.map(|address| SocketAddr::from((address, port))).to_vec())
+            })
+        })
+    };
+    let client = HttpClient::new(access(AddressPolicy { private: false, loopback: true }), mixed);
+    let outcome = send(&client, &endpoint, &message(), Duration::from_secs(20)).await.outcome;
+    assert_eq!((outcome, receiver.connections()), (answered(200), 1));
+    assert_eq!(*seen.lock().unwrap(), ["rebound.example.com"]);
+}
+
+#[tokio::test]
+async fn a_literal_address_is_judged_as_well_when_it_is_connected_to() {
+    let receiver = Receiver::start().await.unwrap();
+    let client = HttpClient::new(access(AddressPolicy::default()), system_lookup());
+    for url in [
+        receiver.url("/"),
+        format!("http://0x7f.1:{}/", receiver.port()),
+        format!("http://localhost:{}/", receiver.port()),
+    ] {
+        let outcome = send(&client, &endpoint(&url, None), &message(), Duration::from_secs(20)).await.outcome;
+        assert_eq!(outcome, Outcome::Refused(Refusal::Loopback), "{url}");
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_official_library_verifies_the_signature_by_the_old_key_and_the_new() {
+    let receiver = Receiver::start().await.unwrap();
+    let keys = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"];
+    let mut endpoint = endpoint(&receiver.url("/"), None);
+    endpoint.keys = Some(SigningKeys::parse(keys.join("\n").as_bytes()).unwrap());
+    assert_eq!(attempt(&endpoint, Duration::from_secs(20)).await.outcome, answered(200));
+    let received = &receiver.received()[0];
+    let mut headers = HeaderMap::new();
+    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        headers.insert(name, received.header(name).parse().unwrap());
+    }
+    for key in keys {
+        let verifier = standardwebhooks::Webhook::new(key).unwrap();
+        verifier.verify(&received.body, &headers).unwrap();
+        let mut forged = received.body.clone();
+        forged[10] ^= 1;
+        assert!(verifier.verify(&forged, &headers).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! `kill -9` between each two steps of the protocol: decided → stored → sent → answered → recorded.
+
+use std::time::Duration;
+
+use orchestr_testbed::{Received, Receiver, Reply, eventually};
+use serde_json::json;
+
+use super::support::{delivery, ids, kill, spec, webhook};
+use crate::{
+    proxy::{Fate, Proxy, Seen},
+    support::PATIENCE,
+    world::{World, crash_looping},
+};
+
+/// Whether this is a write of what delivery remembers.
+fn is_memory(seen: &Seen) -> bool {
+    seen.is_status_write() && seen.query.get("fieldManager").is_some_and(|manager| manager == "orchestr-alerts")
+}
+
+/// When the operator is killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    /// The message is decided on; the write of it never arrives.
+    Decided,
+    /// It is stored; the operator doesn't know yet, and sends nothing.
+    Stored,
+    /// The receiver has it, and has not answered.
+    Sent,
+    /// The receiver has taken it; the write that records it never arrives.
+    Answered,
+    /// That is recorded; the operator doesn't know yet.
+    Recorded,
+}
+
+struct Story {
+    /// What the receiver had when the operator was killed.
+    before: Vec<Received>,
+    /// What it had when the next operator had nothing more to tell, the end of the incident included.
+    all: Vec<Received>,
+}
+
+async fn story(step: Step) -> Story {
+    let world = World::new("killed").await;
+    let receiver = Receiver::start().await.unwrap();
+    let proxy = Proxy::start(world.client.clone()).await;
+    let kubeconfig = proxy_kubeconfig(&proxy);
+    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+
+    let shared = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    // The first write that a message waits for is the first one; its record is the one after it.
+    proxy.rule(move |seen| {
+        if !is_memory(seen) {
+            return Fate::Forward;
+        }
+        let lost_answer = Fate::AnswerLate(Duration::from_secs(3600));
+        match (step, shared.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
+            (Step::Decided, 0) | (Step::Answered, 1) => Fate::Hang,
+            (Step::Stored, 0) | (Step::Recorded, 1) => lost_answer,
+            _ => Fate::Forward,
+        }
+    });
+    if step == Step::Sent {
+        receiver.then([Reply::Hang]);
+    }
+    let first = world.program(&kubeconfig);
+    match step {
+        Step::Decided => proxy.until_requested("the message is to be stored", 1, is_memory).await,
+        Step::Stored => pending(&world, true).await,
+        Step::Sent => drop(receiver.wait_for(1, PATIENCE).await.unwrap()),
+        Step::Answered => proxy.until_requested("the outcome is to be recorded", 2, is_memory).await,
+        Step::Recorded => {
+            receiver.wait_for(1, PATIENCE).await.unwrap();
+            pending(&world, false).await;
+        }
+    }
+    kill(first).await;
+    let before = receiver.received();
+    let stored = world.status("cluster").await;
+    let stored_id = delivery(&stored, "ops").and_then(|state| state.pending.as_ref()).map(|pending| pending.id.clone());
+    assert_eq!(stored_id.is_some(), matches!(step, Step::Stored | Step::Sent | Step::Answered), "{step:?}");
+
+    proxy.rule(|_| Fate::Forward);
+    let second = world.program(&kubeconfig);
+    world
+        .status_where("cluster", "the incident is told", |status| {
+            delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none())
+        })
+        .await;
+    if let Some(id) = stored_id {
+        assert_eq!(ids(&receiver.received()).last(), Some(&id.as_str()), "what was stored is what is sent");
+    }
+    world.delete_pod("cart-0").await;
+    let told = receiver.received().len();
+    receiver.wait_for(told + 1, 2 * PATIENCE).await.unwrap();
+    pending(&world, false).await;
+    kill(second).await;
+    let all = receiver.received();
+    let what = |request: &Received| request.json()["status"].as_str().unwrap_or_default().to_owned();
+    for request in &all {
+        println!("{step:?}: {} {}", what(request), request.header("webhook-id"));
+    }
+    Story { before, all }
+}
+
+/// Waits until a message is stored as pending, or none is.
+async fn pending(world: &World, wanted: bool) {
+    world
+        .status_where("cluster", "the state is stored", |status| {
+            delivery(status, "ops").is_some_and(|ops| ops.pending.is_some() == wanted && !ops.alerts.is_empty())
+        })
+        .await;
+}
+
+fn proxy_kubeconfig(proxy: &Proxy) -> tempfile::TempPath {
+    let json = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+        "clusters": [{"name": "proxy", "cluster": {"server": proxy.config().cluster_url.to_string()}}],
+        "users": [{"name": "proxy", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), json.to_string()).unwrap();
+    file.into_temp_path()
+}
+
+/// What the receiver was told: whether it is of a beginning or an end, and by how many requests. Requests
+/// of one id are one message.
+fn messages(received: &[Received]) -> Vec<(String, usize)> {
+    let mut messages: Vec<(String, String, usize)> = Vec::new();
+    for request in received {
+        let (id, status) = (request.header("webhook-id").to_owned(), request.json()["status"].to_string());
+        match messages.iter_mut().find(|(known, ..)| *known == id) {
+            Some((_, known, count)) => {
+                assert_eq!(*known, status, "the same message");
+                *count += 1;
+            }
+            None => messages.push((id, status, 1)),
+        }
+    }
+    messages.into_iter().map(|(_, status, count)| (status.trim_matches('"').to_owned(), count)).collect()
+}
+
+fn expected(firing: usize) -> Vec<(String, usize)> {
+    vec![("firing".to_owned(), firing), ("resolved".to_owned(), 1)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_a_message_is_stored_it_is_told_once() {
+    let story = story(Step::Decided).await;
+    assert_eq!((story.before.len(), messages(&story.all)), (0, expected(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_a_message_is_sent_it_is_told_once() {
+    let story = story(Step::Stored).await;
+    assert_eq!((story.before.len(), messages(&story.all)), (0, expected(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_the_receiver_answers_the_same_id_is_sent_again() {
+    let story = story(Step::Sent).await;
+    assert_eq!((story.before.len(), messages(&story.all)), (1, expected(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_a_success_is_recorded_the_same_id_is_sent_again() {
+    let story = story(Step::Answered).await;
+    assert_eq!((story.before.len(), messages(&story.all)), (1, expected(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_a_success_is_recorded_nothing_is_sent_again() {
+    let story = story(Step::Recorded).await;
+    assert_eq!((story.before.len(), messages(&story.all)), (1, expected(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
+    let world = World::new("wiped").await;
+    let receiver = Receiver::start().await.unwrap();
+    let proxy = Proxy::start(world.client.clone()).await;
+    let kubeconfig = proxy_kubeconfig(&proxy);
+    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let first = world.program(&kubeconfig);
+    receiver.wait_for(1, PATIENCE).await.unwrap();
+    pending(&world, false).await;
+    kill(first).await;
+    let patch = json!({"status": null});
+    let params = kube::api::PatchParams::default();
+    world.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
+    let second = world.program(&kubeconfig);
+    eventually("the incident is told again", PATIENCE, async || match receiver.received().len() {
+        2 => Ok(()),
+        other => Err(format!("{other} requests")),
+    })
+    .await
+    .unwrap();
+    let received = receiver.received();
+    assert_ne!(ids(&received)[0], ids(&received)[1], "it is another message");
+    kill(second).await;
+}

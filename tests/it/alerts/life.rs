@@ -1,0 +1,307 @@
+//! From a failing pod to the receivers, with the operator's own code path.
+
+use std::time::{Duration, Instant};
+
+use orchestr_testbed::{Received, Receiver, Reply};
+use serde_json::{Value, json};
+
+use super::support::{delivery, ids, spec, webhook};
+use crate::{
+    support::PATIENCE,
+    world::{World, ago, condition, crash_looping, healthy},
+};
+
+const FORMATS: [&str; 7] = ["Generic", "Alertmanager", "Slack", "Discord", "Teams", "PagerDuty", "CloudEvents"];
+
+fn to<'a>(received: &'a [Received], path: &str) -> Vec<&'a Received> {
+    received.iter().filter(|request| request.path.split('?').next().unwrap().starts_with(path)).collect()
+}
+
+/// The numbers that a message of each format has where it says which kind it is.
+fn is_end(format: &str, message: &Value) -> bool {
+    match format {
+        "Generic" => message["status"] == "resolved",
+        "CloudEvents" => message["data"]["status"] == "resolved",
+        "Alertmanager" => message[0]["endsAt"].as_str().is_some_and(|end| end <= ago(0).as_str()),
+        "PagerDuty" => message["event_action"] == "resolve",
+        _ => message.to_string().contains("RESOLVED"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
+    let world = World::new("formats").await;
+    let receiver = Receiver::start().await.unwrap();
+    let mut webhooks = Vec::new();
+    for format in FORMATS {
+        let name = format.to_lowercase();
+        let query = if format == "PagerDuty" { "?routing_key=0123456789abcdef0123456789abcdef" } else { "" };
+        world.secret(&name, &[("url", &receiver.url(&format!("/{name}{query}")))]).await;
+        webhooks.push(webhook(&name, format, json!({})));
+    }
+    world.pod("cart-0", crash_looping(7)).await;
+    world.pod("web-0", healthy()).await;
+    world.object("cluster", spec(&webhooks)).await;
+    let operator = world.operate();
+
+    let received = receiver.wait_for(FORMATS.len(), PATIENCE).await.unwrap();
+    for format in FORMATS {
+        let told = to(&received, &format!("/{}", format.to_lowercase()));
+        assert_eq!(told.len(), 1, "{format}");
+        let (request, text) = (told[0], String::from_utf8(told[0].body.clone()).unwrap());
+        for word in ["OOMKilled", "cart-0", world.namespace.as_str()] {
+            assert!(text.contains(word), "{format} lacks {word}: {text}");
+        }
+        assert!(!is_end(format, &request.json()), "{format}: {text}");
+        println!("{format}: {}", serde_json::to_string_pretty(&request.json()).unwrap());
+    }
+    let status = world
+        .status_where("cluster", "all is recorded", |status| {
+            status.webhooks.len() == 7 && status.webhooks.iter().all(|webhook| webhook.last_success.is_some())
+        })
+        .await;
+    assert_eq!(condition(&status, "AlertsDelivered").0, "True", "{status:#?}");
+
+    world.delete_pod("cart-0").await;
+    let ended = |received: &[Received], format: &str| {
+        let told = to(received, &format!("/{}", format.to_lowercase()));
+        told.iter().filter(|request| is_end(format, &request.json())).count()
+    };
+    orchestr_testbed::eventually("the end is told everywhere", 2 * PATIENCE, async || {
+        let received = receiver.received();
+        let lacking: Vec<_> = FORMATS.iter().filter(|format| ended(&received, format) == 0).collect();
+        if lacking.is_empty() { Ok(()) } else { Err(format!("{lacking:?} lack it")) }
+    })
+    .await
+    .unwrap();
+    let received = receiver.received();
+    for format in FORMATS.iter().filter(|format| **format != "Alertmanager") {
+        let told = to(&received, &format!("/{}", format.to_lowercase()));
+        assert_eq!((told.len(), ended(&received, format)), (2, 1), "{format}");
+    }
+    // Webhooks that are taken off the spec take their state along, and the condition with them.
+    world.respec("cluster", json!({"webhooks": null})).await;
+    world
+        .status_where("cluster", "nothing is left of the webhooks", |status| {
+            status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
+        })
+        .await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
+    let world = World::new("trouble").await;
+    let names = ["failing", "busy", "small", "gone"];
+    let mut receivers = Vec::new();
+    for name in names {
+        let receiver = Receiver::start().await.unwrap();
+        receiver.then(match name {
+            "failing" => vec![Reply::Status(500), Reply::Close],
+            "busy" => vec![Reply::Header(429, "Retry-After", "4".to_owned())],
+            "small" => vec![Reply::Status(413), Reply::Status(413)],
+            _ => vec![Reply::Status(410)],
+        });
+        world.secret(name, &[("url", &receiver.url("/"))]).await;
+        receivers.push(receiver);
+    }
+    let [failing, busy, small, gone] = receivers.as_slice() else { panic!("there are four") };
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&names.map(|name| webhook(name, "Generic", json!({}))))).await;
+    let operator = world.operate();
+
+    let tried = failing.wait_for(3, PATIENCE).await.unwrap();
+    assert!(ids(&tried).iter().all(|id| *id == ids(&tried)[0]), "{:?}", ids(&tried));
+    assert!(tried[2].header("webhook-timestamp") > tried[0].header("webhook-timestamp"), "each attempt has its time");
+    let tried = busy.wait_for(2, PATIENCE).await.unwrap();
+    assert!(tried[1].at - tried[0].at >= Duration::from_secs(4), "{:?}", tried[1].at - tried[0].at);
+    let tried = small.wait_for(3, PATIENCE).await.unwrap();
+    assert_eq!((ids(&tried)[0], ids(&tried)[0]), (ids(&tried)[1], ids(&tried)[2]));
+    assert!(tried[2].body.len() < tried[0].body.len());
+
+    let status = world
+        .status_where("cluster", "three were told", |status| {
+            let told = |name: &&str| delivery(status, name).is_some_and(|webhook| webhook.last_success.is_some());
+            names[..3].iter().all(told) && condition(status, "AlertsDelivered").1 == "ReceiverGone"
+        })
+        .await;
+    assert!(delivery(&status, "gone").unwrap().stopped);
+    assert_eq!(
+        condition(&status, "AlertsDelivered").2,
+        "1 of 4 webhooks: gone: the receiver answered 410: the webhook was deleted"
+    );
+    assert_eq!(gone.received().len(), 1);
+    // A new URL is a new beginning.
+    gone.then([]);
+    world.secret("gone", &[("url", &gone.url("/new"))]).await;
+    let told = gone.wait_for(2, PATIENCE).await.unwrap();
+    assert_eq!((told[1].path.as_str(), ids(&told)[0]), ("/new", ids(&told)[1]));
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
+    let world = World::new("secrets").await;
+    let (old, new) = (Receiver::start().await.unwrap(), Receiver::start_tls().await.unwrap());
+    world.pod("cart-0", crash_looping(7)).await;
+    let reference = |key: &str| json!({"secretKeyRef": {"name": "ops-webhook", "key": key}});
+    let headers = json!({"secretRef": {"name": "headers-webhook"}});
+    let changes = json!({"headersFrom": headers});
+    world.secret("headers", &[("authorization", "Bearer s3cr3t")]).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
+    let operator = world.operate();
+    let status = world
+        .status_where("cluster", "the webhook can't be used", |status| {
+            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+        })
+        .await;
+    let told = format!("1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist", world.namespace);
+    assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", told.as_str()));
+
+    world.secret("ops", &[("address", "it is under another key")]).await;
+    world
+        .status_where("cluster", "the key is missing", |status| {
+            condition(status, "AlertsDelivered").2 == "1 of 1 webhooks: ops: Secret ops-webhook has no key url"
+        })
+        .await;
+    world.secret("ops", &[("url", &old.url("/old"))]).await;
+    let received = old.wait_for(1, PATIENCE).await.unwrap();
+    assert_eq!(received[0].header("authorization"), "Bearer s3cr3t");
+    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+
+    // Another receiver, by HTTPS with a CA of its own: it is told of the end.
+    world.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
+    let changed = webhook("ops", "Generic", json!({"headersFrom": headers, "caFrom": reference("ca")}));
+    world.respec("cluster", json!({"webhooks": [changed]})).await;
+    world.delete_pod("cart-0").await;
+    let received = new.wait_for(1, 2 * PATIENCE).await.unwrap();
+    assert_eq!(received[0].json()["status"], "resolved");
+    assert_eq!(old.received().len(), 1);
+    let status = serde_json::to_string(&world.objects().get("cluster").await.unwrap()).unwrap();
+    assert!(!status.contains("s3cr3t") && !status.contains("127.0.0.1"), "nothing of a Secret is in the object");
+    world.delete_secret("headers").await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
+    let mut medians = Vec::new();
+    for hanging in [false, true] {
+        let world = World::new("hanging").await;
+        let (slow, quick) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
+        if hanging {
+            slow.then(vec![Reply::Hang; 20]);
+        }
+        world.secret("slow", &[("url", &slow.url("/"))]).await;
+        world.secret("quick", &[("url", &quick.url("/"))]).await;
+        let webhooks = [webhook("slow", "Generic", json!({"timeout": "60s"})), webhook("quick", "Generic", json!({}))];
+        for number in 0..6 {
+            world.pod(&format!("cart-{number}"), healthy()).await;
+        }
+        world.object("cluster", spec(&webhooks)).await;
+        let operator = world.operate();
+        world.ready("cluster", "Watching").await;
+        let mut latencies = Vec::new();
+        for number in 0..6 {
+            let begun = Instant::now();
+            world.set_status(&format!("cart-{number}"), crash_looping(3)).await;
+            let all = |status: &orchestr::api::OrchestrStatus| status.problematic_pod_count == number + 1;
+            world.status_where("cluster", "the failure is in the status", all).await;
+            latencies.push(begun.elapsed());
+            // The first failure has reached both receivers before the next ones come.
+            if number == 0 {
+                slow.wait_for(1, PATIENCE).await.unwrap();
+                quick.wait_for(1, PATIENCE).await.unwrap();
+            }
+        }
+        assert_eq!(slow.received().len(), 1, "one request at a time");
+        latencies.sort_unstable();
+        println!("detection with a hanging receiver: {hanging}: {latencies:?}");
+        medians.push(latencies[latencies.len() / 2]);
+        slow.release();
+        operator.stop().await;
+    }
+    // A status is written at most once a second; the receiver hangs for a minute.
+    assert!(medians.iter().all(|median| *median < Duration::from_secs(10)), "{medians:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
+    let world = World::new("storm").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    let owner = json!({"metadata": {
+        "labels": {"pod-template-hash": "5d9f"},
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "u-1", "controller": true}],
+    }});
+    for number in 0..25 {
+        world.pod_with(&format!("cart-5d9f-{number}"), owner.clone(), crash_looping(3)).await;
+    }
+    for number in 0..120 {
+        world.pod(&format!("single-{number}"), crash_looping(3)).await;
+    }
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = world.operate();
+    let received = receiver.wait_for(1, PATIENCE).await.unwrap();
+    let message = received[0].json();
+    let alerts = message["alerts"].as_array().unwrap();
+    let of = |reason: &str| alerts.iter().filter(|alert| alert["labels"]["alertname"] == reason).collect::<Vec<_>>();
+    let cart: Vec<_> =
+        of("OOMKilled").into_iter().filter(|alert| alert["labels"].to_string().contains("\"cart\"")).collect();
+    let storm = of("OrchestrStorm");
+    println!("{} alerts, storm: {storm:?}, cart: {cart:?}, truncated {}", alerts.len(), message["truncatedAlerts"]);
+    // 121 incidents: those that are told one by one, those that a message has no room for, and the rest.
+    let beyond: u64 = storm[0]["annotations"]["problems"].as_str().unwrap().parse().unwrap();
+    assert_eq!(beyond, 21, "100 are told one by one");
+    let status = world
+        .status_where("cluster", "it is recorded", |status| {
+            delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some())
+        })
+        .await;
+    let ops = delivery(&status, "ops").unwrap();
+    assert_eq!((ops.alerts.len(), ops.storm.as_ref().map(|storm| storm.count)), (100, Some(21)));
+    assert_eq!(receiver.received().len(), 1, "one message for all of them");
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_tells_nothing_and_a_flapping_pod_one_beginning() {
+    let world = World::new("quiet").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    for number in 0..3 {
+        world.pod(&format!("old-{number}"), healthy()).await;
+    }
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = world.operate();
+    world.ready("cluster", "Watching").await;
+    // Old pods end as they are told to, by a signal; new ones start.
+    for number in 0..3 {
+        let name = format!("old-{number}");
+        world.pods().delete(&name, &kube::api::DeleteParams::default().grace_period(60)).await.unwrap();
+        let ended = json!({"containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
+        }]});
+        world.set_status(&name, ended).await;
+        world.pod(&format!("new-{number}"), json!({"phase": "Pending"})).await;
+        world.set_status(&format!("new-{number}"), healthy()).await;
+        world.delete_pod(&name).await;
+    }
+    world.until_caught_up().await;
+    // Fails, recovers, fails…: each time the status says so.
+    world.pod("flapping", healthy()).await;
+    for round in 0..4 {
+        let running =
+            json!({"containerStatuses": healthy()["containerStatuses"], "conditions": healthy()["conditions"]});
+        world.set_status("flapping", crash_looping(round)).await;
+        world.status_where("cluster", "it fails", |status| status.problematic_pod_count == 1).await;
+        world.set_status("flapping", running).await;
+        world.status_where("cluster", "it recovers", |status| status.problematic_pod_count == 0).await;
+    }
+    let received = receiver.wait_for(1, PATIENCE).await.unwrap();
+    assert_eq!(received.len(), 1, "one beginning, and its end when it has been gone for long");
+    let text = received[0].json().to_string();
+    assert!(text.contains("flapping") && !text.contains("old-") && !text.contains("new-"), "{text}");
+    operator.stop().await;
+}

@@ -1,0 +1,88 @@
+//! Objects with webhooks, and the Secrets behind them.
+
+use std::process::Stdio;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use orchestr::api::{OrchestrStatus, WebhookStatus};
+use orchestr_testbed::Received;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use crate::world::World;
+
+/// A webhook that sends at once what breaks, to the URL in the Secret `NAME-webhook`.
+pub fn webhook(name: &str, format: &str, changes: Value) -> Value {
+    let mut webhook = json!({
+        "name": name,
+        "format": format,
+        "after": "0s",
+        "urlFrom": {"secretKeyRef": {"name": format!("{name}-webhook"), "key": "url"}},
+    });
+    for (field, value) in changes.as_object().unwrap() {
+        webhook[field] = value.clone();
+    }
+    webhook
+}
+
+pub fn spec(webhooks: &[Value]) -> Value {
+    json!({"alerts": {"checkRunningPods": true}, "webhooks": webhooks})
+}
+
+pub fn delivery<'a>(status: &'a OrchestrStatus, name: &str) -> Option<&'a WebhookStatus> {
+    status.webhooks.iter().find(|webhook| webhook.name == name)
+}
+
+/// The ids of requests, in order.
+pub fn ids(received: &[Received]) -> Vec<&str> {
+    received.iter().map(|request| request.header("webhook-id")).collect()
+}
+
+impl World {
+    /// Makes or changes the Secret behind a webhook.
+    pub async fn secret(&self, webhook: &str, values: &[(&str, &str)]) {
+        let data: serde_json::Map<String, Value> =
+            values.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let name = format!("{webhook}-webhook");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        let params = PatchParams::apply("tests").force();
+        self.secrets().patch(&name, &params, &Patch::Apply(&secret)).await.unwrap();
+    }
+
+    pub async fn delete_secret(&self, webhook: &str) {
+        self.secrets().delete(&format!("{webhook}-webhook"), &DeleteParams::default()).await.unwrap();
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Changes an object's spec.
+    pub async fn respec(&self, name: &str, spec: Value) {
+        let patch = json!({"spec": spec});
+        self.objects().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    }
+
+    /// The real program as a process of its own; it is killed when the value is dropped.
+    pub fn program(&self, kubeconfig: &std::path::Path) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_orchestr"))
+            .args(["run", "--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"])
+            .args(["--namespaces", &self.namespace])
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// `kill -9`.
+pub async fn kill(mut program: Child) {
+    program.kill().await.unwrap();
+}

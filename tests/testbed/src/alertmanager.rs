@@ -1,0 +1,99 @@
+//! A real Alertmanager on loopback.
+
+use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::{
+    error::{Doing, Error, Result},
+    guardian::{Env, Guardian, Program, run_dir},
+    port::pick,
+    wait::eventually,
+};
+
+/// Where Debian puts it, and what its makers call it.
+const NAMES: [&str; 2] = ["prometheus-alertmanager", "alertmanager"];
+
+/// How long it may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// The server. It ends when this value is dropped, or this process.
+#[derive(Debug)]
+pub struct Alertmanager {
+    port: u16,
+    _process: Guardian,
+}
+
+impl Alertmanager {
+    /// Starts one that sends what it is told to `webhook`, beginnings and ends, almost at once.
+    ///
+    /// # Errors
+    ///
+    /// When there is none on this machine, or it does not start: then with the end of its log.
+    pub async fn start(webhook: &str) -> Result<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&path)
+            .flat_map(|folder| NAMES.map(|name| folder.join(name)))
+            .find(|path| path.is_file())
+            .ok_or_else(|| Error::Program {
+                program: "prometheus-alertmanager".to_owned(),
+                what: "is not on PATH: install Debian's package of that name".to_owned(),
+                log: String::new(),
+            })?;
+        let run = run_dir(&std::env::temp_dir(), "orchestr-alertmanager-")?;
+        let port = pick()?;
+        let config = format!(
+            "route: {{receiver: test, group_by: [orchestr], group_wait: 100ms, group_interval: 1s}}\n\
+             receivers: [{{name: test, webhook_configs: [{{url: '{webhook}', send_resolved: true}}]}}]\n"
+        );
+        let file: PathBuf = run.join("alertmanager.yml");
+        fs::write(&file, config).doing(|| format!("write {}", file.display()))?;
+        let args = [
+            format!("--config.file={}", file.display()),
+            format!("--storage.path={}", run.display()),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+            // Alone: no gossip.
+            "--cluster.listen-address=".to_owned(),
+        ];
+        let program =
+            Program { name: "alertmanager", path: found, args: args.map(OsString::from).to_vec(), env: Env::Clean };
+        let started = Self { port, _process: Guardian::spawn(&run, program)? };
+        eventually("Alertmanager is ready", START, async || match started.get("/-/ready").await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
+        .await?;
+        Ok(started)
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What its API says is going on.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub async fn alerts(&self) -> Result<serde_json::Value> {
+        Ok(serde_json::from_str(&self.get("/api/v2/alerts").await?)?)
+    }
+
+    async fn get(&self, path: &str) -> Result<String> {
+        let doing = || format!("ask Alertmanager for {path}");
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.doing(doing)?;
+        // By HTTP/1.0, so that the body comes as it is.
+        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.doing(doing)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.doing(doing)?;
+        match answer.split_once("\r\n\r\n") {
+            Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
+            _ => Err(std::io::Error::other(answer.lines().next().unwrap_or_default().to_owned())).doing(doing),
+        }
+    }
+}

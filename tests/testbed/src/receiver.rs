@@ -1,0 +1,306 @@
+//! A webhook's receiver on loopback, that does what a script says and remembers what it was sent.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{oneshot, watch},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    error::{Doing, Result},
+    pki::Pki,
+    wait::eventually,
+};
+
+/// The longest request it takes, in bytes.
+const LIMIT: usize = 1024 * 1024;
+
+/// What it does with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Answers with this status and a short body.
+    Status(u16),
+    /// Answers with this status and this header.
+    Header(u16, &'static str, String),
+    /// Says nothing, on a connection that stays open, until it is [released](Receiver::release).
+    Hang,
+    /// Closes the connection instead of an answer.
+    Close,
+    /// Answers 200 and closes the connection in the middle of the body.
+    BreakInBody,
+    /// Answers 200, with a body that has no end.
+    Endless,
+}
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// When all of it was there.
+    pub at: Instant,
+    /// Such as POST.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    /// A header's value, or nothing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// The body as JSON; null where it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// The receiver. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Receiver {
+    port: u16,
+    ca_pem: Option<String>,
+    state: Arc<State>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: Mutex<VecDeque<Reply>>,
+    received: Mutex<Vec<Received>>,
+    connections: Mutex<usize>,
+    /// Whether connections are taken no further than TCP.
+    held: watch::Sender<bool>,
+    /// How often hanging requests were released.
+    released: watch::Sender<u64>,
+}
+
+impl Receiver {
+    /// A receiver that speaks HTTP and answers 200 to everything.
+    ///
+    /// # Errors
+    ///
+    /// When it can't listen.
+    pub async fn start() -> Result<Self> {
+        Self::serve(None, None).await
+    }
+
+    /// The same by HTTPS, with a certificate for localhost and 127.0.0.1 of an authority of its own.
+    ///
+    /// # Errors
+    ///
+    /// When it can't listen.
+    pub async fn start_tls() -> Result<Self> {
+        let pki = Pki::new()?;
+        let pair = pki.server("receiver")?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.key_der));
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| {
+                config.with_no_client_auth().with_single_cert(vec![CertificateDer::from(pair.cert_der)], key)
+            })
+            .map_err(io::Error::other)
+            .doing(|| "set up the receiver's TLS".to_owned())?;
+        Self::serve(Some(TlsAcceptor::from(Arc::new(config))), Some(pki.ca_pem)).await
+    }
+
+    async fn serve(tls: Option<TlsAcceptor>, ca_pem: Option<String>) -> Result<Self> {
+        let doing = || "start a receiver".to_owned();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").doing(doing)?;
+        listener.set_nonblocking(true).doing(doing)?;
+        let port = listener.local_addr().doing(doing)?.port();
+        let state = Arc::new(State {
+            script: Mutex::default(),
+            received: Mutex::default(),
+            connections: Mutex::default(),
+            held: watch::Sender::new(false),
+            released: watch::Sender::new(0),
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
+        let shared = Arc::clone(&state);
+        // A thread of its own: it goes on while the runtime of a test is busy.
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async move {
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
+                tokio::select! {
+                    () = accept(listener, tls, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Ok(Self { port, ca_pem, state, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Its URL with this path.
+    pub fn url(&self, path: &str) -> String {
+        let scheme = if self.ca_pem.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate of its authority; empty for HTTP.
+    pub fn ca_pem(&self) -> &str {
+        self.ca_pem.as_deref().unwrap_or_default()
+    }
+
+    /// What it does with the next requests, one after the other; it answers 200 to those beyond.
+    pub fn then(&self, replies: impl IntoIterator<Item = Reply>) {
+        lock(&self.state.script).extend(replies);
+    }
+
+    /// Takes connections no further than TCP from now on, or goes on with those it took.
+    pub fn hold(&self, held: bool) {
+        self.state.held.send_replace(held);
+    }
+
+    /// Answers 200 to the requests that hang.
+    pub fn release(&self) {
+        self.state.released.send_modify(|count| *count += 1);
+    }
+
+    /// All requests so far.
+    pub fn received(&self) -> Vec<Received> {
+        lock(&self.state.received).clone()
+    }
+
+    /// How many connections it took.
+    pub fn connections(&self) -> usize {
+        *lock(&self.state.connections)
+    }
+
+    /// Waits for a number of requests, and gives all that there are then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`](crate::Error::Timeout) when they don't come.
+    pub async fn wait_for(&self, count: usize, timeout: Duration) -> Result<Vec<Received>> {
+        eventually(&format!("the receiver has {count} requests"), timeout, async || {
+            let received = self.received();
+            if received.len() >= count { Ok(received) } else { Err(format!("it has {}", received.len())) }
+        })
+        .await
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<State>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        *lock(&state.connections) += 1;
+        let (tls, state) = (tls.clone(), Arc::clone(&state));
+        tokio::spawn(async move {
+            let mut held = state.held.subscribe();
+            let _ = held.wait_for(|held| !*held).await;
+            // Whoever hangs up is no concern of the script's.
+            let _ = match tls {
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => answer(stream, &state).await,
+                    Err(error) => Err(error),
+                },
+                None => answer::<TcpStream>(stream, &state).await,
+            };
+        });
+    }
+}
+
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State) -> io::Result<()> {
+    let mut released = state.released.subscribe();
+    released.mark_unchanged();
+    let received = read(&mut stream).await?;
+    let reply = lock(&state.script).pop_front().unwrap_or(Reply::Status(200));
+    lock(&state.received).push(received);
+    let plain = |status: u16, header: &str| {
+        let body = if status == 204 { "" } else { "ok" };
+        format!(
+            "HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n{header}Connection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    match reply {
+        Reply::Status(status) => stream.write_all(plain(status, "").as_bytes()).await?,
+        Reply::Header(status, name, value) => {
+            stream.write_all(plain(status, &format!("{name}: {value}\r\n")).as_bytes()).await?;
+        }
+        Reply::Hang => {
+            let _ = released.changed().await;
+            stream.write_all(plain(200, "").as_bytes()).await?;
+        }
+        Reply::Close => {}
+        Reply::BreakInBody => stream.write_all(b"HTTP/1.1 200 Scripted\r\nContent-Length: 100\r\n\r\nhalf").await?,
+        Reply::Endless => {
+            stream.write_all(b"HTTP/1.1 200 Scripted\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
+            let chunk = format!("{:x}\r\n{}\r\n", 1000, "x".repeat(1000));
+            loop {
+                stream.write_all(chunk.as_bytes()).await?;
+            }
+        }
+    }
+    stream.flush().await?;
+    stream.shutdown().await
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Received> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end;
+        }
+        if bytes.len() > LIMIT || stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    let mut body = bytes.split_off(head + 4);
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let mut first = lines.next().unwrap_or_default().split(' ');
+    let (method, path) = (first.next().unwrap_or_default(), first.next().unwrap_or_default());
+    let headers: BTreeMap<_, _> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length: usize = headers.get("content-length").and_then(|value| value.parse().ok()).unwrap_or_default();
+    while body.len() < length.min(LIMIT) {
+        if stream.read_buf(&mut body).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(Received { at: Instant::now(), method: method.to_owned(), path: path.to_owned(), headers, body })
+}
