@@ -3,7 +3,7 @@
 //! begins anew after a refusal, so that the recovery is seen, and after an event that can't be read,
 //! whose loss nothing else would mend.
 //!
-//! That a connection has gone silent is for its client to notice: see [`SILENCE`].
+//! That a connection has gone silent is for its client to notice: see [`expect_signs_of_life`].
 
 use std::{fmt::Debug, time::Duration};
 
@@ -28,11 +28,17 @@ const PAGE_SIZE: u32 = 500;
 /// The longest text of a server's refusal that is passed on, in bytes.
 const REFUSAL_LIMIT: usize = 512;
 
-/// How long the connection of a watch may be silent before it counts as dead: a client's `read_timeout`,
-/// with `reset_reader_on_write`. An API server sends bookmarks about once a minute, whether or not
-/// anything happens. Without it, a connection whose other end has vanished is noticed after five minutes
-/// while it is watched, and never during a list.
-pub const SILENCE: Duration = Duration::from_secs(100);
+/// How long the connection of a watch may be silent before it counts as dead. An API server sends
+/// bookmarks about once a minute, whether or not anything happens.
+const SILENCE: Duration = Duration::from_secs(100);
+
+/// Has connections given up that have fallen silent. Otherwise one whose other end has vanished is
+/// noticed after five minutes while it is watched, and never while a list is awaited.
+pub fn expect_signs_of_life(config: &mut kube::Config) {
+    config.read_timeout = Some(SILENCE);
+    // Silence counts from a request, not from when its connection was last used.
+    config.reset_reader_on_write = true;
+}
 
 /// What happens to a watched collection.
 #[derive(Debug)]

@@ -55,6 +55,16 @@ pub async fn run(flags: &Flags) -> Outcome {
     Ok(())
 }
 
+/// Keeps a cluster for whatever else is run against it.
+pub async fn hold(flags: &Flags) -> Outcome {
+    let pods = flags.pods.first().copied().unwrap_or_default();
+    let cluster = Cluster::start(pods, Shape::default()).await?;
+    cluster.object("cluster", json!({})).await?;
+    println!("  KUBECONFIG={}", cluster.kubeconfig.display());
+    tokio::time::sleep(flags.window).await;
+    Ok(())
+}
+
 /// How many of the cluster's pods are in trouble.
 fn troubled(cluster: &Cluster) -> i64 {
     let broken = (0..cluster.pods.min(cluster.shape.workloads))

@@ -13,6 +13,7 @@ mod budgets;
 mod churn;
 mod cluster;
 mod curves;
+mod draw;
 mod figures;
 mod observer;
 mod process;
@@ -46,6 +47,10 @@ pub enum Mode {
     Hang,
     /// From exec to watching, in an empty cluster
     Startup,
+    /// Nothing: a cluster of the first of `--pods`, for a profiler, as long as `--window` says
+    Hold,
+    /// Draws the curves that were measured, into docs/performance/
+    Draw,
 }
 
 #[derive(Debug, Parser)]
@@ -113,6 +118,8 @@ fn main() -> ExitCode {
                     Mode::LongLogs => curves::long_logs(&flags).await,
                     Mode::Hang => curves::hang(&flags).await,
                     Mode::Startup => startup::run(&flags).await,
+                    Mode::Hold => budgets::hold(&flags).await,
+                    Mode::Draw => draw::draw(),
                 }
             })
         });

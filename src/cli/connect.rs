@@ -8,7 +8,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
-use crate::watch::SILENCE;
+use crate::watch::expect_signs_of_life;
 
 use super::{Failure, explain::Target, proxy};
 
@@ -40,8 +40,7 @@ pub struct Cluster {
 pub(super) async fn connect(flags: &ConnectionFlags) -> Result<Cluster, Failure> {
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.read_timeout = Some(SILENCE);
-    config.reset_reader_on_write = true;
+    expect_signs_of_life(&mut config);
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = Client::try_from(config).map_err(|error| target.explain(&error))?;
     Ok(Cluster { client, target })

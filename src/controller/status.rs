@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    api::{DynamicObject, Patch, PatchParams},
     core::ApiResource,
 };
 use serde::Deserialize;
@@ -97,27 +97,32 @@ async fn apply(
 }
 
 /// Puts a status in the place of the one that is there, except for what belongs to other field managers:
-/// conditions of other types, and the webhooks.
+/// conditions of other types, and the webhooks. By a patch: no other right is needed than for
+/// [`apply`].
 async fn replace(
     api: &Api<DynamicObject>,
     name: &str,
     uid: &str,
     status: &OrchestrStatus,
 ) -> Result<Observed, WriteError> {
-    let mut object = api.get_status(name).await?;
+    let object = api.get(name).await?;
     if object.metadata.uid.as_deref() != Some(uid) {
         return Err(WriteError::Conflict);
     }
-    let old: Option<OrchestrStatus> =
-        object.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
+    let old = object.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
     let mut status = status.clone();
     if let Some(old) = old {
         status.conditions.extend(old.conditions.into_iter().filter(|condition| !is_own(&condition.type_)));
         status.webhooks = old.webhooks;
     }
-    object.data["status"] = json!(status);
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    Ok(Observed::new(api.replace_status(name, &params, &object).await?))
+    let patch = json!([
+        // A conflict when somebody else has changed the object since it was read.
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": object.metadata.resource_version},
+        {"op": "add", "path": "/status", "value": status},
+    ]);
+    let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    Ok(Observed::new(api.patch_status(name, &params, &patch).await?))
 }
 
 impl From<kube::Error> for WriteError {

@@ -48,16 +48,19 @@ pub fn judge(pod: &Pod, facts: Facts, thresholds: &Thresholds, now: Timestamp) -
     Verdict { health, recheck: clock.changes() }
 }
 
-/// Whether the pod is healthy and will stay so until it changes, whatever the thresholds: of such a pod,
-/// nothing need be kept.
+/// Whether the pod is healthy and will stay so until it changes, under all thresholds that forget a
+/// restart after `horizon` or sooner: of such a pod, nothing need be kept.
 #[must_use]
-pub fn is_plain(pod: &Pod) -> bool {
-    pod.ignored
-        || pod.phase == "Succeeded"
-        || pod.phase == "Running"
-            && pod.deletion.is_none()
-            && pod.is_true("Ready")
-            && containers(pod).all(|container| container.failing().is_none() && container.restarted().is_none())
+pub fn is_plain(pod: &Pod, horizon: Duration, now: Timestamp) -> bool {
+    let strictest = Thresholds {
+        pending: Duration::ZERO,
+        initializing: Duration::ZERO,
+        not_ready: Duration::ZERO,
+        terminating: Duration::ZERO,
+        restarted: horizon,
+    };
+    let verdict = judge(pod, Facts::default(), &strictest, now);
+    verdict.health == Health::Healthy && verdict.recheck.is_none()
 }
 
 fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {

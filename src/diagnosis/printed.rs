@@ -178,3 +178,17 @@ pub(super) fn termination_reason(terminated: &Terminated) -> Cow<'_, str> {
         Terminated { signal, .. } => Cow::Owned(format!("Signal:{signal}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ_a_little_are_overlooked() {
+        for (milliseconds, printed) in
+            [(-2000, "<invalid>"), (-1999, "0s"), (-1000, "0s"), (-1, "0s"), (0, "0s"), (1999, "1s")]
+        {
+            assert_eq!(human_duration(SignedDuration::from_millis(milliseconds)), printed, "{milliseconds} ms");
+        }
+    }
+}

@@ -186,12 +186,6 @@ impl TailStore {
         self.kept.get(&Key::of(request)).filter(|kept| !kept.reading)?.due
     }
 
-    /// When the first log is due to be read again.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Instant> {
-        self.kept.values().filter(|kept| !kept.reading).filter_map(|kept| kept.due).min()
-    }
-
     /// How many tails are kept, and how many bytes they take.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
@@ -306,15 +300,15 @@ mod tests {
         let request = request(1, 20, false);
         assert!(store.begin(&request, start));
         store.finish(&request, outcome("part", Some(10)), start);
-        assert_eq!(store.next_due(), Some(start + Duration::from_secs(10)));
+        assert_eq!(store.due(&request), Some(start + Duration::from_secs(10)));
         assert!(!store.begin(&request, start + Duration::from_secs(9)));
         let mut now = start + Duration::from_secs(10);
         let mut tries = 1;
         while store.begin(&request, now) {
-            assert_eq!(store.next_due(), None, "it is being read");
+            assert_eq!(store.due(&request), None, "it is being read");
             tries += 1;
             store.finish(&request, outcome("", Some(10)), now);
-            now = store.next_due().unwrap_or(now);
+            now = store.due(&request).unwrap_or(now);
         }
         assert_eq!((tries, now), (TRIES, start + Duration::from_secs(10 + 20 + 40 + 80)));
         assert_eq!(text(&mut store, &request).as_deref(), Some("part"), "a try that brings nothing takes nothing");

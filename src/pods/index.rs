@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{Facts, Health, Thresholds, judge, needs_job},
+    diagnosis::{is_plain, needs_job},
     settings::Scope,
 };
 
@@ -273,20 +273,6 @@ impl Index {
         let views = self.views.iter().enumerate();
         views.filter(|(_, view)| view.as_ref().is_some_and(sees)).map(|(index, _)| ViewId(index)).collect()
     }
-}
-
-/// Whether a pod is healthy under any thresholds, and will stay so with time alone: the strictest that
-/// anyone can set find nothing.
-fn is_plain(pod: &Pod, horizon: Duration, now: Timestamp) -> bool {
-    let strictest = Thresholds {
-        pending: Duration::ZERO,
-        initializing: Duration::ZERO,
-        not_ready: Duration::ZERO,
-        terminating: Duration::ZERO,
-        restarted: horizon,
-    };
-    let verdict = judge(pod, Facts::default(), &strictest, now);
-    verdict.health == Health::Healthy && verdict.recheck.is_none()
 }
 
 #[derive(Debug, Default)]

@@ -382,6 +382,7 @@ pub fn made() -> Vec<Case> {
         // Running, Ready is not True.
         case("not-ready").app(unready("app", 5)).not_ready("app", 0),
         case("not-ready-one-of-two").app(running("app", 5)).app(unready("proxy", 5)).not_ready("proxy", 0),
+        case("not-ready-sidecar").sidecar(unready("mesh", 5)).app(running("app", 6)).not_ready("mesh", 0),
         case("not-ready-unstarted").app(unstarted("app", 5)).not_ready("app", 0),
         case("not-ready-completed")
             .once()

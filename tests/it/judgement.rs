@@ -55,6 +55,11 @@ fn healthy(case: &Case, seconds: i64) {
     assert_eq!(verdict(case, seconds), Verdict { health: Health::Healthy, recheck: None }, "{}", case.name());
 }
 
+/// Whether nothing need be kept of it where nobody remembers restarts for more than ten minutes.
+fn plain(case: &Case, seconds: i64) -> bool {
+    is_plain(&case.decode(), Duration::from_secs(600), at(seconds))
+}
+
 fn logs(found: &Finding) -> Vec<(&str, LogChoice)> {
     found.containers.iter().map(|container| (container.name.as_str(), container.log)).collect()
 }
@@ -119,6 +124,7 @@ fn row_a_container_waits_for_a_reason() {
         "container proxy is waiting to start: context deadline exceeded",
     );
     assert_eq!(found.since, at(0), "unready since");
+    assert_eq!(problem(&named("err-image-pull").not_ready("app", 7), 51).since, at(7), "unready since");
     let found =
         is("init-crash-loop", 51, "CrashLoopBackOff", "prep", "init container prep exited with code 4, 3 restarts");
     assert_eq!((found.status.as_str(), found.since), ("Init:CrashLoopBackOff", at(50)));
@@ -169,6 +175,13 @@ fn row_a_container_terminated() {
         "container app ended with ContainerStatusUnknown (exit 137)",
     );
     assert_eq!(found.since, at(0), "it has no time of its own");
+    let limited = case("limited").app_with_limit("1Gi", ended("app", life(1, "Error", 50)));
+    assert_eq!(problem(&limited, 51).message, "container app exited with code 1", "the limit explains no error");
+    // The runtime has lost the present life's log, and the kubelet serves the previous one's.
+    let lost = case("lost").app(after(life(1, "Error", 40), 1, ended("app", life(137, "Unknown", 50)))).with(|pod| {
+        pod["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "".into();
+    });
+    assert_eq!(logs(&problem(&lost, 51)), [("app", LogChoice::Previous)]);
 }
 
 #[test]
@@ -190,6 +203,12 @@ fn row_failed() {
         assert_eq!(verdict(&named(name), 51).recheck, None, "{name}");
     }
     assert_eq!(problem(&named("job-failed"), 51).owner.unwrap().kind, "Job");
+
+    // What was started again before is not what it failed of.
+    let earlier = named("restarting").phase("Failed");
+    let found = problem(&earlier, 51);
+    assert_eq!((found.reason.as_str(), found.containers.len()), ("Failed", 0));
+    assert_eq!(verdict(&earlier, 51).recheck, None);
 }
 
 #[test]
@@ -273,6 +292,14 @@ fn row_running_but_not_ready() {
         ),
         ("not-ready-unstarted", 125, 5, "app", unready_app, ContainerStateName::Running),
         (
+            "not-ready-sidecar",
+            126,
+            6,
+            "mesh",
+            "not ready: ContainersNotReady: containers with unready status: [mesh]",
+            ContainerStateName::Running,
+        ),
+        (
             "initialized-sidecar-unstarted",
             170,
             50,
@@ -298,6 +325,18 @@ fn row_running_but_not_ready() {
 }
 
 #[test]
+fn a_node_is_silent_only_where_nothing_else_explains_it() {
+    let unexplained = named("node-silent").condition(condition("ContainersReady", "False", "", "", 100));
+    assert_eq!(problem(&unexplained, 220).message, "not ready");
+}
+
+#[test]
+fn an_init_container_that_waits_is_not_what_ready_tells_of() {
+    let case = case("in-place-restart").init(waiting("prep", "PodInitializing", "")).app(unready("app", 5));
+    assert_eq!(problem(&case.not_ready("app", 5), 500).container, "app");
+}
+
+#[test]
 fn row_not_scheduled() {
     let scheduler = "0/3 nodes are available: 3 Insufficient cpu.";
     settles("unschedulable", 60, 0, "Unschedulable", "", scheduler);
@@ -313,6 +352,8 @@ fn row_containers_are_being_created() {
     assert_eq!(logs(&found), [("app", LogChoice::NeverStarted)]);
     settles("creating-image", 60, 0, "ContainerCreating", "proxy", "container proxy is not created yet");
     settles("creating-init", 60, 0, "ContainerCreating", "", "containers prep, app are not created yet");
+    let after_sidecar = case("after").phase("Pending").sidecar(running("mesh", 40)).app(waiting("app", "", ""));
+    assert_eq!(verdict(&after_sidecar, 99).recheck, Some(at(100)), "since the sidecar runs");
     settles("creating-after-init", 80, 20, "ContainerCreating", "", "container app is not created yet");
     settles("creating-no-reason", 60, 0, "ContainerCreating", "", "container app is not created yet");
     settles("creating-no-state", 60, 0, "ContainerCreating", "", "container app is not created yet");
@@ -356,7 +397,7 @@ fn row_unknown() {
 fn never_succeeded() {
     for name in ["succeeded", "succeeded-sidecar-killed", "terminating-succeeded"] {
         healthy(&named(name), 1_000_000);
-        assert!(is_plain(&named(name).decode()), "{name}");
+        assert!(plain(&named(name), 1_000_000), "{name}");
     }
 }
 
@@ -380,6 +421,9 @@ fn never_a_sidecar_of_a_finished_pod() {
         .phase("Failed");
     let found = problem(&failed, 61);
     assert_eq!((found.container.as_str(), found.containers.len()), ("app", 1));
+    // Nor is a pod finished while a container of it isn't known.
+    let unreported = named("finishing-sidecar-killed").unreported("containers", "more");
+    assert_eq!(problem(&unreported, 61).container, "mesh");
     // While the app runs, a sidecar that fails is one.
     assert_eq!(problem(&named("sidecar-error"), 61).container, "mesh");
 }
@@ -387,7 +431,7 @@ fn never_a_sidecar_of_a_finished_pod() {
 #[test]
 fn never_when_annotated() {
     healthy(&named("ignored"), 51);
-    assert!(is_plain(&named("ignored").decode()));
+    assert!(plain(&named("ignored"), 51));
     let no = named("ignored").with(|pod| pod["metadata"]["annotations"]["kopf.dev/ignore"] = "false".into());
     assert_eq!(problem(&no, 51).reason, "OOMKilled");
 }
@@ -404,13 +448,14 @@ fn healthy_pods_are_plain() {
     for name in ["healthy", "healthy-sidecar", "healthy-after-init", "healthy-after-failed-init", "completed-but-ready"]
     {
         healthy(&named(name), 10);
-        assert!(is_plain(&named(name).decode()), "{name}");
+        assert!(plain(&named(name), 10), "{name}");
     }
     for name in
         ["restarted", "not-ready", "creating", "terminating", "unknown", "evicted", "crash-loop-oom", "no-status"]
     {
-        assert!(!is_plain(&named(name).decode()), "{name}");
+        assert!(!plain(&named(name), 61), "{name}");
     }
+    assert!(!plain(&named("restarted"), 50 + 599) && plain(&named("restarted"), 50 + 600), "nobody remembers longer");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, future::BoxFuture};
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming};
@@ -68,6 +68,15 @@ pub enum Fate {
     Refuse(u16, &'static str),
 }
 
+/// Whose answers don't come back, on connections that stay open.
+#[derive(Clone, Copy, Default)]
+struct Silence {
+    /// Everybody's.
+    now: bool,
+    /// Those of requests before this one, for ever.
+    lost: usize,
+}
+
 /// A proxy on loopback, gone when dropped.
 pub struct Proxy {
     url: String,
@@ -79,8 +88,9 @@ struct Shared {
     upstream: Client,
     rule: Mutex<Arc<Rule>>,
     seen: Mutex<Vec<Seen>>,
-    /// Whether nothing comes back, on connections that stay open.
-    silent: watch::Sender<bool>,
+    silence: watch::Sender<Silence>,
+    /// Counts how often all answers under way were ended.
+    cuts: watch::Sender<u64>,
 }
 
 impl Drop for Proxy {
@@ -98,7 +108,8 @@ impl Proxy {
             upstream,
             rule: Mutex::new(Arc::new(|_| Fate::Forward)),
             seen: Mutex::default(),
-            silent: watch::Sender::new(false),
+            silence: watch::Sender::new(Silence::default()),
+            cuts: watch::Sender::new(0),
         });
         let task = tokio::spawn(serve(listener, Arc::clone(&shared))).abort_handle();
         Self { url, shared, task }
@@ -121,9 +132,20 @@ impl Proxy {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
-    /// From now on, nothing comes back and nobody hangs up; or things come back again.
-    pub fn silence(&self, silent: bool) {
-        self.shared.silent.send_replace(silent);
+    /// From now on, nothing comes back and nobody hangs up.
+    pub fn fall_silent(&self) {
+        self.shared.silence.send_modify(|silence| silence.now = true);
+    }
+
+    /// Whoever asks from now on is answered; who asked before waits for ever.
+    pub fn answer_newcomers(&self) {
+        let lost = self.shared.seen.lock().unwrap().len();
+        self.shared.silence.send_replace(Silence { now: false, lost });
+    }
+
+    /// Ends all watches, as an API server does from time to time.
+    pub fn end_watches(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
     /// The requests so far that are as wanted.
@@ -171,7 +193,11 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     };
     let rule = Arc::clone(&*shared.rule.lock().unwrap());
     let fate = rule(&seen);
-    shared.seen.lock().unwrap().push(seen.clone());
+    let number = {
+        let mut all = shared.seen.lock().unwrap();
+        all.push(seen.clone());
+        all.len() - 1
+    };
     let mut late = Duration::ZERO;
     let mangle = match fate {
         Fate::Forward => None,
@@ -193,25 +219,29 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     head.headers.remove(header::HOST);
     head.uri = head.uri.path_and_query().unwrap().as_str().parse().unwrap();
-    let mut silent = shared.silent.subscribe();
+    let mut silence = shared.silence.subscribe();
+    let audible = move |silence: &Silence| !silence.now && number >= silence.lost;
     let upstream = shared.upstream.send(Request::from_parts(head, body.to_vec().into())).await;
     let (mut head, body) = upstream.map_err(std::io::Error::other)?.into_parts();
+    let mut cuts = shared.cuts.subscribe();
+    let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
-    let _ = silent.wait_for(|silent| !silent).await;
+    let _ = silence.wait_for(audible).await;
     let Some(mangle) = mangle else {
-        let audible = body.into_data_stream().map_err(std::io::Error::other).and_then(move |chunk| {
-            let mut silent = silent.clone();
+        let chunks = body.into_data_stream().map_err(std::io::Error::other).and_then(move |chunk| {
+            let mut silence = silence.clone();
             async move {
-                let _ = silent.wait_for(|silent| !silent).await;
+                let _ = silence.wait_for(audible).await;
                 Ok(Frame::data(chunk))
             }
         });
-        return Ok(Response::from_parts(head, StreamBody::new(audible).boxed_unsync()));
+        return Ok(Response::from_parts(head, StreamBody::new(chunks.take_until(cut.boxed())).boxed_unsync()));
     };
     head.headers.remove(header::CONTENT_LENGTH);
     if seen.is_watch() {
         let lines = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other)).lines();
-        let mangled = tokio_stream_of(lines).map_ok(move |line| Frame::data(format!("{}\n", mangle(&line)).into()));
+        let mangled = lines_of(lines).map_ok(move |line| Frame::data(format!("{}\n", mangle(&line)).into()));
+        let mangled = mangled.take_until(cut.boxed());
         Ok(Response::from_parts(head, StreamBody::new(mangled).boxed_unsync()))
     } else {
         let text = body.collect_bytes().await.map_err(std::io::Error::other)?;
@@ -220,7 +250,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     }
 }
 
-fn tokio_stream_of<R: tokio::io::AsyncBufRead + Unpin + Send + 'static>(
+fn lines_of<R: tokio::io::AsyncBufRead + Unpin + Send + 'static>(
     lines: tokio::io::Lines<R>,
 ) -> impl futures::Stream<Item = std::io::Result<String>> + Send {
     futures::stream::unfold(lines, async |mut lines| Some((lines.next_line().await.transpose()?, lines))).boxed()

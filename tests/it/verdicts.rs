@@ -116,12 +116,16 @@ proptest! {
     }
 
     #[test]
-    fn plain_pods_are_always_healthy(
-        pod in any_pod(), facts in facts(), thresholds in thresholds(), now in now(),
+    fn plain_pods_are_healthy_from_then_on(
+        pod in any_pod(), facts in facts(), thresholds in thresholds(), horizon in 0..10_000_u64, now in now(),
+        later in 0..1_000_000_i64,
     ) {
         let pod = pod.decode();
-        if is_plain(&pod) {
-            let verdict = judge(&pod, facts, &thresholds, now);
+        let horizon = Duration::from_secs(horizon);
+        let thresholds = Thresholds { restarted: thresholds.restarted.min(horizon), ..thresholds };
+        if is_plain(&pod, horizon, now) {
+            let later = now.checked_add(jiff::SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
+            let verdict = judge(&pod, facts, &thresholds, later);
             prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });
         }
     }

@@ -40,7 +40,7 @@ pub struct World {
 /// A control plane.
 pub enum Plane {
     Shared(&'static ControlPlane),
-    Own(Box<ControlPlane>, SemaphorePermit<'static>),
+    Own { plane: Box<ControlPlane>, _permit: SemaphorePermit<'static> },
 }
 
 impl Deref for Plane {
@@ -49,7 +49,7 @@ impl Deref for Plane {
     fn deref(&self) -> &ControlPlane {
         match self {
             Self::Shared(plane) => plane,
-            Self::Own(plane, _) => plane,
+            Self::Own { plane, .. } => plane,
         }
     }
 }
@@ -69,7 +69,8 @@ impl World {
     pub async fn alone(name: &str, options: Options) -> Self {
         static PLANES: Semaphore = Semaphore::const_new(2);
         let permit = PLANES.acquire().await.unwrap();
-        Self::on(Plane::Own(Box::new(ControlPlane::start(options).await.unwrap()), permit), name).await
+        let plane = Box::new(ControlPlane::start(options).await.unwrap());
+        Self::on(Plane::Own { plane, _permit: permit }, name).await
     }
 
     async fn on(plane: Plane, name: &str) -> Self {
@@ -80,13 +81,6 @@ impl World {
         install_crd(&plane).await;
         let (client, namespace) = (plane.admin().unwrap(), plane.namespace(name).await.unwrap());
         Self { plane, client, namespace }
-    }
-
-    /// Another namespace of this cluster.
-    pub async fn beside(&self, name: &str) -> Self {
-        let namespace = self.plane.namespace(name).await.unwrap();
-        let Plane::Shared(plane) = self.plane else { panic!("a cluster of its own has one owner") };
-        Self { plane: Plane::Shared(plane), client: self.client.clone(), namespace }
     }
 
     /// The operator's own code path, confined to this test's namespace.

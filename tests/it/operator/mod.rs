@@ -1,11 +1,19 @@
 //! The operator, end to end.
 
+mod bad_pods;
+mod blocked;
+mod container_logs;
+mod decoding;
 mod events;
 mod exclusion;
 mod first_look;
 mod jobs;
 mod kopf;
 mod lifecycle;
+mod many;
+mod outages;
+mod rights;
+mod shutdown;
 mod spec_errors;
 mod timers;
 mod writes;

@@ -1,0 +1,223 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn settings(spec: Value) -> Result<Settings, SpecError> {
+    Settings::new(&serde_json::from_value(spec).unwrap())
+}
+
+fn with_pods(pods: Value) -> Value {
+    json!({"alerts": {"checkRunningPods": true}, "pods": pods})
+}
+
+fn refusal(spec: Value) -> String {
+    settings(spec).expect_err("the spec is refused").to_string()
+}
+
+#[test]
+fn the_shortest_spec_has_the_documented_defaults() {
+    for spec in [
+        json!({"alerts": {"checkRunningPods": true}}),
+        json!({"alerts": {"checkRunningPods": true}, "pods": null, "thresholds": null, "logs": null, "report": null}),
+        json!({"alerts": {"checkRunningPods": true}, "pods": {"namespaces": [], "selector": {}}, "thresholds": {},
+               "logs": {}, "report": {}}),
+    ] {
+        let settings = settings(spec).unwrap();
+        assert!(settings.enabled);
+        assert!(settings.scope.selects("any", &[]));
+        assert_eq!(settings.ignore_reasons, Vec::<String>::new());
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        assert_eq!(
+            settings.thresholds,
+            Thresholds {
+                pending: minutes(1),
+                initializing: minutes(5),
+                not_ready: minutes(2),
+                terminating: minutes(1),
+                restarted: minutes(10),
+            }
+        );
+        let logs = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: vec![] };
+        assert_eq!(settings.logs.as_deref(), Some(&logs));
+        assert_eq!(settings.max_pods, 50);
+    }
+}
+
+#[test]
+fn what_is_given_is_used() {
+    let settings = settings(json!({
+        "alerts": {"checkRunningPods": false},
+        "pods": {"ignoreReasons": ["Evicted"]},
+        "thresholds": {"pending": "90s", "initializing": "1h30m", "notReady": "0", "terminating": "5m", "restarted": "168h"},
+        "logs": {"tailLines": 1000, "maxBytes": 256, "redact": false, "redactPatterns": ["acct-[0-9]+"]},
+        "report": {"maxPods": 500},
+    }))
+    .unwrap();
+    assert!(!settings.enabled);
+    assert_eq!(settings.ignore_reasons, ["Evicted"]);
+    assert_eq!(
+        settings.thresholds,
+        Thresholds {
+            pending: Duration::from_secs(90),
+            initializing: Duration::from_secs(5_400),
+            not_ready: Duration::ZERO,
+            terminating: Duration::from_secs(300),
+            restarted: Duration::from_secs(604_800),
+        }
+    );
+    let logs = settings.logs.unwrap();
+    assert_eq!((logs.tail_lines, logs.max_bytes, logs.redact), (1000, 256, false));
+    assert!(logs.redact_patterns[0].is_match("acct-77"));
+    assert_eq!(settings.max_pods, 500);
+}
+
+#[test]
+fn logs_can_be_off_and_are_checked_all_the_same() {
+    let logs = |logs: Value| json!({"alerts": {"checkRunningPods": true}, "logs": logs});
+    assert!(settings(logs(json!({"enabled": false}))).unwrap().logs.is_none());
+    assert_eq!(
+        refusal(logs(json!({"enabled": false, "tailLines": 0}))),
+        "spec.logs.tailLines: must be from 1 to 1000, not 0"
+    );
+}
+
+#[test]
+fn a_spec_that_says_nothing_of_alerts_is_refused() {
+    for spec in
+        [json!({}), json!({"alerts": null}), json!({"alerts": {}}), json!({"alerts": {"checkRunningPods": null}})]
+    {
+        assert_eq!(settings(spec).unwrap_err(), SpecError::AlertsNotSet);
+    }
+    assert_eq!(SpecError::AlertsNotSet.to_string(), "spec.alerts.checkRunningPods must be set");
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let many = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>();
+    let labels = |count: usize| many(count).into_iter().map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>();
+    let expression = |expression: Value| json!({"selector": {"matchExpressions": [expression]}});
+    for (pods, problem) in [
+        (json!({"namespaces": ["shop", ""]}), r#"spec.pods.namespaces[1]: "" is not a glob pattern: it is empty"#),
+        (
+            json!({"excludeNamespaces": ["[ab"]}),
+            r#"spec.pods.excludeNamespaces[0]: "[ab" is not a glob pattern: it lacks the ] for its ["#,
+        ),
+        (json!({"namespaces": many(65)}), "spec.pods.namespaces: may hold 64, not 65"),
+        (json!({"namespaces": ["a".repeat(254)]}), "spec.pods.namespaces[0]: may have 253 characters, not 254"),
+        (json!({"ignoreReasons": many(65)}), "spec.pods.ignoreReasons: may hold 64, not 65"),
+        (json!({"ignoreReasons": ["a".repeat(129)]}), "spec.pods.ignoreReasons[0]: may have 128 characters, not 129"),
+        (
+            expression(json!({"key": "app", "operator": "Equals", "values": ["a"]})),
+            r#"spec.pods.selector.matchExpressions[0].operator: must be In, NotIn, Exists or DoesNotExist, not "Equals""#,
+        ),
+        (
+            expression(json!({"key": "app", "operator": "In"})),
+            "spec.pods.selector.matchExpressions[0].values: must not be empty with the operator In",
+        ),
+        (
+            expression(json!({"key": "app", "operator": "NotIn", "values": []})),
+            "spec.pods.selector.matchExpressions[0].values: must not be empty with the operator NotIn",
+        ),
+        (
+            expression(json!({"key": "app", "operator": "Exists", "values": ["a"]})),
+            "spec.pods.selector.matchExpressions[0].values: must be empty with the operator Exists",
+        ),
+        (
+            expression(json!({"key": "app", "operator": "In", "values": many(65)})),
+            "spec.pods.selector.matchExpressions[0].values: may hold 64, not 65",
+        ),
+        (
+            json!({"selector": {"matchExpressions": vec![json!({"key": "app", "operator": "Exists"}); 33]}}),
+            "spec.pods.selector.matchExpressions: may hold 32, not 33",
+        ),
+        (json!({"selector": {"matchLabels": labels(33)}}), "spec.pods.selector.matchLabels: may hold 32, not 33"),
+    ] {
+        assert_eq!(refusal(with_pods(pods)), problem);
+    }
+    for (field, value, problem) in [
+        (
+            "thresholds",
+            json!({"pending": "5"}),
+            r#"spec.thresholds.pending: "5" is not a duration such as 90s, 5m or 1h30m"#,
+        ),
+        (
+            "thresholds",
+            json!({"notReady": "-5m"}),
+            r#"spec.thresholds.notReady: "-5m" is not a duration such as 90s, 5m or 1h30m"#,
+        ),
+        (
+            "thresholds",
+            json!({"terminating": "1d"}),
+            r#"spec.thresholds.terminating: "1d" is not a duration such as 90s, 5m or 1h30m"#,
+        ),
+        (
+            "thresholds",
+            json!({"initializing": "9999999h"}),
+            r#"spec.thresholds.initializing: "9999999h" is longer than a duration can be"#,
+        ),
+        ("thresholds", json!({"restarted": "169h"}), "spec.thresholds.restarted: must be from 0s to 168h, not 169h"),
+        ("logs", json!({"tailLines": 1001}), "spec.logs.tailLines: must be from 1 to 1000, not 1001"),
+        ("logs", json!({"tailLines": -1}), "spec.logs.tailLines: must be from 1 to 1000, not -1"),
+        ("logs", json!({"maxBytes": 255}), "spec.logs.maxBytes: must be from 256 to 65536, not 255"),
+        ("logs", json!({"maxBytes": 65537}), "spec.logs.maxBytes: must be from 256 to 65536, not 65537"),
+        ("logs", json!({"redactPatterns": many(17)}), "spec.logs.redactPatterns: may hold 16, not 17"),
+        (
+            "logs",
+            json!({"redactPatterns": ["a".repeat(257)]}),
+            "spec.logs.redactPatterns[0]: may have 256 characters, not 257",
+        ),
+        (
+            "logs",
+            json!({"redactPatterns": ["a", "(b"]}),
+            "spec.logs.redactPatterns[1]: is not a regular expression: unclosed group",
+        ),
+        (
+            "logs",
+            json!({"redactPatterns": [r"(\w{50}){50}"]}),
+            "spec.logs.redactPatterns[0]: is too large once compiled",
+        ),
+        ("logs", json!({"redactPatterns": ["x*"]}), "spec.logs.redactPatterns[0]: matches the empty text"),
+        ("logs", json!({"redactPatterns": [r"\b"]}), "spec.logs.redactPatterns[0]: matches the empty text"),
+        ("report", json!({"maxPods": 0}), "spec.report.maxPods: must be from 1 to 500, not 0"),
+        ("report", json!({"maxPods": 501}), "spec.report.maxPods: must be from 1 to 500, not 501"),
+    ] {
+        assert_eq!(refusal(json!({"alerts": {"checkRunningPods": true}, field: value})), problem);
+    }
+}
+
+#[test]
+fn a_scope_selects_by_namespace_and_labels() {
+    let labels = |labels: &[(&str, &str)]| {
+        labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+    };
+    let cart = labels(&[("app", "cart"), ("tier", "web")]);
+    let bare = labels(&[]);
+    for (pods, namespace, labels, selected) in [
+        (json!({"namespaces": ["shop", "team-*"]}), "shop", &bare, true),
+        (json!({"namespaces": ["shop", "team-*"]}), "team-a", &bare, true),
+        (json!({"namespaces": ["shop", "team-*"]}), "bank", &bare, false),
+        (json!({"excludeNamespaces": ["kube-*"]}), "kube-system", &bare, false),
+        (json!({"excludeNamespaces": ["kube-*"]}), "shop", &bare, true),
+        (json!({"namespaces": ["*"], "excludeNamespaces": ["shop"]}), "shop", &bare, false),
+        (json!({"selector": {"matchLabels": {"app": "cart"}}}), "shop", &cart, true),
+        (json!({"selector": {"matchLabels": {"app": "cart"}}}), "shop", &bare, false),
+        (json!({"selector": {"matchLabels": {"app": "cart", "tier": "db"}}}), "shop", &cart, false),
+        (json!({"selector": {"matchLabels": {"app": "cart"}}, "namespaces": ["bank"]}), "shop", &cart, false),
+    ] {
+        let case = format!("{pods} {namespace} {labels:?}");
+        assert_eq!(settings(with_pods(pods)).unwrap().scope.selects(namespace, labels), selected, "{case}");
+    }
+    for (operator, values, of_cart, of_none) in [
+        ("In", json!(["cart", "till"]), true, false),
+        ("In", json!(["till"]), false, false),
+        ("NotIn", json!(["cart"]), false, true),
+        ("NotIn", json!(["till"]), true, true),
+        ("Exists", json!(null), true, false),
+        ("DoesNotExist", json!([]), false, true),
+    ] {
+        let expression = json!({"key": "app", "operator": operator, "values": values});
+        let scope = settings(with_pods(json!({"selector": {"matchExpressions": [expression]}}))).unwrap().scope;
+        assert_eq!(scope.selects("shop", &cart), of_cart, "{expression}");
+        assert_eq!(scope.selects("shop", &bare), of_none, "{expression}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Objects whose status can't be written, among others whose can.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+
+use crate::{
+    proxy::{BlackHole, Fate, Proxy, Seen},
+    world::{World, config, crash_looping, healthy, listed, operate, watch_all, watch_with},
+};
+
+/// How many objects hang: more than may write at once.
+const HANGING: usize = 100;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
+    let (stuck, fine) = (World::new("stuck").await, World::new("fine").await);
+    let hole = BlackHole::open().await;
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stuck.client.clone());
+    let webhook = json!({
+        "metadata": {"name": stuck.namespace},
+        "webhooks": [{
+            "name": "hangs.example.com",
+            "clientConfig": {"url": format!("https://127.0.0.1:{}/", hole.port)},
+            "rules": [{"apiGroups": ["kopf.dev"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["orchestrs/status"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stuck.namespace}},
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+        }],
+    });
+    webhooks.create(&PostParams::default(), &serde_json::from_value(webhook).unwrap()).await.unwrap();
+    let stuck_ones = (0..HANGING).map(async |number| stuck.object(&format!("hangs-{number}"), watch_all()).await);
+    join_all(stuck_ones).await;
+    fine.pod("cart", healthy()).await;
+    for number in 0..5 {
+        fine.object(&format!("works-{number}"), watch_all()).await;
+    }
+    let proxy = Proxy::start(stuck.client.clone()).await;
+    let operator = operate(proxy.client(), config(&[&stuck.namespace, &fine.namespace]));
+    let hanging = stuck.namespace.clone();
+    proxy.until_requested("writes hang", 1, move |seen| seen.is_status_write() && seen.path.contains(&hanging)).await;
+    // They hang for ten seconds each, and their next tries do.
+    for restarts in 1..6 {
+        let begun = Instant::now();
+        fine.set_status("cart", crash_looping(restarts)).await;
+        for number in 0..5 {
+            let told = |status: &orchestr::api::OrchestrStatus| {
+                status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
+            };
+            fine.status_where(&format!("works-{number}"), "it is told", told).await;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "round {restarts}: {:?}", begun.elapsed());
+    }
+    let of = |namespace: &str| {
+        let path = format!("/namespaces/{namespace}/");
+        proxy.count(move |seen: &Seen| seen.is_status_write() && seen.path.contains(&path))
+    };
+    assert!(of(&stuck.namespace) >= 5, "{} of {}", of(&stuck.namespace), of(&fine.namespace));
+    webhooks.delete(&stuck.namespace, &DeleteParams::default()).await.unwrap();
+    // The API server may still know the webhook for a while, and the last tries have waited long.
+    stuck
+        .status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
+            !status.conditions.is_empty()
+        })
+        .await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_whose_writes_fail_is_tried_again_ever_less_often() {
+    let world = World::new("failing").await;
+    world.pod("cart", crash_looping(1)).await;
+    world.object("bad", watch_all()).await;
+    world.object("good", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    let is_bad = |seen: &Seen| seen.is_status_write() && seen.path.ends_with("/bad/status");
+    proxy.rule(move |seen| if is_bad(seen) { Fate::Refuse(503, "no") } else { Fate::Forward });
+    let operator = world.operate_as(proxy.client());
+    let begun = Instant::now();
+    let mut restarts = 1;
+    while begun.elapsed() < Duration::from_secs(6) {
+        restarts += 1;
+        world.set_status("cart", crash_looping(restarts)).await;
+    }
+    world
+        .status_where("good", "the other goes on", |status| {
+            status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
+        })
+        .await;
+    let tries = proxy.count(is_bad);
+    // 0.25–0.5 s after the first, and twice as long each time: at most at 0, 1, 2, 3, 5, 9 s, once a second at most.
+    assert!((2..=7).contains(&tries), "{tries} tries in {:?}", begun.elapsed());
+    proxy.rule(|_| Fate::Forward);
+    let status = world.status_where("bad", "it is told in the end", |status| listed(status) == ["cart"]).await;
+    assert_eq!(status.problematic_pods[0].container_issues[0].restarts, restarts);
+    operator.stop().await;
+}

@@ -1,0 +1,208 @@
+//! Logs, all the way from a kubelet to the status.
+
+use std::time::Duration;
+
+use orchestr::api::{ContainerIssue, LogSource, OrchestrStatus};
+use orchestr_testbed::{Answer, Kubelet};
+use serde_json::{Value, json};
+
+use crate::world::{World, ago, crash_looping, listed, not_ready, watch_all, watch_with};
+
+/// A kubelet whose node is this test's alone.
+async fn kubelet(world: &World) -> Kubelet {
+    Kubelet::start(&world.plane, &format!("node-{}", world.namespace)).await.unwrap()
+}
+
+fn on(kubelet: &Kubelet) -> Value {
+    json!({"spec": {"nodeName": kubelet.node_name()}})
+}
+
+fn issue<'a>(status: &'a OrchestrStatus, pod: &str) -> Option<&'a ContainerIssue> {
+    status.problematic_pods.iter().find(|own| own.name == pod)?.container_issues.first()
+}
+
+fn source(status: &OrchestrStatus, pod: &str) -> Option<LogSource> {
+    issue(status, pod)?.log_source
+}
+
+fn log<'a>(status: &'a OrchestrStatus, pod: &str) -> &'a str {
+    issue(status, pod).map_or("", |issue| &issue.logs)
+}
+
+fn ended(container: &str, code: i32, message: &str) -> Value {
+    json!({
+        "phase": "Failed",
+        "containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"terminated": {
+                "exitCode": code, "reason": "Error", "startedAt": ago(60), "finishedAt": ago(30), "message": message,
+                "containerID": container,
+            }},
+        }],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_trouble_has_the_log_that_explains_it() {
+    let world = World::new("logs").await;
+    let kubelet = kubelet(&world).await;
+    let namespace = world.namespace.as_str();
+    kubelet.script(
+        namespace,
+        "crashing",
+        "app",
+        true,
+        Answer::text("connecting with password=hunter2\nout of memory\n"),
+    );
+    kubelet.script(namespace, "slow", "app", false, Answer::text("still warming up\n"));
+    kubelet.script(namespace, "failed", "app", false, Answer::text("no such table\n"));
+    kubelet.script(namespace, "quiet", "app", false, Answer::text(""));
+    kubelet.script(namespace, "lost", "app", true, Answer::no_previous("lost", "app"));
+    world.pod_with("crashing", on(&kubelet), crash_looping(3)).await;
+    world.pod_with("slow", on(&kubelet), not_ready(600)).await;
+    world.pod_with("failed", on(&kubelet), ended("containerd://a", 1, "")).await;
+    world.pod_with("quiet", on(&kubelet), ended("containerd://b", 2, "the disk is full")).await;
+    world.pod_with("lost", on(&kubelet), crash_looping(4)).await;
+    world.pod_with("elsewhere", json!({"spec": {"nodeName": "gone"}}), crash_looping(5)).await;
+    let pulling = json!({
+        "phase": "Pending",
+        "containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}},
+        }],
+    });
+    world.pod_with("pulling", on(&kubelet), pulling).await;
+    world.object("cluster", watch_all()).await;
+    world.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let operator = world.operate();
+    let status = world
+        .status_where("cluster", "every log was looked for", |status| {
+            status.problematic_pods.len() == 7
+                && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
+        })
+        .await;
+    let told = |pod: &str| {
+        let issue = issue(&status, pod).unwrap();
+        (issue.log_source.unwrap(), issue.logs.as_str(), issue.log_note.as_str())
+    };
+    let (source, text, note) = told("crashing");
+    assert_eq!((source, note), (LogSource::Previous, ""));
+    assert!(text.contains("out of memory") && text.contains("password=") && !text.contains("hunter2"), "{text}");
+    assert_eq!(told("slow"), (LogSource::Current, "still warming up", ""));
+    assert_eq!(told("failed"), (LogSource::Current, "no such table", ""));
+    assert_eq!(told("quiet"), (LogSource::TerminationMessage, "the disk is full", "the log is empty"));
+    assert_eq!(told("lost"), (LogSource::Unavailable, "", "the kubelet has no log of the previous life"));
+    assert_eq!(told("elsewhere"), (LogSource::Unavailable, "", "the pod's node is gone"));
+    assert_eq!(told("pulling"), (LogSource::Unavailable, "", "the container never started"));
+    assert_eq!(kubelet.requests_for(namespace, "pulling"), []);
+    let none = world.status_where("none", "all are told", |status| status.problematic_pod_count == 7).await;
+    assert!(none.problematic_pods.iter().flat_map(|pod| &pod.container_issues).all(|issue| issue.log_source.is_none()));
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_life_is_read_once_whatever_else_happens_to_its_pod() {
+    let world = World::new("lives").await;
+    let kubelet = kubelet(&world).await;
+    let namespace = world.namespace.as_str();
+    kubelet.script(namespace, "cart", "app", true, Answer::text("first\n"));
+    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    world.object("one", watch_all()).await;
+    world.object("other", watch_all()).await;
+    let operator = world.operate();
+    for name in ["one", "other"] {
+        world.status_where(name, "the log is there", |status| log(status, "cart") == "first").await;
+    }
+    for round in 0..10 {
+        world.patch_pod("cart", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+    }
+    world.until_caught_up().await;
+    assert_eq!(kubelet.requests_for(namespace, "cart").len(), 1);
+    operator.stop().await;
+
+    // The next life's log is another.
+    let operator = world.operate();
+    kubelet.script(namespace, "cart", "app", true, Answer::text("second\n"));
+    world.set_status("cart", crash_looping(4)).await;
+    let status = world.status_where("one", "the next log is there", |status| log(status, "cart") == "second").await;
+    assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
+    operator.stop().await;
+}
+
+/// The container is restarted while the log of its former life is being read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_between_decision_and_reading_yields_the_newer_life() {
+    let world = World::new("race").await;
+    let kubelet = kubelet(&world).await;
+    let namespace = world.namespace.as_str();
+    let slow = Answer::Slow { text: b"the former life\n".to_vec(), chunk: 4, every: Duration::from_millis(500) };
+    kubelet.script(namespace, "cart", "app", true, slow);
+    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate();
+    kubelet.wait_for_requests(1, crate::support::PATIENCE).await.unwrap();
+    kubelet.script(namespace, "cart", "app", true, Answer::text("the newer life\n"));
+    world.set_status("cart", crash_looping(4)).await;
+    let record = world.record("cluster").await;
+    world.status_where("cluster", "the newer log is there", |status| log(status, "cart") == "the newer life").await;
+    kubelet.wait_until_idle(crate::support::PATIENCE).await.unwrap();
+    world.until_caught_up().await;
+    assert_eq!(log(&world.status("cluster").await, "cart"), "the newer life", "and stays");
+    for (_, object) in record.states() {
+        let status = object.status.unwrap_or_default();
+        let restarts = issue(&status, "cart").map(|issue| issue.restarts);
+        assert!(
+            !(restarts == Some(4) && log(&status, "cart") == "the former life"),
+            "the former life's log stands beside the newer life"
+        );
+    }
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_kubelets_delay_no_status_and_no_other_log() {
+    let world = World::new("dead").await;
+    let kubelet = kubelet(&world).await;
+    let namespace = world.namespace.as_str();
+    kubelet.script_default(Answer::Hanging);
+    kubelet.script(namespace, "cart", "app", true, Answer::text("out of memory\n"));
+    let alive = format!("alive-{namespace}");
+    kubelet.register(&world.plane, &alive).await.unwrap();
+    for number in 0..50 {
+        // Ten nodes are dead.
+        let node = format!("dead-{}-{namespace}", number % 10);
+        if number < 10 {
+            kubelet.register(&world.plane, &node).await.unwrap();
+        }
+        world.pod_with(&format!("stuck-{number:02}"), json!({"spec": {"nodeName": node}}), crash_looping(3)).await;
+    }
+    world.object("cluster", watch_with(json!({"report": {"maxPods": 100}}))).await;
+    let operator = world.operate();
+    let begun = std::time::Instant::now();
+    let status = world.status_where("cluster", "all are told", |status| status.problematic_pod_count == 50).await;
+    let first = begun.elapsed();
+    assert!(status.problematic_pods.iter().all(|pod| source(&status, &pod.name) != Some(LogSource::Current)));
+    // It takes 5 s for the first of them to be given up.
+    assert!(first < Duration::from_secs(5), "{first:?}");
+
+    let begun = std::time::Instant::now();
+    world.pod_with("cart", json!({"spec": {"nodeName": alive}}), crash_looping(4)).await;
+    let status =
+        world.status_where("cluster", "another's log is there", |status| log(status, "cart") == "out of memory").await;
+    assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
+    // One by one, all would have taken 250 s.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let status = world
+        .status_where("cluster", "one is given up", |status| {
+            (0..50).any(|number| source(status, &format!("stuck-{number:02}")).is_some())
+        })
+        .await;
+    let given_up = status.problematic_pods.iter().filter(|pod| pod.name != "cart").find_map(|pod| {
+        pod.container_issues[0].log_source.map(|source| (source, pod.container_issues[0].log_note.as_str()))
+    });
+    assert_eq!(given_up, Some((LogSource::Unavailable, "no answer from the kubelet within 5 s")));
+    assert!(listed(&status).len() == 51);
+    let begun = std::time::Instant::now();
+    operator.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "readings are dropped: {:?}", begun.elapsed());
+}

@@ -1,0 +1,122 @@
+//! Pods that can't be read: an API server never sends one, so one is made on the way.
+
+use std::sync::Arc;
+
+use kube::api::DeleteParams;
+use orchestr::config::StreamingLists;
+use serde_json::Value;
+
+use crate::{
+    proxy::{Fate, Proxy},
+    world::{World, condition, config, crash_looping, healthy, listed, operate, watch_all, watch_with},
+};
+
+/// Makes the phase of the pod `bad` a number wherever it is told.
+fn mangle(text: &str) -> String {
+    if let Ok(mut list) = serde_json::from_str::<Value>(text)
+        && let Some(pods) = list["items"].as_array_mut()
+    {
+        pods.iter_mut()
+            .filter(|pod| pod["metadata"]["name"] == "bad")
+            .for_each(|pod| pod["status"]["phase"] = 7.into());
+        return list.to_string();
+    }
+    // An event, whose fields have an order.
+    if text.contains(r#""name":"bad""#) {
+        text.replace(r#""phase":"Running""#, r#""phase":7"#)
+    } else {
+        text.to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
+    for lists in [StreamingLists::Always, StreamingLists::Never] {
+        let world = World::new("unreadable").await;
+        world.pod("bad", crash_looping(3)).await;
+        world.pod("cart", crash_looping(3)).await;
+        world.pod("web", healthy()).await;
+        world.object("cluster", watch_all()).await;
+        let elsewhere = serde_json::json!({"pods": {"namespaces": ["elsewhere"]}});
+        world.object("elsewhere", watch_with(elsewhere)).await;
+        let proxy = Proxy::start(world.client.clone()).await;
+        proxy.rule(|seen| if seen.is_of_pods() { Fate::Mangle(Arc::new(mangle)) } else { Fate::Forward });
+        let mut config = config(&[&world.namespace]);
+        config.streaming_lists = lists;
+        let operator = operate(proxy.client(), config);
+
+        let status = world.status_where("cluster", "the others are told", |status| listed(status) == ["cart"]).await;
+        assert_eq!(status.watched_pods, 2);
+        let told =
+            format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", world.namespace);
+        let (ready, reason, message) = condition(&status, "Ready");
+        assert!(ready == "True" && reason == "Watching" && message.starts_with(&told), "{lists:?}: {message}");
+        let message = condition(&world.ready("elsewhere", "Watching").await, "Ready").2.to_owned();
+        assert_eq!(message, "watching 0 pods", "it is nobody else's business");
+
+        // A watch goes on past it.
+        world.set_status("bad", crash_looping(4)).await;
+        world.set_status("web", crash_looping(1)).await;
+        world.status_where("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
+
+        // Once it can be read, it is one like the others.
+        proxy.rule(|_| Fate::Forward);
+        proxy.end_watches();
+        world.set_status("bad", crash_looping(5)).await;
+        let soon = std::time::Duration::from_secs(30);
+        let all = ["bad", "cart", "web"];
+        let status = world.status_within(soon, "cluster", "it is read", |status| listed(status) == all).await;
+        assert_eq!(condition(&status, "Ready").2, "watching 3 pods");
+        operator.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
+    let world = World::new("unread-gone").await;
+    world.pod("bad", crash_looping(3)).await;
+    world.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    proxy.rule(|seen| if seen.is_of_pods() { Fate::Mangle(Arc::new(mangle)) } else { Fate::Forward });
+    let operator = world.operate_as(proxy.client());
+    let told = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
+    world.status_where("cluster", "it is named", told).await;
+    world.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
+    let soon = std::time::Duration::from_secs(30);
+    world
+        .status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods")
+        .await;
+    operator.stop().await;
+}
+
+/// What is no event at all, or not even JSON, must not be lost: it stood for a change.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_cannot_be_read_is_made_up_for() {
+    for garbage in ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"] {
+        let world = World::new("garbage").await;
+        world.pod("cart", healthy()).await;
+        world.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(world.client.clone()).await;
+        let spoilt = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let once = Arc::clone(&spoilt);
+        let spoil = move |line: &str| {
+            let is_it = line.contains("CrashLoopBackOff") && !once.swap(true, std::sync::atomic::Ordering::SeqCst);
+            if is_it { garbage.to_owned() } else { line.to_owned() }
+        };
+        let spoil = Arc::new(spoil);
+        proxy.rule(
+            move |seen| {
+                if seen.is_of_pods() && seen.is_watch() { Fate::Mangle(spoil.clone()) } else { Fate::Forward }
+            },
+        );
+        let operator = world.operate_as(proxy.client());
+        world.ready("cluster", "Watching").await;
+        world.set_status("cart", crash_looping(3)).await;
+        let soon = std::time::Duration::from_secs(30);
+        world
+            .status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| listed(status) == ["cart"])
+            .await;
+        assert!(spoilt.load(std::sync::atomic::Ordering::SeqCst));
+        operator.stop().await;
+    }
+}

@@ -1,0 +1,147 @@
+//! Rights that are missing, come and go. With the operator's own roles: see `install`.
+
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    proxy::Proxy,
+    world::{World, condition, crash_looping, healthy, listed, watch_all},
+};
+
+const PODS: &str = "pods";
+const OBJECTS: &str = "objects";
+
+/// Lets the service account `operator` of this namespace do something in it.
+async fn grant(world: &World, name: &str, rules: Value) {
+    let (roles, bindings) = apis(world);
+    let params = PatchParams::apply("tests").force();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": world.namespace}],
+    });
+    roles.patch(name, &params, &Patch::Apply(role)).await.unwrap();
+    bindings.patch(name, &params, &Patch::Apply(binding)).await.unwrap();
+}
+
+async fn grant_objects(world: &World) {
+    grant(
+        world,
+        OBJECTS,
+        json!([
+            {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch", "patch"]},
+            {"apiGroups": ["kopf.dev"], "resources": ["orchestrs/status"], "verbs": ["patch"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        ]),
+    )
+    .await;
+}
+
+async fn grant_pods(world: &World, verbs: &[&str]) {
+    grant(world, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
+}
+
+async fn revoke(world: &World, name: &str) {
+    apis(world).1.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+fn apis(world: &World) -> (Api<Role>, Api<RoleBinding>) {
+    let (client, namespace) = (&world.client, &world.namespace);
+    (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), namespace))
+}
+
+async fn account(world: &World) -> Client {
+    world.plane.ensure_service_account(&world.namespace, "operator").await.unwrap();
+    world.plane.service_account(&world.namespace, "operator").await.unwrap().client().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_on_pods_is_told_and_its_granting_noticed() {
+    let world = World::new("rights").await;
+    world.pod("cart", crash_looping(3)).await;
+    world.pod("web", healthy()).await;
+    let proxy = Proxy::start(account(&world).await).await;
+    grant_objects(&world).await;
+    grant_pods(&world, &["list", "watch"]).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate_as(proxy.client());
+    let before = world
+        .status_where("cluster", "it is told, but for the log", |status| {
+            status.problematic_pods.first().is_some_and(|pod| !pod.container_issues[0].log_note.is_empty())
+        })
+        .await;
+    let note = format!("not allowed: get on pods/log in namespace {}", world.namespace);
+    assert_eq!(before.problematic_pods[0].container_issues[0].log_note, note);
+
+    // A watch outlives the right to begin one.
+    revoke(&world, PODS).await;
+    proxy.end_watches();
+    let denied = world.ready("cluster", "PodAccessDenied").await;
+    let (ready, _, message) = condition(&denied, "Ready");
+    let user = format!("system:serviceaccount:{}:operator", world.namespace);
+    for part in ["cannot watch resource \"pods\"", &user, &world.namespace] {
+        assert!(ready == "False" && message.contains(part), "{message}");
+    }
+    assert_eq!(condition(&denied, "PodsHealthy").0, "Unknown");
+    assert_eq!(condition(&denied, "Stalled").0, "", "it goes on by itself");
+    assert_eq!((&denied.problematic_pods, &denied.incidents), (&before.problematic_pods, &before.incidents));
+    assert_eq!((denied.watched_pods, denied.problematic_pod_count), (2, 1));
+
+    // Half of the rights is refused with the other half's name: so it is for lists in pages, without streaming.
+    world.delete_pod("cart").await;
+    grant_pods(&world, &["list", "watch"]).await;
+    let soon = std::time::Duration::from_secs(30);
+    let status =
+        world.status_within(soon, "cluster", "it watches again", |status| condition(status, "Ready").0 == "True").await;
+    assert_eq!(condition(&status, "Ready").1, "Watching");
+    world.status_where("cluster", "what is gone is gone", |status| listed(status).is_empty()).await;
+
+    revoke(&world, PODS).await;
+    proxy.end_watches();
+    world.ready("cluster", "PodAccessDenied").await;
+    operator.stop().await;
+}
+
+/// In pages, the list comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_verb_that_is_missing_is_named() {
+    let world = World::new("verbs").await;
+    world.pod("cart", crash_looping(3)).await;
+    let client = account(&world).await;
+    grant_objects(&world).await;
+    world.object("cluster", watch_all()).await;
+    let mut config = crate::world::config(&[&world.namespace]);
+    config.streaming_lists = orchestr::config::StreamingLists::Never;
+    let operator = crate::world::operate(client, config);
+    let status = world.ready("cluster", "PodAccessDenied").await;
+    assert!(condition(&status, "Ready").2.contains("cannot list resource \"pods\""), "{status:?}");
+    grant_pods(&world, &["list"]).await;
+    let named = "cannot watch resource \"pods\"";
+    world.status_where("cluster", "watch is named", |status| condition(status, "Ready").2.contains(named)).await;
+    grant_pods(&world, &["list", "watch"]).await;
+    world.status_where("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    operator.stop().await;
+}
+
+/// Two namespaces, in one of which nothing is allowed: what can be done is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_namespace_that_is_closed_does_not_hold_up_another() {
+    let (open, closed) = (World::new("open").await, World::new("closed").await);
+    open.pod("cart", crash_looping(3)).await;
+    let client = account(&open).await;
+    grant_objects(&open).await;
+    grant_pods(&open, &["list", "watch"]).await;
+    open.object("cluster", watch_all()).await;
+    let operator = crate::world::operate(client, crate::world::config(&[&open.namespace, &closed.namespace]));
+    // It can't be said of all pods that they are watched.
+    let status = open.ready("cluster", "PodAccessDenied").await;
+    assert!(condition(&status, "Ready").2.contains(&closed.namespace), "{status:?}");
+    operator.stop().await;
+}
