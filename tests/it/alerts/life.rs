@@ -184,6 +184,57 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
+    let world = World::new("rights").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.plane.ensure_namespace("orchestr-system").await.unwrap();
+    world.plane.ensure_service_account("orchestr-system", "orchestr").await.unwrap();
+    let account = world.plane.service_account("orchestr-system", "orchestr").await.unwrap();
+    // All that deploy/ gives it, in this namespace.
+    let rules: Vec<Value> = [
+        ("", "pods", "list watch"),
+        ("", "pods/log", "get"),
+        ("kopf.dev", "orchestrs", "get list patch watch"),
+        ("kopf.dev", "orchestrs/status", "patch"),
+    ]
+    .iter()
+    .map(|(group, resource, verbs)| {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": verbs.split(' ').collect::<Vec<_>>()})
+    })
+    .collect();
+    let manifests = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "orchestr"}, "rules": rules},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "orchestr"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "orchestr"},
+         "subjects": [{"kind": "ServiceAccount", "name": "orchestr", "namespace": "orchestr-system"}]},
+    ]});
+    let apply = ["apply", "-n", &world.namespace, "-f"];
+    let applied = world.plane.kubectl(&[&apply[..], &["-"]].concat(), Some(&manifests.to_string())).await.unwrap();
+    assert!(applied.status.success(), "{}", applied.stderr);
+    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = world.operate_as(kube::Client::try_from(account.config()).unwrap());
+    let status = world
+        .status_where("cluster", "the webhook can't be used", |status| {
+            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+        })
+        .await;
+    let told = format!(
+        "1 of 1 webhooks: ops: may not get Secret {}/ops-webhook: a Role must allow the operator's service account \
+         to get it",
+        world.namespace
+    );
+    assert_eq!(condition(&status, "AlertsDelivered").2, told);
+    let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/webhooks/secret-reader.yaml");
+    let applied = world.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
+    assert!(applied.status.success(), "{}", applied.stderr);
+    receiver.wait_for(1, PATIENCE).await.unwrap();
+    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
     let mut medians = Vec::new();
     for hanging in [false, true] {
