@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{alerts, api::Owner};
+use crate::{alerts, api::Owner, logs::clean_text};
 
 use super::{Input, incidents, problem, text};
 
@@ -34,7 +34,7 @@ fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident
         since: shown.since.0,
         pods: u64::try_from(shown.pods).unwrap_or_default(),
         example_pods: shown.example_pods,
-        message: text::shortened(&finding.message, MESSAGE).into_owned(),
+        message: clean_text(&finding.message, input.masking, MESSAGE),
         logs: Arc::from(end(&logs, LOGS)),
         log_note: note,
     }
