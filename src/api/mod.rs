@@ -49,7 +49,7 @@ pub mod reason {
     pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
     /// Ready=False: a value of the spec can't be used; permanent until the spec changes.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Ready=Unknown: the first list of pods is not complete yet.
+    /// Ready=Unknown: the first list of pods is not complete yet, or they can't be read at present.
     pub const SYNCING: &str = "Syncing";
     /// Ready=False: RBAC refuses what the operator needs.
     pub const POD_ACCESS_DENIED: &str = "PodAccessDenied";

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    Controller, jobs,
+    Controller, Scope, jobs,
     jobs::JobKey,
     object::ObjectKey,
     outcomes::{Outcome, ReadOutcome},
@@ -53,21 +53,28 @@ impl Controller {
         }
         let Some(object) = self.objects.get(key) else { return };
         let wall = Timestamp::now();
-        let sight = match (&object.settings, self.pods_state.knowledge()) {
-            (Err(error), _) => self.idle(key, &error.clone().into(), wall),
-            (Ok(settings), _) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
-            (Ok(_), Knowledge::Denied(refusal)) => self.idle(key, &Idle::PodAccessDenied { message: refusal }, wall),
-            (Ok(_), Knowledge::Syncing) => {
-                let grace_ends = self.started + if object.status.is_some() { RESUME_GRACE } else { GRACE };
-                if now < grace_ends {
-                    self.rest(key, grace_ends);
-                    return;
-                }
-                self.idle(key, &Idle::Syncing, wall)
-            }
-            (Ok(settings), Knowledge::Complete) => {
+        let sight = match &object.settings {
+            Err(error) => self.idle(key, &error.clone().into(), wall),
+            Ok(settings) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
+            Ok(settings) => {
                 let settings = Arc::clone(settings);
-                self.watching(key, &settings, now, wall)
+                let concerns = |scope: &Scope| match scope {
+                    Some(namespace) => settings.scope.selects_namespace(namespace),
+                    None => true,
+                };
+                match self.pods_state.knowledge(now, concerns) {
+                    Knowledge::Complete => self.watching(key, &settings, now, wall),
+                    Knowledge::Denied(message) => self.idle(key, &Idle::PodAccessDenied { message }, wall),
+                    Knowledge::Interrupted(message) => self.idle(key, &Idle::Interrupted { message }, wall),
+                    Knowledge::Syncing => {
+                        let grace_ends = self.started + if object.status.is_some() { RESUME_GRACE } else { GRACE };
+                        if now < grace_ends {
+                            self.rest(key, grace_ends);
+                            return;
+                        }
+                        self.idle(key, &Idle::Syncing, wall)
+                    }
+                }
             }
         };
         let Some(mut sight) = sight else { return };

@@ -23,10 +23,13 @@ impl Controller {
                     all_concerned |= self.pods_state.heard(&scope);
                     concerned.extend(self.apply(seen, now));
                 }
-                Change::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
-                    Ok(pod) => pod.uid,
-                    Err(unreadable) => unreadable.uid,
-                })),
+                Change::Deleted(seen) => {
+                    all_concerned |= self.pods_state.heard(&scope);
+                    concerned.extend(self.index.remove(match seen.pod {
+                        Ok(pod) => pod.uid,
+                        Err(unreadable) => unreadable.uid,
+                    }));
+                }
                 Change::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
                     all_concerned |= self.pods_state.listed(&scope);
@@ -38,7 +41,10 @@ impl Controller {
                         all_concerned = true;
                     }
                 }
-                Change::Failed(error) => tracing::warn!(error, "the watch of pods is interrupted"),
+                Change::Failed(error) => {
+                    tracing::warn!(error, "the watch of pods is interrupted");
+                    self.pods_state.failed(&scope, error, Instant::now());
+                }
             }
         }
         if all_concerned || self.index.unreadable_changes() != unreadable_changes {

@@ -121,11 +121,11 @@ mod tests {
         let start = Instant::now();
         takeovers.seen(&key, start);
         takeovers.seen(&key, start);
-        assert_eq!(takeovers.take_due(start), [key.clone()]);
+        assert_eq!(takeovers.take_due(start), std::slice::from_ref(&key));
         assert!(takeovers.take_due(start).is_empty() && takeovers.next_due().is_none(), "under way");
         takeovers.ended(&key, false, start);
         assert!(takeovers.next_due().is_some_and(|due| due > start));
-        assert_eq!(takeovers.take_due(start + Duration::from_secs(1)), [key.clone()]);
+        assert_eq!(takeovers.take_due(start + Duration::from_secs(1)), std::slice::from_ref(&key));
         takeovers.seen(&key, start);
         takeovers.ended(&key, true, start);
         assert!(takeovers.next_due().is_some(), "an event may have told of what was put there since");

@@ -23,6 +23,11 @@ pub enum Idle {
     },
     /// The first list of pods is not complete.
     Syncing,
+    /// The watch of the pods goes on failing.
+    Interrupted {
+        /// How.
+        message: String,
+    },
     /// RBAC refuses what is needed.
     PodAccessDenied {
         /// Which verb on which resource.
@@ -47,7 +52,7 @@ impl Idle {
             Self::Paused => reason::PAUSED,
             Self::AlertsNotSet => reason::ALERTS_NOT_SET,
             Self::InvalidSpec { .. } => reason::INVALID_SPEC,
-            Self::Syncing => reason::SYNCING,
+            Self::Syncing | Self::Interrupted { .. } => reason::SYNCING,
             Self::PodAccessDenied { .. } => reason::POD_ACCESS_DENIED,
         }
     }
@@ -60,7 +65,7 @@ impl Idle {
 
     /// Whether it is the cluster that keeps the operator from looking: what it saw last may still be so.
     fn keeps_lists(&self) -> bool {
-        matches!(self, Self::Syncing | Self::PodAccessDenied { .. })
+        matches!(self, Self::Syncing | Self::Interrupted { .. } | Self::PodAccessDenied { .. })
     }
 
     fn message(&self) -> String {
@@ -69,6 +74,7 @@ impl Idle {
             Self::AlertsNotSet => SpecError::AlertsNotSet.to_string(),
             Self::InvalidSpec { message } | Self::PodAccessDenied { message } => message.clone(),
             Self::Syncing => "the first list of pods is not complete yet".to_owned(),
+            Self::Interrupted { message } => format!("pods can't be read at present: {message}"),
         }
     }
 }
@@ -85,7 +91,7 @@ pub fn idle(state: &Idle, generation: i64, previous: Option<&OrchestrStatus>, no
     let message = state.message();
 
     let ready = match state {
-        Idle::Syncing => conditions.is_unknown(condition::READY, state.reason(), &message),
+        Idle::Syncing | Idle::Interrupted { .. } => conditions.is_unknown(condition::READY, state.reason(), &message),
         _ => conditions.is_false(condition::READY, state.reason(), &message),
     };
     let unknown = match kept {

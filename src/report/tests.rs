@@ -272,6 +272,12 @@ fn each_idle_state_has_its_conditions() {
         (SpecError::AlertsNotSet.into(), "False", "spec.alerts.checkRunningPods must be set", true),
         (Idle::InvalidSpec { message: invalid.clone() }, "False", &*invalid, true),
         (Idle::Syncing, "Unknown", "the first list of pods is not complete yet", false),
+        (
+            Idle::Interrupted { message: "HTTP 500".to_owned() },
+            "Unknown",
+            "pods can't be read at present: HTTP 500",
+            false,
+        ),
         (Idle::PodAccessDenied { message: denied.clone() }, "False", &*denied, false),
     ] {
         let found = idle(&state, 3, None, at(800));

@@ -3,7 +3,10 @@
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::world::{World, condition, crash_looping, healthy, listed, not_ready, watch_all, watch_with};
+use crate::{
+    proxy::Proxy,
+    world::{World, condition, crash_looping, healthy, listed, not_ready, watch_all, watch_with},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_change_of_the_spec_takes_effect() {
@@ -62,6 +65,28 @@ async fn an_object_that_is_made_again_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_being_deleted_is_left_alone() {
+    let world = World::new("deleting").await;
+    world.pod("cart", crash_looping(3)).await;
+    let operator = world.operate();
+    world.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
+    world.patch_object("cluster", json!({"metadata": {"finalizers": ["example.com/ours"]}})).await;
+    world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    world.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
+    let deleting = world.objects().get("cluster").await.unwrap();
+    assert!(deleting.metadata.deletion_timestamp.is_some());
+    world.until_caught_up().await;
+    world.set_status("cart", crash_looping(4)).await;
+    world.pod("web", crash_looping(1)).await;
+    world.until_caught_up().await;
+    let left = world.objects().get("cluster").await.unwrap();
+    assert_eq!(left.metadata.resource_version, deleting.metadata.resource_version, "{:#?}", left.status);
+    world.patch_object("cluster", json!({"metadata": {"finalizers": null}})).await;
+    assert!(world.objects().get_opt("cluster").await.unwrap().is_none());
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_the_operator_is_nothing_that_anybody_sees() {
     let world = World::new("resume").await;
     world.pod("cart", crash_looping(3)).await;
@@ -78,11 +103,14 @@ async fn a_restart_of_the_operator_is_nothing_that_anybody_sees() {
     operator.stop().await;
 
     let old = world.objects().get("cluster").await.unwrap();
-    let operator = world.operate();
+    let proxy = Proxy::start(world.client.clone()).await;
+    let operator = world.operate_as(proxy.client());
     world.until_caught_up().await;
     world.until_caught_up().await;
     let new = world.objects().get("cluster").await.unwrap();
     assert_eq!(new.metadata.resource_version, old.metadata.resource_version, "{:#?}\n{:#?}", old.status, new.status);
+    let writes = proxy.count(|seen| seen.is_status_write() && seen.path.ends_with("/cluster/status"));
+    assert_eq!(writes, 0, "not even one that changes nothing");
     assert_eq!(world.events("cluster").await.len(), 1, "what was told is not told again");
     operator.stop().await;
 

@@ -30,7 +30,7 @@ fn selection(index: usize) -> (Value, i64, i64) {
         3 => {
             let workload = index / 5 % 20;
             let app = format!("service-{workload}");
-            let fails = i64::from(workload % 10 == 0);
+            let fails = i64::from(workload.is_multiple_of(10));
             (json!({"selector": {"matchLabels": {"app.kubernetes.io/name": app}}}), each, fails * each)
         }
         _ => (json!({"ignoreReasons": ["OOMKilled"]}), 20 * each, 0),
