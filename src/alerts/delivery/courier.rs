@@ -181,7 +181,7 @@ impl Courier {
             match line.look(news.as_ref(), stored, now, wall) {
                 Wish::Nothing => {}
                 Wish::Read => self.read(index),
-                Wish::Send(message) => self.send(index, *message),
+                Wish::Send(message) => self.send(index, message),
             }
         }
     }
