@@ -43,14 +43,7 @@ struct Sight {
 
 impl Controller {
     pub(super) fn look(&mut self, key: &ObjectKey, now: Instant) {
-        let Some(object) = self.objects.get_mut(key).filter(|object| !object.writing) else { return };
-        let failing = object.backoff.failures() > 0;
-        if !self.slots.are_free(key, failing) {
-            object.waiting = true;
-            self.slots.wait(key.clone(), failing);
-            return;
-        }
-        let Some(object) = self.objects.get(key) else { return };
+        let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
         let wall = Timestamp::now();
         let sight = match &object.settings {
             Err(error) => self.idle(key, &error.clone().into(), wall),
@@ -211,9 +204,18 @@ impl Controller {
 
     fn write(&mut self, key: &ObjectKey, status: OrchestrStatus, now: Instant) {
         let Some(object) = self.objects.get_mut(key) else { return };
+        let failing = object.backoff.failures() > 0;
+        if !self.slots.are_free(key, failing) {
+            // What it says by then is found when there is one.
+            object.schedule.settled();
+            if !std::mem::replace(&mut object.waiting, true) {
+                self.slots.wait(key.clone(), failing);
+            }
+            return;
+        }
         object.schedule.writing(now);
         object.writing = true;
-        let slot = self.slots.take(key, object.backoff.failures() > 0);
+        let slot = self.slots.take(key, failing);
         let (client, key, uid) = (self.client.clone(), key.clone(), object.uid.clone());
         self.tasks.spawn(async move {
             let result = status::write(&client, &key, &uid, &status).await.map(Box::new);

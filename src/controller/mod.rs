@@ -192,13 +192,19 @@ impl Controller {
         }
         // The rest is still due when it has been seen what else there is.
         for _ in 0..LOOKS {
-            let Some(key) = self.slots.next_waiting().or_else(|| self.next_due(now)) else { break };
-            if let Some(object) = self.objects.get_mut(&key) {
-                object.waiting = false;
-                self.look(&key, now);
-                self.queue(&key);
-            }
+            let Some(key) = self.next_with_a_slot().or_else(|| self.next_due(now)) else { break };
+            self.look(&key, now);
+            self.queue(&key);
         }
+    }
+
+    /// An object that has waited for a slot to write, and now has one.
+    fn next_with_a_slot(&mut self) -> Option<ObjectKey> {
+        let key = self.slots.next_waiting()?;
+        if let Some(object) = self.objects.get_mut(&key) {
+            object.waiting = false;
+        }
+        Some(key)
     }
 
     fn next_due(&mut self, now: Instant) -> Option<ObjectKey> {
@@ -213,8 +219,8 @@ impl Controller {
     /// Puts an object where its schedule wants it.
     fn queue(&mut self, key: &ObjectKey) {
         let Some(object) = self.objects.get_mut(key) else { return };
-        // What happens during a write, or while it waits for a slot, is looked at afterwards.
-        let due = if object.writing || object.waiting { None } else { object.schedule.due() };
+        // What happens during a write is looked at afterwards.
+        let due = if object.writing { None } else { object.schedule.due() };
         if object.queued == due {
             return;
         }
