@@ -1,10 +1,12 @@
 //! Create, update, delete, resume.
 
+use std::sync::Arc;
+
 use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::{
-    proxy::Proxy,
+    proxy::{Fate, Proxy},
     world::{World, condition, crash_looping, healthy, listed, not_ready, watch_all, watch_with},
 };
 
@@ -61,6 +63,27 @@ async fn an_object_that_is_made_again_begins_anew() {
     assert_ne!(first.metadata.uid, second.metadata.uid);
     let status = world.ready("cluster", "Paused").await;
     assert_eq!((status.problematic_pod_count, status.observed_generation), (0, Some(1)));
+    operator.stop().await;
+}
+
+/// Its deletion happens while nobody watches: the next list shows another object of the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_took_anothers_name_unseen_begins_anew() {
+    let world = World::new("namesake").await;
+    world.pod("cart", crash_looping(3)).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    let deaf = |line: &str| if line.contains(r#""type":"DELETED""#) { String::new() } else { line.to_owned() };
+    let deaf = Arc::new(deaf);
+    proxy.rule(move |seen| {
+        let is_it = seen.is_watch() && seen.path.ends_with("/orchestrs");
+        if is_it { Fate::Mangle(deaf.clone()) } else { Fate::Forward }
+    });
+    let operator = world.operate_as(proxy.client());
+    world.object("cluster", watch_all()).await;
+    world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    world.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
+    world.object("cluster", watch_with(json!({"report": {"maxPods": 1}}))).await;
+    world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
     operator.stop().await;
 }
 
