@@ -10,6 +10,7 @@ RUN apk add --no-cache musl-dev
 WORKDIR /src
 # Cargo wants to see all that the manifest names, though it builds only the program: tests too.
 COPY Cargo.toml Cargo.lock ./
+COPY benches benches
 COPY src src
 COPY tests tests
 # What was downloaded and compiled outlives the layer: a change of the sources compiles the sources.

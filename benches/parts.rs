@@ -95,6 +95,7 @@ fn status(c: &mut Criterion) {
             unreadable: None,
             logs: true,
             tail: &|_, _| Some(tail.clone()),
+            masking: None,
             previous: None,
             now,
         })

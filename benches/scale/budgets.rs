@@ -173,7 +173,7 @@ async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outc
         let sent = (cluster.pod_bytes().await? - before.1) * per_minute;
         figures.add("pods", at, &name("attained"), written as f64 / flags.window.as_secs_f64(), "changes/s")?;
         figures.add("pods", at, &name("processor time"), cpu, "s/min")?;
-        figures.add("pods", at, &name("pods sent by the API server"), sent / 1e6, "MB/min")?;
+        figures.add("pods", at, &name("pods sent by the API server, to itself too"), sent / 1e6, "MB/min")?;
         let budgets = if rate == 100 { [Some(60.0), Some(250.0)] } else { [None, None] };
         figures.add_latencies("pods", at, &name("latency"), latencies, budgets)?;
         for (request, count) in cluster.requests()?.since(&before.2) {

@@ -38,7 +38,9 @@ pub async fn background(
         let mut written = 0;
         for round in 2.. {
             for index in (lane..pods).step_by(LANES) {
-                if index % shape.workloads.max(1) % shape.crash_looping.max(1) == 0 && shape.crash_looping > 0 {
+                if (index % shape.workloads.max(1)).is_multiple_of(shape.crash_looping.max(1))
+                    && shape.crash_looping > 0
+                {
                     continue;
                 }
                 if Instant::now() >= end {

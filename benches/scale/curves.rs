@@ -134,7 +134,7 @@ pub async fn failures(flags: &Flags) -> Outcome {
 pub async fn long_logs(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("long-logs")?;
     let cluster = Cluster::start(PODS, sound()).await?;
-    cluster.kubelet.script_default(Answer::Text(vec![b'x'; LONG_LINE]));
+    script(&cluster, 0..FEW, &Answer::Text(vec![b'x'; LONG_LINE]));
     for count in [1, 10, FEW] {
         let failing = |index| filler_as(index, &cluster.shape, Health::CrashLooping { restarts: 1 });
         storm(&cluster, flags, &mut figures, ("containers", count), (0..count).map(failing), has_logs).await?;
@@ -148,12 +148,7 @@ pub async fn hang(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("hang")?;
     let cluster = Cluster::start(PODS, sound()).await?;
     let on_node = |index: &usize| index % cluster.shape.nodes == HANGING_NODE;
-    for index in (0..PODS).filter(on_node).take(FEW) {
-        let (namespace, name) = filler_name(index, &cluster.shape);
-        for previous in [false, true] {
-            cluster.kubelet.script(&namespace, &name, "app", previous, Answer::Hanging);
-        }
-    }
+    script(&cluster, (0..PODS).filter(on_node).take(FEW), &Answer::Hanging);
     for count in [0, FEW] {
         let hanging = (0..PODS).filter(on_node).take(count);
         let others = (0..PODS).filter(|index| !on_node(index)).take(FEW / 2);
@@ -165,6 +160,16 @@ pub async fn hang(flags: &Flags) -> Outcome {
     }
     figures.print();
     Ok(())
+}
+
+/// What the kubelet answers for these pods; the others have a short log.
+fn script(cluster: &Cluster, pods: impl Iterator<Item = usize>, answer: &Answer) {
+    for index in pods {
+        let (namespace, name) = filler_name(index, &cluster.shape);
+        for previous in [false, true] {
+            cluster.kubelet.script(&namespace, &name, "app", previous, answer.clone());
+        }
+    }
 }
 
 fn has_logs(status: &OrchestrStatus) -> bool {

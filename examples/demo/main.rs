@@ -6,12 +6,13 @@
 #![allow(clippy::print_stdout, reason = "printing is what a demo does")]
 
 mod cast;
+mod ear;
 mod stage;
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
 use orchestr::{
-    alerts::delivery::Access,
+    alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
     api::OrchestrStatus,
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists},
@@ -60,7 +61,11 @@ async fn play(once: bool) -> Result<()> {
         namespaces: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
-        webhooks: Access::default(),
+        // The demo's receiver is on this machine.
+        webhooks: Access {
+            urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
+            proxy_from_env: false,
+        },
         logging: Logging { format: LogFormat::Text, filter: "warn".to_owned() },
     };
     let operator = tokio::spawn({
@@ -76,13 +81,16 @@ async fn play(once: bool) -> Result<()> {
     }
 
     stage.show_everything(once).await?;
+    heading("Telling somebody: what a Slack channel gets when the object has a webhook");
+    let receiver = ear::listen(&plane).await?;
     if !once {
         heading("Look for yourself, in another terminal; Ctrl-C ends the demo");
         println!("  export KUBECONFIG={}", plane.admin_kubeconfig().display());
         println!("  kubectl get orchestr -A");
         println!("  kubectl get orchestr -n {} {} -o yaml", stage::NAMESPACE, stage::OBJECT);
         println!("  cargo run -- scan");
-        std::future::pending::<()>().await;
+        println!("What is told from now on:");
+        ear::go_on(&receiver).await?;
     }
     shutdown.cancel();
     operator.await?;

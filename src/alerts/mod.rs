@@ -1,4 +1,4 @@
-//! Alerts: who is told of which incident, when, in which form. Pure but for [`delivery`]: no clock, no
+//! Alerts: who is told of which incident, when, in which form. Pure but for [`mod@delivery`]: no clock, no
 //! network, no store.
 //!
 //! [`plan`] holds what a receiver knows against what there is, and decides on a message; a

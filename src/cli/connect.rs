@@ -29,6 +29,16 @@ pub(super) struct ConnectionFlags {
     pub context: Option<String>,
 }
 
+/// Who tries again what the API server was too busy for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retries {
+    /// kube's client, for who asks once.
+    InTheClient,
+    /// Whoever asked: each write, log and watch has a backoff and a time of its own, which retries below
+    /// them would eat up.
+    AtTheCaller,
+}
+
 /// A cluster that can be asked, though nobody has asked it anything yet.
 pub struct Cluster {
     /// The client.
@@ -37,10 +47,11 @@ pub struct Cluster {
     pub target: Target,
 }
 
-pub(super) async fn connect(flags: &ConnectionFlags) -> Result<Cluster, Failure> {
+pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result<Cluster, Failure> {
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     expect_signs_of_life(&mut config);
+    config.default_retry = retries == Retries::InTheClient;
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = Client::try_from(config).map_err(|error| target.explain(&error))?;
     Ok(Cluster { client, target })

@@ -15,7 +15,7 @@ use crate::{
 use super::{
     Failure,
     access::AccessFlags,
-    connect::{ConnectionFlags, connect},
+    connect::{ConnectionFlags, Retries, connect},
     preflight::preflight,
 };
 
@@ -68,7 +68,7 @@ impl RunFlags {
 pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     let (connection, config) = flags.validated()?;
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
-    let cluster = connect(&connection).await?;
+    let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
     let shutdown = CancellationToken::new();
     let terminated = shutdown.clone().drop_guard();

@@ -19,7 +19,7 @@ use crate::{
 use super::{
     Failure,
     access::AccessFlags,
-    connect::{ConnectionFlags, connect},
+    connect::{ConnectionFlags, Retries, connect},
     written,
 };
 
@@ -61,7 +61,7 @@ fn object_name(text: &str) -> Result<ObjectName, String> {
 }
 
 pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<ExitCode, Failure> {
-    let cluster = connect(&flags.connection).await?;
+    let cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let subscribers = subscribers(&cluster.client, &flags).await.map_err(|error| match error {
         Missing::Api(error) => cluster.target.explain(&error),
         Missing::Told(told) => Failure::new(told),

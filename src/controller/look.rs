@@ -26,10 +26,9 @@ use super::{
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How long the first list may take before a status says Syncing. One that an earlier run wrote stands
-/// longer: a restart of the operator is nothing that its users need to see.
-const GRACE: Duration = Duration::from_secs(2);
-const RESUME_GRACE: Duration = Duration::from_secs(10);
+/// How long the first list may take before a status says Syncing: a restart of the operator is nothing
+/// that its users need to see, and a status that is about to be complete is not worth two writes.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a look has found.
 struct Sight {
@@ -60,7 +59,7 @@ impl Controller {
                     Knowledge::Denied(message) => self.idle(key, &Idle::PodAccessDenied { message }, wall),
                     Knowledge::Interrupted(message) => self.idle(key, &Idle::Interrupted { message }, wall),
                     Knowledge::Syncing => {
-                        let grace_ends = self.started + if object.status.is_some() { RESUME_GRACE } else { GRACE };
+                        let grace_ends = self.started + GRACE;
                         if now < grace_ends {
                             self.rest(key, grace_ends);
                             return;
@@ -154,6 +153,7 @@ impl Controller {
             unreadable: self.index.unreadable(view).map(|(count, first)| (count, format!("{first} ({})", first.error))),
             logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
+            masking: policy.map(Arc::as_ref),
             previous: object.status.as_ref(),
             now: wall,
         };

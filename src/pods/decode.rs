@@ -372,7 +372,8 @@ fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut list = Vec::new();
+            // One container is usual, and a vector that grows by itself begins with room for four.
+            let mut list = Vec::with_capacity(1);
             while list.len() < LIST_LIMIT {
                 match seq.next_element()? {
                     Some(element) => list.push(element),

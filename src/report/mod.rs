@@ -24,7 +24,7 @@ pub use told::told;
 use crate::{
     api::{Incident, OrchestrStatus, PodProblem, condition, reason},
     diagnosis::{ContainerFinding, Finding},
-    logs::Tail,
+    logs::{LogPolicy, Tail},
     pods::Pod,
 };
 use conditions::Conditions;
@@ -57,6 +57,8 @@ pub struct Input<'a> {
     pub logs: bool,
     /// What was read of a container's log: absent while it wasn't looked for.
     pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
+    /// What is masked in messages, which may quote what a container said; credentials where absent.
+    pub masking: Option<&'a LogPolicy>,
     /// The status as it stands in the API: transition times and the beginnings of problems that go on
     /// are kept from it.
     pub previous: Option<&'a OrchestrStatus>,
@@ -116,6 +118,7 @@ pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, V
         unreadable: None,
         logs: false,
         tail: &|_, _| None,
+        masking: None,
         previous: None,
         now,
     };

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::{
     api::{ContainerIssue, LastTermination, Owner, PodProblem},
     diagnosis::{ContainerFinding, Finding},
+    logs::{LogPolicy, clean_text},
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
 
@@ -19,6 +20,7 @@ pub(super) struct Problem<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) since: Timestamp,
+    pub(super) masking: Option<&'a LogPolicy>,
 }
 
 /// How much of a pod is shown.
@@ -58,6 +60,7 @@ pub(super) fn ordered<'a>(input: &Input<'a>) -> Vec<Problem<'a>> {
                 namespace,
                 name,
                 since: known.map_or(found, |known| found.min(*known)),
+                masking: input.masking,
             }
         })
         .collect();
@@ -86,7 +89,7 @@ impl<'a> Problem<'a> {
     pub(super) fn show(&self, detail: &Detail) -> PodProblem {
         let containers = &self.finding.containers;
         let shown = &containers[..containers.len().min(detail.containers)];
-        let mut message = text::shortened(&self.finding.message, detail.message).into_owned();
+        let mut message = clean_text(&self.finding.message, self.masking, detail.message);
         match containers.len() - shown.len() {
             0 => {}
             omitted => {
@@ -109,33 +112,33 @@ impl<'a> Problem<'a> {
                 name: text::name(&owner.name).to_owned(),
             }),
             since: wire_time(self.since),
-            container_issues: shown.iter().map(|container| issue(container, detail)).collect(),
+            container_issues: shown.iter().map(|container| issue(container, detail, self.masking)).collect(),
         }
     }
 }
 
-fn issue(container: &ContainerFinding, detail: &Detail) -> ContainerIssue {
+fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPolicy>) -> ContainerIssue {
     ContainerIssue {
         name: text::name(&container.name).to_owned(),
         kind: container.kind,
         state: container.state,
         reason: text::name(&container.reason).to_owned(),
-        message: text::shortened(&container.message, detail.container_message).into_owned(),
+        message: clean_text(&container.message, masking, detail.container_message),
         ready: container.ready,
         restarts: container.restarts,
-        last_termination: container.last_termination.as_ref().map(|last| last_termination(last, detail)),
+        last_termination: container.last_termination.as_ref().map(|last| last_termination(last, detail, masking)),
         logs: String::new(),
         log_source: None,
         log_note: String::new(),
     }
 }
 
-fn last_termination(last: &Terminated, detail: &Detail) -> LastTermination {
+fn last_termination(last: &Terminated, detail: &Detail, masking: Option<&LogPolicy>) -> LastTermination {
     LastTermination {
         reason: text::name(&last.reason).to_owned(),
         exit_code: last.exit_code,
         signal: last.signal,
         finished_at: last.finished.map(wire_time),
-        message: text::shortened(&last.message, detail.container_message).into_owned(),
+        message: clean_text(&last.message, masking, detail.container_message),
     }
 }

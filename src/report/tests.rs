@@ -75,6 +75,7 @@ impl World {
             unreadable: self.unreadable.clone(),
             logs: self.logs,
             tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
+            masking: None,
             previous,
             now: self.now,
         })
@@ -315,4 +316,17 @@ fn lists_stay_while_the_cluster_keeps_us_from_looking() {
     for state in [Idle::Paused, Idle::AlertsNotSet, Idle::InvalidSpec { message: String::new() }] {
         assert_eq!(lists(&idle(&state, 4, Some(&before), at(900))), lists(&OrchestrStatus::default()));
     }
+}
+
+#[test]
+fn messages_that_quote_a_container_are_masked() {
+    let (pod, mut finding) = crashing("shop", "cart", "StartError", 50);
+    let secret = "login --password=hunter2 failed";
+    finding.message = secret.to_owned();
+    finding.containers[0].message = secret.to_owned();
+    finding.containers[0].last_termination.as_mut().unwrap().message = secret.to_owned();
+    let world = World::of([(pod, finding)]);
+    let status = serde_json::to_string(&world.status(None)).unwrap();
+    assert!(!status.contains("hunter2"), "{status}");
+    assert_eq!(status.matches("login --password=[REDACTED]").count(), 3, "{status}");
 }

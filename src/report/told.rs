@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{alerts, api::Owner};
+use crate::{alerts, api::Owner, logs::clean_text};
 
 use super::{Input, incidents, problem, text};
 
@@ -24,7 +24,12 @@ fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident
     let (pod, finding) = group.example;
     let culprit = finding.containers.iter().find(|container| text::name(&container.name) == shown.container);
     let tail = culprit.or(finding.containers.first()).and_then(|container| (input.tail)(pod, container));
-    let (logs, note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
+    let (logs, mut note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
+    let shown_logs = end(&logs, LOGS);
+    if shown_logs.len() < logs.len() {
+        let separator = if note.is_empty() { "" } else { "; " };
+        note += &format!("{separator}earlier lines are in the object's status");
+    }
     alerts::Incident {
         key: shown.key,
         namespace: shown.namespace,
@@ -34,8 +39,8 @@ fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident
         since: shown.since.0,
         pods: u64::try_from(shown.pods).unwrap_or_default(),
         example_pods: shown.example_pods,
-        message: text::shortened(&finding.message, MESSAGE).into_owned(),
-        logs: Arc::from(end(&logs, LOGS)),
+        message: clean_text(&finding.message, input.masking, MESSAGE),
+        logs: Arc::from(shown_logs),
         log_note: note,
     }
 }
@@ -48,4 +53,18 @@ fn end(text: &str, limit: usize) -> &str {
     }
     let cut = &text[from..];
     cut.split_once('\n').map_or(cut, |(_, lines)| lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end;
+
+    #[test]
+    fn the_end_of_a_log_begins_with_a_whole_line_where_there_is_one() {
+        assert_eq!(end("one\ntwo\nthree", 100), "one\ntwo\nthree");
+        assert_eq!(end("one\ntwo\nthree", 13), "one\ntwo\nthree");
+        assert_eq!(end("one\ntwo\nthree", 11), "two\nthree");
+        assert_eq!(end("one\ntwo\nthree", 7), "three");
+        assert_eq!(end("äääää", 5), "ää");
+    }
 }

@@ -1,5 +1,6 @@
 //! Any pod: real and made ones with parts of their status exchanged, and such as no kubelet would write.
 
+use orchestr_testbed::fixtures;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
 
@@ -11,10 +12,9 @@ pub fn any_pod() -> impl Strategy<Value = Case> {
     (base, vec(change(), 0..5)).prop_map(|(pod, changes)| changes.into_iter().fold(pod, apply))
 }
 
-/// The pods of `tests/fixtures/real-pods.json`.
+/// Pods as a real kubelet wrote them.
 pub fn real() -> Vec<Case> {
-    let list: Value = serde_json::from_str(include_str!("../fixtures/real-pods.json")).unwrap();
-    list["items"].as_array().unwrap().iter().cloned().map(Case).collect()
+    fixtures::real_pods().into_iter().map(Case).collect()
 }
 
 fn apply(pod: Case, (path, value): Change) -> Case {

@@ -357,7 +357,8 @@ async fn a_log_is_read_once_for_each_life() {
         (LogChoice::Previous, Waiting, 1, "b"),
     ];
     let mut seen = Vec::new();
-    for (log, state, restarts, id) in events {
+    let start = std::time::Instant::now();
+    for (minutes, (log, state, restarts, id)) in (0..).zip(events) {
         let finding = ContainerFinding {
             name: "app".into(),
             kind: ContainerKind::App,
@@ -370,7 +371,7 @@ async fn a_log_is_read_once_for_each_life() {
             log,
         };
         let Choice::Read(request) = LogRequest::choose(&pod, &finding, &policy) else { panic!("{finding:?}") };
-        let now = std::time::Instant::now();
+        let now = start + Duration::from_mins(minutes);
         if store.begin(&request, now) {
             let outcome = reader.read(&request).await;
             store.finish(&request, outcome, now);

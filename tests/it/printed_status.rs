@@ -13,7 +13,7 @@ use orchestr::{
     diagnosis::{printed_status, ready_counts, restarts},
     pods::{Pod, from_json},
 };
-use orchestr_testbed::{ControlPlane, shared};
+use orchestr_testbed::{ControlPlane, fixtures, shared};
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -172,30 +172,20 @@ async fn of_real_pods() {
     let plane = shared().await;
     let namespace = write_all(plane, real()).await;
     let statuses = compare(plane, &namespace, real().len(), "").await;
-    for (name, printed) in statuses {
-        // Held by a finalizer, it was deleted after it had failed; here it is, too.
-        assert_eq!(printed, fixture_cells(&name)[1], "{name}");
+    for real in fixtures::real_statuses() {
+        assert_eq!(statuses[real.name], real.status, "{}", real.name);
     }
 }
 
 #[test]
 fn of_real_pods_as_kubectl_printed_them() {
-    for case in real() {
+    for (case, printed) in real().into_iter().zip(fixtures::real_statuses()) {
         let pod = case.decode();
         let (ready, total) = ready_counts(&pod);
-        let [readiness, status, count] = fixture_cells(case.name());
-        assert_eq!(printed_status(&pod), status, "{}", case.name());
-        assert_eq!(format!("{ready}/{total}"), readiness, "{}", case.name());
-        assert_eq!(restarts(&pod, Timestamp::now()).split(' ').next(), Some(count), "{}", case.name());
+        assert_eq!((case.name(), printed_status(&pod).as_str()), (printed.name, printed.status));
+        assert_eq!(format!("{ready}/{total}"), printed.ready, "{}", printed.name);
+        assert_eq!(restarts(&pod, Timestamp::now()).split(' ').next(), Some(printed.restarts), "{}", printed.name);
     }
-}
-
-fn fixture_cells(name: &str) -> [&'static str; 3] {
-    let row = include_str!("../fixtures/real-pods.status.tsv").lines().find_map(|line| {
-        let mut cells = line.split('\t');
-        (cells.next() == Some(name)).then(|| cells.collect::<Vec<_>>())
-    });
-    row.unwrap_or_else(|| panic!("no row for {name}")).try_into().unwrap()
 }
 
 /// RESTARTS of every length of time that is printed in another way.

@@ -199,11 +199,10 @@ impl Courier {
         );
     }
 
-    fn send(&mut self, index: usize, message: Notification) {
+    fn send(&mut self, index: usize, message: Box<Notification>) {
         let line = &self.lines[index];
         let (endpoint, name) = (line.endpoint(), line.name().to_owned());
         let (http, timeout) = (Arc::clone(&self.office.http), line.subscriber.policy.timeout);
-        let message = Box::new(message);
         self.doing.push(
             async move {
                 let attempt = match endpoint {
@@ -292,7 +291,7 @@ impl Courier {
         }
         for index in 0..self.lines.len() {
             if let Some(message) = self.lines[index].stored(safely) {
-                self.send(index, message);
+                self.send(index, Box::new(message));
             }
         }
         self.unrecorded |= !safely;

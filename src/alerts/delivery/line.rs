@@ -11,7 +11,9 @@ use crate::{
     api::{Webhook, WebhookStatus},
 };
 
-/// How old what was read of the Secrets may be when a message is sent, or while something is wrong.
+/// How old what was read of the Secrets may be while something is wrong: a person may be mending it.
+const TROUBLED: Duration = Duration::from_secs(10);
+/// How old it may be when a message is sent.
 const FRESH: Duration = Duration::from_secs(30);
 /// How old it may be otherwise.
 const STALE: Duration = Duration::from_secs(5 * 60);
@@ -68,7 +70,7 @@ pub(super) enum Wish {
     /// Its Secrets are to be read.
     Read,
     /// A message that needs no storing is to be sent.
-    Send(Notification),
+    Send(Box<Notification>),
 }
 
 impl Line {
@@ -130,13 +132,13 @@ impl Line {
         self.wake = decision.wake;
         let fresh = now.saturating_duration_since(known.read) < FRESH;
         if decision.send.is_some() && !fresh {
-            self.secrets.reading = true;
-            return Wish::Read;
+            let asks = !std::mem::replace(&mut self.secrets.reading, true);
+            return if asks { Wish::Read } else { Wish::Nothing };
         }
         if decision.send.is_some() && decision.state == self.base && stored == Some(&self.base) {
             if let Some(message) = decision.send {
                 self.stage = Stage::Sending;
-                return Wish::Send(message);
+                return Wish::Send(Box::new(message));
             }
             return Wish::Nothing;
         }
@@ -155,7 +157,7 @@ impl Line {
         }
         let known = self.secrets.known.as_ref()?;
         let troubled = known.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped;
-        Some(known.read + if troubled { FRESH } else { STALE })
+        Some(known.read + if troubled { TROUBLED } else { STALE })
     }
 
     /// When to look again, if nothing happens: by the clock of decisions, and by that of Secrets.

@@ -82,3 +82,28 @@ impl FormatMetrics {
         self.dropped.fetch_add(u64::try_from(count).unwrap_or_default(), Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_attempt_counts_once_for_its_format() {
+        let metrics = DeliveryMetrics::default();
+        let slack = metrics.of(WebhookFormat::Slack);
+        let taken = Outcome::Answered { status: 204, retry_after: None };
+        slack.attempted(&Outcome::TimedOut, false, Duration::from_secs(90));
+        slack.attempted(&taken, true, Duration::from_millis(50));
+        slack.dropped(3);
+        let counts = [&slack.sent, &slack.failed, &slack.retried, &slack.dropped, &slack.latency_count];
+        assert_eq!(counts.map(|counter| counter.load(Relaxed)), [1, 1, 1, 3, 2]);
+        assert_eq!(
+            slack.latency.iter().map(|bucket| bucket.load(Relaxed)).collect::<Vec<_>>(),
+            [0, 1, 0, 0, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(slack.latency_micros.load(Relaxed), 90_050_000);
+        for (index, format) in FORMATS.into_iter().enumerate() {
+            assert_eq!(metrics.of(format).sent.load(Relaxed), u64::from(index == 2), "{format:?}");
+        }
+    }
+}

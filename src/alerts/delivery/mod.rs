@@ -2,8 +2,8 @@
 //!
 //! The [`Dispatcher`] has a task for each object with webhooks. It is handed the present incidents, of
 //! which it only ever sees the latest, so that nothing waits for it. The task reads the webhooks'
-//! [Secrets](secrets), asks [`super::plan`], [persists](persist) what is to be sent, [sends](send) it by a
-//! [client](client) of its own that has no credentials of the cluster's, and records the outcome.
+//! [Secrets](secrets), asks [`super::plan`], persists what is to be sent, [sends](send) it by a
+//! [`client`] of its own that has no credentials of the cluster's, and records the outcome.
 
 pub mod client;
 mod condition;

@@ -29,7 +29,7 @@ use crate::{
 
 use super::{
     Failure,
-    connect::{ConnectionFlags, connect},
+    connect::{ConnectionFlags, Retries, connect},
     written,
 };
 use progress::{Progress, thousands};
@@ -170,7 +170,7 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
 }
 
 async fn of_cluster(flags: &ScanFlags) -> Result<Tally, Failure> {
-    let cluster = connect(&flags.connection).await?;
+    let cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let mut tally = Tally::new(flags.thresholds.thresholds(), Timestamp::now(), Filter::default());
     let mut progress = Progress::new();
     let (namespace, selector) = (flags.namespace.as_deref(), flags.selector.as_deref());

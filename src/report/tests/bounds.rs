@@ -3,9 +3,12 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
-use crate::report::{
-    fit::{BUDGET, LOG_ROOM, MAX_INCIDENTS},
-    json, problem,
+use crate::{
+    logs::clean_text,
+    report::{
+        fit::{BUDGET, LOG_ROOM, MAX_INCIDENTS},
+        json, problem,
+    },
 };
 
 /// What must hold for every status.
@@ -32,7 +35,8 @@ fn check(world: &World, status: &OrchestrStatus) {
         assert_eq!(shown.message.ends_with("left out to fit the status"), omitted > 0);
         assert!(omitted == 0 || shown.message.contains(&omitted.to_string()), "{}", shown.message);
         for (issue, container) in shown.container_issues.iter().zip(&finding.containers) {
-            assert!(is_beginning(&issue.message, &container.message));
+            let whole = clean_text(&container.message, None, usize::MAX);
+            assert!(is_beginning(&issue.message, &whole));
             match world.tails.get(&(pod.uid, container.name.clone())) {
                 None => assert_eq!((issue.log_source, &*issue.logs, &*issue.log_note), (None, "", "")),
                 Some(tail) => check_log(issue, tail),
@@ -293,6 +297,7 @@ fn the_worst_cluster_fits() {
         unreadable: Some((u64::MAX, hostile.clone())),
         logs: true,
         tail: &|_, _| Some(text.clone()),
+        masking: None,
         previous: None,
         now: Timestamp::MAX,
     });

@@ -31,6 +31,11 @@ use orchestr::{
 };
 use orchestr_testbed::{Receiver, Reply};
 
+use crate::support::PATIENCE;
+
+/// What two sockets hold at most that nobody reads from, by Linux's defaults: 6 MiB and 4 MiB, and some more.
+const SOCKETS_HOLD: usize = 16 * 1024 * 1024;
+
 const ALLOWED: AddressPolicy = AddressPolicy { private: true, loopback: true };
 
 fn access(addresses: AddressPolicy) -> Access {
@@ -91,6 +96,12 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
     }
     let received = receiver.received();
     assert_eq!(received.len(), script.len(), "each was asked once: no redirect was followed, nothing retried");
+    let cut = orchestr_testbed::eventually("the endless body is cut", PATIENCE, async || {
+        receiver.cut().first().copied().ok_or_else(|| "its connection is still open".to_owned())
+    });
+    let cut = cut.await.unwrap();
+    println!("the receiver could write {cut} bytes of a body without an end");
+    assert!(cut < SOCKETS_HOLD, "{cut}");
     let first = &received[0];
     assert_eq!((first.method.as_str(), first.path.as_str()), ("POST", "/hook?a=b"));
     assert_eq!(first.header("content-type"), "application/json");

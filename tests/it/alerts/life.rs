@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use kube::api::{EvictParams, PostParams};
+use orchestr::api::AlertPhase;
 use orchestr_testbed::{Received, Receiver, Reply};
 use serde_json::{Value, json};
 
@@ -11,10 +13,23 @@ use crate::{
     world::{World, ago, condition, crash_looping, healthy},
 };
 
-const FORMATS: [&str; 7] = ["Generic", "Alertmanager", "Slack", "Discord", "Teams", "PagerDuty", "CloudEvents"];
+/// As many webhooks as an object may have: their names and formats.
+const WEBHOOKS: [(&str, &str); 10] = [
+    ("generic", "Generic"),
+    ("alertmanager", "Alertmanager"),
+    ("slack", "Slack"),
+    ("discord", "Discord"),
+    ("teams", "Teams"),
+    ("pagerduty", "PagerDuty"),
+    ("cloudevents", "CloudEvents"),
+    ("second", "Generic"),
+    ("third", "Generic"),
+    ("fourth", "Generic"),
+];
 
-fn to<'a>(received: &'a [Received], path: &str) -> Vec<&'a Received> {
-    received.iter().filter(|request| request.path.split('?').next().unwrap().starts_with(path)).collect()
+/// What a webhook's receiver got: its path begins with the webhook's name.
+fn to<'a>(received: &'a [Received], webhook: &str) -> Vec<&'a Received> {
+    received.iter().filter(|request| request.path.split(['/', '?']).nth(1) == Some(webhook)).collect()
 }
 
 /// The numbers that a message of each format has where it says which kind it is.
@@ -33,51 +48,49 @@ async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
     let world = World::new("formats").await;
     let receiver = Receiver::start().await.unwrap();
     let mut webhooks = Vec::new();
-    for format in FORMATS {
-        let name = format.to_lowercase();
+    for (name, format) in WEBHOOKS {
         let query = if format == "PagerDuty" { "?routing_key=0123456789abcdef0123456789abcdef" } else { "" };
-        world.secret(&name, &[("url", &receiver.url(&format!("/{name}{query}")))]).await;
-        webhooks.push(webhook(&name, format, json!({})));
+        world.secret(name, &[("url", &receiver.url(&format!("/{name}{query}")))]).await;
+        webhooks.push(webhook(name, format, json!({})));
     }
     world.pod("cart-0", crash_looping(7)).await;
     world.pod("web-0", healthy()).await;
     world.object("cluster", spec(&webhooks)).await;
     let operator = world.operate();
 
-    let received = receiver.wait_for(FORMATS.len(), PATIENCE).await.unwrap();
-    for format in FORMATS {
-        let told = to(&received, &format!("/{}", format.to_lowercase()));
-        assert_eq!(told.len(), 1, "{format}");
+    let received = receiver.wait_for(WEBHOOKS.len(), PATIENCE).await.unwrap();
+    for (name, format) in WEBHOOKS {
+        let told = to(&received, name);
+        assert_eq!(told.len(), 1, "{name}");
         let (request, text) = (told[0], String::from_utf8(told[0].body.clone()).unwrap());
         for word in ["OOMKilled", "cart-0", world.namespace.as_str()] {
-            assert!(text.contains(word), "{format} lacks {word}: {text}");
+            assert!(text.contains(word), "{name} lacks {word}: {text}");
         }
-        assert!(!is_end(format, &request.json()), "{format}: {text}");
-        println!("{format}: {}", serde_json::to_string_pretty(&request.json()).unwrap());
+        assert!(!is_end(format, &request.json()), "{name}: {text}");
+        println!("{name}: {}", serde_json::to_string_pretty(&request.json()).unwrap());
     }
     let status = world
         .status_where("cluster", "all is recorded", |status| {
-            status.webhooks.len() == 7 && status.webhooks.iter().all(|webhook| webhook.last_success.is_some())
+            status.webhooks.len() == WEBHOOKS.len()
+                && status.webhooks.iter().all(|webhook| webhook.last_success.is_some())
         })
         .await;
     assert_eq!(condition(&status, "AlertsDelivered").0, "True", "{status:#?}");
 
     world.delete_pod("cart-0").await;
-    let ended = |received: &[Received], format: &str| {
-        let told = to(received, &format!("/{}", format.to_lowercase()));
-        told.iter().filter(|request| is_end(format, &request.json())).count()
+    let ended = |received: &[Received], (name, format): (&str, &str)| {
+        to(received, name).iter().filter(|request| is_end(format, &request.json())).count()
     };
     orchestr_testbed::eventually("the end is told everywhere", 2 * PATIENCE, async || {
         let received = receiver.received();
-        let lacking: Vec<_> = FORMATS.iter().filter(|format| ended(&received, format) == 0).collect();
+        let lacking: Vec<_> = WEBHOOKS.iter().filter(|webhook| ended(&received, **webhook) == 0).collect();
         if lacking.is_empty() { Ok(()) } else { Err(format!("{lacking:?} lack it")) }
     })
     .await
     .unwrap();
     let received = receiver.received();
-    for format in FORMATS.iter().filter(|format| **format != "Alertmanager") {
-        let told = to(&received, &format!("/{}", format.to_lowercase()));
-        assert_eq!((told.len(), ended(&received, format)), (2, 1), "{format}");
+    for webhook in WEBHOOKS.iter().filter(|(_, format)| *format != "Alertmanager") {
+        assert_eq!((to(&received, webhook.0).len(), ended(&received, *webhook)), (2, 1), "{}", webhook.0);
     }
     // Webhooks that are taken off the spec take their state along, and the condition with them.
     world.respec("cluster", json!({"webhooks": null})).await;
@@ -184,6 +197,57 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
+    let world = World::new("rights").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.plane.ensure_namespace("orchestr-system").await.unwrap();
+    world.plane.ensure_service_account("orchestr-system", "orchestr").await.unwrap();
+    let account = world.plane.service_account("orchestr-system", "orchestr").await.unwrap();
+    // All that deploy/ gives it, in this namespace.
+    let rules: Vec<Value> = [
+        ("", "pods", "list watch"),
+        ("", "pods/log", "get"),
+        ("kopf.dev", "orchestrs", "get list patch watch"),
+        ("kopf.dev", "orchestrs/status", "patch"),
+    ]
+    .iter()
+    .map(|(group, resource, verbs)| {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": verbs.split(' ').collect::<Vec<_>>()})
+    })
+    .collect();
+    let manifests = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "orchestr"}, "rules": rules},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "orchestr"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "orchestr"},
+         "subjects": [{"kind": "ServiceAccount", "name": "orchestr", "namespace": "orchestr-system"}]},
+    ]});
+    let apply = ["apply", "-n", &world.namespace, "-f"];
+    let applied = world.plane.kubectl(&[&apply[..], &["-"]].concat(), Some(&manifests.to_string())).await.unwrap();
+    assert!(applied.status.success(), "{}", applied.stderr);
+    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = world.operate_as(kube::Client::try_from(account.config()).unwrap());
+    let status = world
+        .status_where("cluster", "the webhook can't be used", |status| {
+            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+        })
+        .await;
+    let told = format!(
+        "1 of 1 webhooks: ops: may not get Secret {}/ops-webhook: a Role must allow the operator's service account \
+         to get it",
+        world.namespace
+    );
+    assert_eq!(condition(&status, "AlertsDelivered").2, told);
+    let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/webhooks/secret-reader.yaml");
+    let applied = world.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
+    assert!(applied.status.success(), "{}", applied.stderr);
+    receiver.wait_for(1, PATIENCE).await.unwrap();
+    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
     let mut medians = Vec::new();
     for hanging in [false, true] {
@@ -230,42 +294,63 @@ async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
     let world = World::new("storm").await;
     let receiver = Receiver::start().await.unwrap();
     world.secret("ops", &[("url", &receiver.url("/"))]).await;
-    let owner = json!({"metadata": {
-        "labels": {"pod-template-hash": "5d9f"},
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "u-1", "controller": true}],
-    }});
-    for number in 0..25 {
-        world.pod_with(&format!("cart-5d9f-{number}"), owner.clone(), crash_looping(3)).await;
-    }
-    for number in 0..120 {
-        world.pod(&format!("single-{number}"), crash_looping(3)).await;
-    }
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let owner = json!([
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "u-1", "controller": true},
+    ]);
+    let cart = json!({"labels": {"pod-template-hash": "5d9f"}, "ownerReferences": owner});
+    world.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
+    let mut quietly = spec(&[webhook("ops", "Generic", json!({}))]);
+    quietly["logs"] = json!({"enabled": false});
+    world.object("cluster", quietly).await;
+    let (begun, operator) = (Instant::now(), world.operate());
+    let first = receiver.wait_for(1, PATIENCE).await.unwrap()[0].json();
+    let alerts = first["alerts"].as_array().unwrap();
+    assert_eq!((alerts.len(), &first["truncatedAlerts"]), (1, &json!(0)), "{first}");
+    let told = [&alerts[0]["labels"]["owner_name"], &alerts[0]["annotations"]["pods"]];
+    assert_eq!(told, ["cart", "500"]);
+
+    // A thousand more, each of an owner of its own. They wait for the next message.
+    world.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
+    world
+        .status_where("cluster", "all are queued", |status| {
+            let Some(ops) = delivery(status, "ops") else { return false };
+            ops.alerts.len() == 100 && ops.storm.is_some() && status.problematic_pod_count == 1500
+        })
+        .await;
+    operator.stop().await;
+    world.let_an_hour_pass("cluster").await;
     let operator = world.operate();
-    let received = receiver.wait_for(1, PATIENCE).await.unwrap();
-    let message = received[0].json();
-    let alerts = message["alerts"].as_array().unwrap();
-    let of = |reason: &str| alerts.iter().filter(|alert| alert["labels"]["alertname"] == reason).collect::<Vec<_>>();
-    let cart: Vec<_> =
-        of("OOMKilled").into_iter().filter(|alert| alert["labels"].to_string().contains("\"cart\"")).collect();
-    let storm = of("OrchestrStorm");
-    println!("{} alerts, storm: {storm:?}, cart: {cart:?}, truncated {}", alerts.len(), message["truncatedAlerts"]);
-    // 121 incidents: those that are told one by one, those that a message has no room for, and the rest.
-    let beyond: u64 = storm[0]["annotations"]["problems"].as_str().unwrap().parse().unwrap();
-    assert_eq!(beyond, 21, "100 are told one by one");
+    let digest = orchestr_testbed::eventually("the storm is told exactly", PATIENCE, async || {
+        let message = receiver.received().last().unwrap().json();
+        let storm =
+            message["alerts"].as_array().unwrap().iter().find(|alert| {
+                alert["labels"]["alertname"] == "OrchestrStorm" && alert["annotations"]["problems"] == "901"
+            });
+        let told = storm.map(|storm| storm["annotations"].clone());
+        told.map(|told| (message.clone(), told)).ok_or_else(|| message.to_string())
+    });
+    let (digest, storm) = digest.await.unwrap();
+    let (shown, left_out) = (digest["alerts"].as_array().unwrap().len() - 1, &digest["truncatedAlerts"]);
+    println!("{shown} shown, {left_out} left out, storm: {storm}, {} bytes", digest.to_string().len());
+    assert_eq!(shown as u64 + left_out.as_u64().unwrap(), 1001, "100 are told one by one, and 901 counted");
+    assert!(storm["reasons"].to_string().contains("1001"), "{storm}");
     let status = world
         .status_where("cluster", "it is recorded", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some())
+            delivery(status, "ops").is_some_and(|ops| ops.pending.is_none() && ops.alerts.len() == 100)
         })
         .await;
     let ops = delivery(&status, "ops").unwrap();
-    assert_eq!((ops.alerts.len(), ops.storm.as_ref().map(|storm| storm.count)), (100, Some(21)));
-    assert_eq!(receiver.received().len(), 1, "one message for all of them");
+    assert_eq!(ops.storm.as_ref().map(|storm| (storm.count, storm.phase)), Some((901, AlertPhase::Firing)));
+    assert_eq!(ops.dropped, 0);
+    // One message in half a minute, and one for the hour that passed.
+    let (requests, seconds) = (receiver.received().len(), begun.elapsed().as_secs());
+    println!("{requests} requests in {seconds} s");
+    assert!(requests as u64 <= 2 + seconds / 30, "{requests} requests in {seconds} s");
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_tells_nothing_and_a_flapping_pod_one_beginning() {
+async fn a_rollout_and_a_drain_tell_nothing_and_a_flapping_pod_one_beginning_and_one_end() {
     let world = World::new("quiet").await;
     let receiver = Receiver::start().await.unwrap();
     world.secret("ops", &[("url", &receiver.url("/"))]).await;
@@ -289,6 +374,7 @@ async fn a_rollout_tells_nothing_and_a_flapping_pod_one_beginning() {
         world.delete_pod(&name).await;
     }
     world.until_caught_up().await;
+    drain(&world).await;
     // Fails, recovers, fails…: each time the status says so.
     world.pod("flapping", healthy()).await;
     for round in 0..4 {
@@ -299,9 +385,77 @@ async fn a_rollout_tells_nothing_and_a_flapping_pod_one_beginning() {
         world.set_status("flapping", running).await;
         world.status_where("cluster", "it recovers", |status| status.problematic_pod_count == 0).await;
     }
-    let received = receiver.wait_for(1, PATIENCE).await.unwrap();
-    assert_eq!(received.len(), 1, "one beginning, and its end when it has been gone for long");
-    let text = received[0].json().to_string();
-    assert!(text.contains("flapping") && !text.contains("old-") && !text.contains("new-"), "{text}");
+    world
+        .status_where("cluster", "it is gone", |status| {
+            delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.gone_since.is_some()))
+        })
+        .await;
+    assert_eq!(receiver.wait_for(1, PATIENCE).await.unwrap().len(), 1, "one beginning, whatever came after it");
     operator.stop().await;
+    world.let_an_hour_pass("cluster").await;
+    let operator = world.operate();
+    world
+        .status_where("cluster", "its end is told", |status| {
+            let alerts = &delivery(status, "ops").unwrap().alerts;
+            alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved)
+        })
+        .await;
+    let received: Vec<Value> = receiver.received().iter().map(Received::json).collect();
+    let kinds: Vec<_> = received.iter().map(|message| message["status"].as_str().unwrap()).collect();
+    println!("the flapping pod: {kinds:?}");
+    assert_eq!(kinds, ["firing", "resolved"], "{received:#?}");
+    for message in &received {
+        let alerts = message["alerts"].as_array().unwrap();
+        assert_eq!((alerts.len(), &alerts[0]["labels"]["owner_name"]), (1, &json!("flapping")), "{message:#}");
+    }
+    operator.stop().await;
+}
+
+/// A node is drained: its pods are evicted, end within their grace, and others take their place elsewhere.
+async fn drain(world: &World) {
+    let created = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"waiting": {"reason": "ContainerCreating"}},
+        }],
+    });
+    let unscheduled = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": ago(0),
+    }]});
+    let names = |what: &str| (0..3).map(|number| format!("{what}-{number}")).collect::<Vec<_>>();
+    for name in names("drained") {
+        world.pod(&name, healthy()).await;
+    }
+    for name in names("drained") {
+        world.pods().evict(&name, &EvictParams::default()).await.unwrap();
+    }
+    for name in names("moved") {
+        world.pod_with(&name, json!({"spec": {"nodeName": null}}), unscheduled.clone()).await;
+    }
+    for name in names("drained") {
+        let pod = world.pods().get(&name).await.unwrap();
+        assert!(pod.metadata.deletion_timestamp.is_some(), "{name} is within its grace");
+        let ended = json!({"containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
+        }]});
+        world.set_status(&name, ended).await;
+    }
+    world.until_caught_up().await;
+    for name in names("moved") {
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": "node-2"});
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
+        world
+            .pods()
+            .create_subresource::<Value, Value>("binding", &name, &PostParams::default(), &binding)
+            .await
+            .unwrap();
+        world.set_status(&name, created.clone()).await;
+    }
+    world.until_caught_up().await;
+    for (drained, moved) in names("drained").iter().zip(names("moved")) {
+        world.delete_pod(drained).await;
+        world.set_status(&moved, healthy()).await;
+    }
+    world.until_caught_up().await;
 }

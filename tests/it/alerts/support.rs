@@ -12,7 +12,7 @@ use orchestr_testbed::Received;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::world::World;
+use crate::world::{World, ago, crash_looping};
 
 /// A webhook that sends at once what breaks, to the URL in the Secret `NAME-webhook`.
 pub fn webhook(name: &str, format: &str, changes: Value) -> Value {
@@ -56,6 +56,32 @@ impl World {
         self.secrets().delete(&format!("{webhook}-webhook"), &DeleteParams::default()).await.unwrap();
     }
 
+    /// Writes crash-looping pods with this metadata into the store, hundreds a second.
+    pub async fn load_crashing(&self, names: impl IntoIterator<Item = String>, metadata: &Value) {
+        let pods = names.into_iter().map(|name| {
+            let mut pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+                "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}], "nodeName": "node-1"},
+                "status": crash_looping(3),
+            });
+            pod["metadata"]["name"] = json!(name);
+            pod["metadata"]["namespace"] = json!(self.namespace);
+            pod["metadata"]["uid"] = json!(format!("{name}.{}", self.namespace));
+            pod["metadata"]["creationTimestamp"] = json!(ago(60));
+            (orchestr_testbed::pods::key(&self.namespace, &name), pod.to_string())
+        });
+        self.plane.load(pods).await.unwrap();
+    }
+
+    /// Puts all times in the state of an object's webhooks back by an hour, as if so much had passed while
+    /// no operator ran.
+    pub async fn let_an_hour_pass(&self, name: &str) {
+        let mut webhooks = json!(self.status(name).await.webhooks);
+        put_back(&mut webhooks);
+        let patch = json!({"status": {"webhooks": webhooks}});
+        self.objects().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    }
+
     fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
@@ -85,4 +111,17 @@ impl World {
 /// `kill -9`.
 pub async fn kill(mut program: Child) {
     program.kill().await.unwrap();
+}
+
+fn put_back(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(put_back),
+        Value::Object(fields) => fields.values_mut().for_each(put_back),
+        Value::String(text) => {
+            if let Ok(time) = text.parse::<jiff::Timestamp>() {
+                *text = (time - jiff::SignedDuration::from_hours(1)).to_string();
+            }
+        }
+        _ => {}
+    }
 }

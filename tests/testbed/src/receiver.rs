@@ -87,6 +87,8 @@ struct State {
     script: Mutex<VecDeque<Reply>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<usize>,
+    /// How much of each endless body was written until its reader hung up, in bytes.
+    cut: Mutex<Vec<usize>>,
     /// Whether connections are taken no further than TCP.
     held: watch::Sender<bool>,
     /// How often hanging requests were released.
@@ -131,6 +133,7 @@ impl Receiver {
             script: Mutex::default(),
             received: Mutex::default(),
             connections: Mutex::default(),
+            cut: Mutex::default(),
             held: watch::Sender::new(false),
             released: watch::Sender::new(0),
         });
@@ -189,6 +192,11 @@ impl Receiver {
     /// How many connections it took.
     pub fn connections(&self) -> usize {
         *lock(&self.state.connections)
+    }
+
+    /// How much of each endless body it wrote until the reader hung up, in bytes. What sockets held counts too.
+    pub fn cut(&self) -> Vec<usize> {
+        lock(&self.state.cut).clone()
     }
 
     /// Waits for a number of requests, and gives all that there are then.
@@ -268,9 +276,12 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State)
         Reply::Endless => {
             stream.write_all(b"HTTP/1.1 200 Scripted\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
             let chunk = format!("{:x}\r\n{}\r\n", 1000, "x".repeat(1000));
-            loop {
-                stream.write_all(chunk.as_bytes()).await?;
+            let mut written = 0;
+            while stream.write_all(chunk.as_bytes()).await.is_ok() {
+                written += chunk.len();
             }
+            lock(&state.cut).push(written);
+            return Ok(());
         }
     }
     stream.flush().await?;
