@@ -66,7 +66,9 @@ pub async fn write(
     let (namespace, name) = key;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
     let work = async {
-        match apply(&api, key, uid, status).await {
+        match apply(&api, key, status).await {
+            // Another object has the name by now, and is given its own status when the watch tells of it.
+            Ok(object) if object.uid != uid => Err(WriteError::Conflict),
             // Server-side apply takes nothing away that somebody else wrote as well, such as a part of a
             // condition, and fails (HTTP 500) on an object that is older than its schema and violates it.
             Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
@@ -81,15 +83,14 @@ pub async fn write(
 async fn apply(
     api: &Api<DynamicObject>,
     (namespace, name): &ObjectKey,
-    uid: &str,
     status: &OrchestrStatus,
 ) -> Result<Observed, WriteError> {
     let resource = resource();
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        // The UID makes this a conflict when another object has taken the name.
-        "metadata": {"name": name, "namespace": namespace, "uid": uid},
+        // Nothing else here would be looked at: not even a UID.
+        "metadata": {"name": name, "namespace": namespace},
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();

@@ -19,6 +19,8 @@ fn program(world: &World, proxy: &Proxy) -> Child {
         .env_clear()
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .unwrap()

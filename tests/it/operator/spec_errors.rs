@@ -83,7 +83,8 @@ async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
             r#"spec.pods.excludeNamespaces[0]: "{a,b,c,d}{a,b,c,d}{a,b,c,d}{a,b,c,d}" is not a glob pattern: it stands for more than 64 alternatives"#,
         ),
     ];
-    let old: [(Value, &str); 5] = [
+    let old: [(Value, &str); 6] = [
+        (json!({"logs": {"redactPatterns": ["x", ".*"]}}), "spec.logs.redactPatterns[1]: matches the empty text"),
         (json!({"thresholds": {"pending": "soon"}}), "spec.thresholds.pending: "),
         (json!({"report": {"maxPods": 100_000}}), "spec.report.maxPods: must be from 1 to 500, not 100000"),
         (json!({"pods": {"namespaces": "all"}}), "spec.pods.namespaces: invalid type: "),
