@@ -56,13 +56,14 @@ pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Res
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        // The UID makes this a conflict when another object has taken the name.
-        "metadata": {"name": object.name, "namespace": object.namespace, "uid": object.uid},
+        // Nothing else here would be looked at: not even a UID.
+        "metadata": {"name": object.name, "namespace": object.namespace},
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
     match timeout(TIMEOUT, api.patch_status(&object.name, &params, &Patch::Apply(&body))).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => Ok(()),
+        Ok(Ok(_)) => Err("another object has taken the name".to_owned()),
         // The server's message repeats values.
         Ok(Err(kube::Error::Api(status))) => Err(format!("{} ({})", status.reason, status.code)),
         Ok(Err(_)) => Err("the API server can't be reached".to_owned()),
