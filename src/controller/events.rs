@@ -239,6 +239,8 @@ mod tests {
         let events = ration.events(&one, start + Duration::from_secs(30));
         assert_eq!(events.len(), 1);
         assert!(events[0].note.as_ref().unwrap().contains("41 more changes"), "{:?}", events[0].note);
+        assert!(ration.events(&one, start + Duration::from_secs(59)).is_empty(), "one every half minute");
+        assert_eq!(ration.events(&one, start + Duration::from_secs(60)).len(), 1);
     }
 
     #[test]

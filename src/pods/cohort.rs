@@ -47,17 +47,15 @@ impl Cohorts {
         (id, true)
     }
 
-    /// Takes a member out; tells whether it was the last, and the cohort is gone.
-    pub fn leave(&mut self, id: CohortId) -> bool {
-        let Some(place) = self.places.get_mut(id.0 as usize) else { return false };
+    /// Takes a member out; with the last, the cohort is gone.
+    pub fn leave(&mut self, id: CohortId) {
+        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
         place.members = place.members.saturating_sub(1);
-        if place.members > 0 {
-            return false;
+        if place.members == 0 {
+            self.ids.remove(&place.text);
+            place.text = Arc::from("");
+            self.free.push(id);
         }
-        self.ids.remove(&place.text);
-        place.text = Arc::from("");
-        self.free.push(id);
-        true
     }
 
     /// Whether this is the cohort of this namespace and these labels.
@@ -130,8 +128,9 @@ mod tests {
         assert!(cohorts.is(a, "shop", &web) && !cohorts.is(b, "shop", &web) && !cohorts.is(a, "shop", &web[..1]));
         assert_eq!(cohorts.iter().next(), Some((a, "shop", web.clone())));
 
-        assert!(!cohorts.leave(a));
-        assert!(cohorts.leave(a));
+        cohorts.leave(a);
+        assert_eq!(cohorts.members(a), 1);
+        cohorts.leave(a);
         assert_eq!(cohorts.iter().map(|(id, ..)| id).collect::<Vec<_>>(), [b]);
         assert_eq!(cohorts.join("other", &[]), (a, true), "its place is used again");
     }

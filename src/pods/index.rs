@@ -134,7 +134,7 @@ impl Index {
         let moved_from = before.filter(|&before| before != cohort);
         let concerned = if changed { self.viewers(cohort, moved_from) } else { Vec::new() };
         if let Some(before) = moved_from {
-            self.leave(before);
+            self.cohorts.leave(before);
         }
         concerned
     }
@@ -155,7 +155,7 @@ impl Index {
     fn remove_readable(&mut self, uid: Uid) -> Vec<ViewId> {
         let Some(Entry { cohort, .. }) = self.pods.remove(&uid) else { return Vec::new() };
         let concerned = if self.kept.remove(&uid).is_some() { self.viewers(cohort, None) } else { Vec::new() };
-        self.leave(cohort);
+        self.cohorts.leave(cohort);
         concerned
     }
 
@@ -257,14 +257,6 @@ impl Index {
             }
         }
         cohort
-    }
-
-    fn leave(&mut self, cohort: CohortId) {
-        if self.cohorts.leave(cohort) {
-            for view in self.views.iter_mut().flatten() {
-                view.cohorts.set(cohort, false);
-            }
-        }
     }
 
     fn viewers(&self, cohort: CohortId, other: Option<CohortId>) -> Vec<ViewId> {

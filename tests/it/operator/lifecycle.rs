@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use kube::api::DeleteParams;
+use orchestr_testbed::eventually;
 use serde_json::json;
 
 use crate::{
     proxy::{Fate, Proxy},
+    support::PATIENCE,
     world::{World, condition, crash_looping, healthy, listed, not_ready, watch_all, watch_with},
 };
 
@@ -82,8 +84,15 @@ async fn an_object_that_took_anothers_name_unseen_begins_anew() {
     world.object("cluster", watch_all()).await;
     world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
     world.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
-    world.object("cluster", watch_with(json!({"report": {"maxPods": 1}}))).await;
+    let second = world.object("cluster", watch_with(json!({"report": {"maxPods": 1}}))).await;
     world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    eventually("an event is the second one's", PATIENCE, async || {
+        let uids: Vec<_> =
+            world.events("cluster").await.into_iter().map(|event| event.regarding.unwrap().uid).collect();
+        if uids.contains(&second.metadata.uid) { Ok(()) } else { Err(format!("{uids:?}")) }
+    })
+    .await
+    .unwrap();
     operator.stop().await;
 }
 
