@@ -11,8 +11,7 @@ use crate::{
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources, resource},
     logs::{LogReader, ReadLimits},
-    pods::SeenPod,
-    watch::watch,
+    watch::{watch, watch_pods},
 };
 
 /// Changes that are taken from a watch in one go, where they are there already.
@@ -40,12 +39,10 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         let (client, scopes, streaming_lists) = (client.clone(), scopes.clone(), config.streaming_lists);
         Box::new(move || {
             let watches = scopes.iter().map(|scope| {
-                let api: Api<SeenPod> = match scope {
-                    Some(namespace) => Api::namespaced(client.clone(), namespace),
-                    None => Api::all(client.clone()),
-                };
                 let scope = scope.clone();
-                watch(api, streaming_lists).map(move |change| (scope.clone(), change)).boxed()
+                watch_pods(client.clone(), scope.clone(), streaming_lists)
+                    .map(move |change| (scope.clone(), change))
+                    .boxed()
             });
             stream::select_all(watches).ready_chunks(BATCH).boxed()
         })

@@ -12,14 +12,21 @@ use futures::{
     stream::{self, BoxStream},
 };
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     core::Status,
     runtime::watcher::{self, watcher},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use crate::{backoff::Backoff, config::StreamingLists};
+use crate::{
+    backoff::Backoff,
+    config::StreamingLists,
+    pods::{
+        SeenPod,
+        protobuf::{self, NotProtobuf},
+    },
+};
 
 /// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory: kube holds
 /// a page's bytes twice while it is decoded.
@@ -60,49 +67,74 @@ pub enum Change<K> {
     Failed(String),
 }
 
-/// Watches a collection for ever.
+/// Watches a collection for ever, in JSON.
 pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, Change<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let streaming = lists != StreamingLists::Never;
-    let state = Watch {
-        events: events(&api, streaming),
-        api,
-        streaming,
-        may_fall_back: lists == StreamingLists::Auto,
-        backoff: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
-        pause: None,
-    };
-    stream::unfold(state, |mut watch| async move {
-        let change = watch.next().await;
-        Some((change, watch))
+    Watch::begin(lists, move |way| in_json(api.clone(), way))
+}
+
+/// Watches the pods of a namespace, or of all, for ever: in protobuf, and where that is not to be had, in JSON.
+pub fn watch_pods(
+    client: Client,
+    namespace: Option<String>,
+    lists: StreamingLists,
+) -> BoxStream<'static, Change<SeenPod>> {
+    Watch::begin(lists, move |way| match (way.protobuf, &namespace) {
+        (true, namespace) => protobuf::events(client.clone(), namespace.as_deref(), way.streaming, PAGE_SIZE),
+        (false, Some(namespace)) => in_json(Api::namespaced(client.clone(), namespace), way),
+        (false, None) => in_json(Api::all(client.clone()), way),
     })
-    .boxed()
+}
+
+type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
+
+/// How objects come.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// In a streaming list rather than in pages.
+    streaming: bool,
+    /// In protobuf rather than in JSON, where there is a choice.
+    protobuf: bool,
+}
+
+fn in_json<K>(api: Api<K>, way: Way) -> Events<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let config = watcher::Config::default().page_size(PAGE_SIZE);
+    let config = if way.streaming { config.streaming_lists() } else { config };
+    watcher(api, config).boxed()
 }
 
 struct Watch<K> {
-    api: Api<K>,
-    events: BoxStream<'static, watcher::Result<watcher::Event<K>>>,
-    streaming: bool,
+    open: Box<dyn Fn(Way) -> Events<K> + Send>,
+    events: Events<K>,
+    way: Way,
     may_fall_back: bool,
     backoff: Backoff,
     pause: Option<Instant>,
 }
 
-fn events<K>(api: &Api<K>, streaming: bool) -> BoxStream<'static, watcher::Result<watcher::Event<K>>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    let config = watcher::Config::default().page_size(PAGE_SIZE);
-    let config = if streaming { config.streaming_lists() } else { config };
-    watcher(api.clone(), config).boxed()
-}
+impl<K: Send + 'static> Watch<K> {
+    fn begin(lists: StreamingLists, open: impl Fn(Way) -> Events<K> + Send + 'static) -> BoxStream<'static, Change<K>> {
+        let way = Way { streaming: lists != StreamingLists::Never, protobuf: true };
+        let state = Self {
+            events: open(way),
+            open: Box::new(open),
+            way,
+            may_fall_back: lists == StreamingLists::Auto,
+            backoff: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
+            pause: None,
+        };
+        stream::unfold(state, |mut watch| async move {
+            let change = watch.next().await;
+            Some((change, watch))
+        })
+        .boxed()
+    }
 
-impl<K> Watch<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
     async fn next(&mut self) -> Change<K> {
         loop {
             if let Some(until) = self.pause.take() {
@@ -118,10 +150,15 @@ where
                 }
             };
             match api_status(&error) {
-                Some(status) if self.streaming && self.may_fall_back && refuses_streaming(status) => {
-                    tracing::info!(url = self.api.resource_url(), "no streaming lists on this server: reading pages");
-                    self.streaming = false;
-                    self.events = events(&self.api, false);
+                Some(status) if self.way.streaming && self.may_fall_back && refuses_streaming(status) => {
+                    tracing::info!("no streaming lists on this server: reading pages");
+                    self.way.streaming = false;
+                    self.events = (self.open)(self.way);
+                }
+                None if self.way.protobuf && is_not_protobuf(&error) => {
+                    tracing::info!("no protobuf from this server: reading JSON");
+                    self.way.protobuf = false;
+                    self.events = (self.open)(self.way);
                 }
                 Some(status) if status.is_forbidden() => {
                     let refusal = bounded(&status.message);
@@ -159,7 +196,7 @@ where
     /// tells by its list.
     fn restart(&mut self) {
         self.pause = Some(Instant::now() + self.backoff.next_delay());
-        self.events = events(&self.api, self.streaming);
+        self.events = (self.open)(self.way);
     }
 }
 
@@ -177,6 +214,14 @@ fn api_status(error: &watcher::Error) -> Option<&Status> {
 /// forbidden for watch unless the WatchList feature gate is enabled`.
 fn refuses_streaming(status: &Status) -> bool {
     status.is_invalid() || status.code == 400
+}
+
+fn is_not_protobuf(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Service(error))
+        | watcher::Error::WatchStartFailed(kube::Error::Service(error)) => error.is::<NotProtobuf>(),
+        _ => false,
+    }
 }
 
 /// Whether a watch that goes on after this error would go on without an event that it should have told.

@@ -17,15 +17,24 @@ use super::pod::{
 
 /// The most containers, conditions, labels or finalizers that are read of one pod: the API server takes
 /// pods of up to 1.5 MiB, which can hold thousands.
-const LIST_LIMIT: usize = 256;
+pub(super) const LIST_LIMIT: usize = 256;
 
 /// Why a pod could not be decoded. Tells where, never what stood there: pods hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} at line {line}, column {column}")]
-pub struct DecodeError {
-    kind: &'static str,
-    line: usize,
-    column: usize,
+pub enum DecodeError {
+    /// In JSON.
+    #[error("{kind} at line {line}, column {column}")]
+    Json {
+        /// What stood there instead of what was awaited.
+        kind: &'static str,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1.
+        column: usize,
+    },
+    /// In protobuf.
+    #[error("a value of the wrong type, or an early end")]
+    Protobuf,
 }
 
 impl From<serde_json::Error> for DecodeError {
@@ -36,7 +45,7 @@ impl From<serde_json::Error> for DecodeError {
             Category::Syntax => "no JSON",
             Category::Data => "a value of the wrong type",
         };
-        Self { kind, line: error.line(), column: error.column() }
+        Self::Json { kind, line: error.line(), column: error.column() }
     }
 }
 

@@ -4,6 +4,7 @@ mod cohort;
 mod decode;
 mod index;
 mod pod;
+pub mod protobuf;
 mod seen;
 mod unreadable;
 

@@ -39,24 +39,30 @@ impl fmt::Display for Unreadable {
     }
 }
 
+impl SeenPod {
+    pub(super) fn new(pod: Result<Box<Pod>, Unreadable>, resource_version: String) -> Self {
+        Self { pod, meta: ObjectMeta { resource_version: Some(resource_version), ..ObjectMeta::default() } }
+    }
+
+    pub(super) fn resource_version(&self) -> &str {
+        self.meta.resource_version.as_deref().unwrap_or_default()
+    }
+}
+
 impl<'de> Deserialize<'de> for SeenPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         let outline = || serde_json::from_str::<Outline>(raw.get());
         match versioned_from_json(raw.get()) {
-            Ok((pod, resource_version)) => Ok(Self { pod: Ok(Box::new(pod)), meta: meta(resource_version) }),
+            Ok((pod, resource_version)) => Ok(Self::new(Ok(Box::new(pod)), resource_version)),
             Err(error) => {
                 let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;
                 let OutlineMeta { uid, namespace, name, resource_version } = metadata;
-                let pod = Err(Unreadable { uid: Uid::from_text(&uid), namespace, name, error });
-                Ok(Self { pod, meta: meta(resource_version) })
+                let unreadable = Unreadable { uid: Uid::from_text(&uid), namespace, name, error };
+                Ok(Self::new(Err(unreadable), resource_version))
             }
         }
     }
-}
-
-fn meta(resource_version: String) -> ObjectMeta {
-    ObjectMeta { resource_version: Some(resource_version), ..ObjectMeta::default() }
 }
 
 #[derive(Deserialize)]

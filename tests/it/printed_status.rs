@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    runtime::watcher::Event,
 };
 use orchestr::{
     diagnosis::{printed_status, ready_counts, restarts},
-    pods::{Pod, from_json},
+    pods::{Pod, from_json, protobuf},
 };
 use orchestr_testbed::{ControlPlane, fixtures, shared};
 use proptest::{
@@ -60,6 +61,23 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
     Ok(())
 }
 
+/// The pods of a namespace as a first list in protobuf tells them, if need be in several pages.
+async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bool) -> BTreeMap<String, Pod> {
+    let mut events = protobuf::events(plane.admin().unwrap(), Some(namespace), streaming, 20);
+    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    let mut pods = BTreeMap::new();
+    loop {
+        match events.next().await.unwrap().unwrap() {
+            Event::InitApply(seen) => {
+                let pod = seen.pod.unwrap();
+                assert!(pods.insert(pod.name.clone(), *pod).is_none());
+            }
+            Event::InitDone => return pods,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Compares every pod of the namespace.
 async fn compare(plane: &ControlPlane, namespace: &str, expected: usize, hint: &str) -> BTreeMap<String, String> {
     let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -72,6 +90,15 @@ async fn compare(plane: &ControlPlane, namespace: &str, expected: usize, hint: &
     let pods: BTreeMap<String, Value> =
         list.into_iter().map(|pod| (pod.name_any(), serde_json::to_value(pod).unwrap())).collect();
     assert_eq!((table.rows.len(), pods.len()), (expected, expected), "all pods are there");
+
+    for streaming in [true, false] {
+        let listed = listed_in_protobuf(plane, namespace, streaming).await;
+        for (name, json) in &pods {
+            let of_json = from_json(&json.to_string()).unwrap();
+            assert_eq!(listed.get(name), Some(&of_json), "{name} in protobuf, streaming: {streaming}");
+        }
+        assert_eq!(listed.len(), pods.len());
+    }
 
     let mut differences = Vec::new();
     let mut statuses = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
-use http::{Request, Response, header};
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
@@ -21,13 +21,17 @@ use tokio::{
     sync::watch,
     task::{AbortHandle, JoinSet},
 };
-use tokio_util::io::StreamReader;
+use tokio_util::{
+    codec::{FramedRead, LengthDelimitedCodec},
+    io::StreamReader,
+};
 
 use crate::support::PATIENCE;
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 type Rule = dyn Fn(&Seen) -> Fate + Send + Sync;
 type Mangle = dyn Fn(&str) -> String + Send + Sync;
+type MangleBytes = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
 /// What a request was.
 #[derive(Clone, Debug)]
@@ -58,8 +62,11 @@ pub enum Fate {
     /// It goes to the API server.
     #[default]
     Forward,
-    /// It goes there, and of what comes back each line is changed: of a watch an event, of a list all of it.
+    /// It goes there, asks for JSON only, and of what comes back each line is changed: of a watch an event, of a list all
+    /// of it.
     Mangle(Arc<Mangle>),
+    /// It goes there, and what comes back in protobuf is changed: of a watch each event, of a list all of it.
+    MangleBytes(Arc<MangleBytes>),
     /// It goes there, and its answer waits.
     AnswerLate(Duration),
     /// It is never answered.
@@ -199,13 +206,21 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         all.len() - 1
     };
     let mut late = Duration::ZERO;
+    let mut mangle_bytes = None;
     let mangle = match fate {
         Fate::Forward => None,
         Fate::AnswerLate(by) => {
             late = by;
             None
         }
-        Fate::Mangle(mangle) => Some(mangle),
+        Fate::Mangle(mangle) => {
+            head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+            Some(mangle)
+        }
+        Fate::MangleBytes(mangle) => {
+            mangle_bytes = Some(mangle);
+            None
+        }
         Fate::Hang => return std::future::pending().await,
         Fate::Refuse(code, message) => {
             let status = serde_json::json!({
@@ -227,6 +242,10 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
     let _ = silence.wait_for(audible).await;
+    if let Some(mangle) = mangle_bytes {
+        head.headers.remove(header::CONTENT_LENGTH);
+        return Ok(Response::from_parts(head, in_protobuf(body, seen.is_watch(), mangle, cut.boxed()).await?));
+    }
     let Some(mangle) = mangle else {
         let chunks = body.into_data_stream().map_err(std::io::Error::other).and_then(move |chunk| {
             let mut silence = silence.clone();
@@ -248,6 +267,24 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         let mangled = mangle(&String::from_utf8_lossy(&text));
         Ok(Response::from_parts(head, whole(mangled.into())))
     }
+}
+
+async fn in_protobuf(
+    body: kube::client::Body,
+    is_watch: bool,
+    mangle: Arc<MangleBytes>,
+    cut: BoxFuture<'static, bool>,
+) -> std::io::Result<Body> {
+    if !is_watch {
+        let bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
+        return Ok(whole(mangle(&bytes).into()));
+    }
+    let reader = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
+    let mangled = FramedRead::new(reader, LengthDelimitedCodec::new()).map_ok(move |event| {
+        let event = mangle(&event);
+        Frame::data([&(event.len() as u32).to_be_bytes()[..], &event].concat().into())
+    });
+    Ok(StreamBody::new(mangled.take_until(cut)).boxed_unsync())
 }
 
 fn lines_of<R: tokio::io::AsyncBufRead + Unpin + Send + 'static>(

@@ -1,6 +1,9 @@
 //! Pods that can't be read: an API server never sends one, so one is made on the way.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use kube::api::DeleteParams;
 use orchestr::config::StreamingLists;
@@ -29,9 +32,27 @@ fn mangle(text: &str) -> String {
     }
 }
 
+/// Makes the phase of the pod `bad` a number wherever it is told in protobuf.
+fn mangle_bytes(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
+    // Field 1 of so many bytes: of the metadata the name, of the status the phase.
+    if let Some(bad) = find(&bytes, b"\x0a\x03bad")
+        && let Some(phase) = find(&bytes[bad..], b"\x0a\x07Running")
+    {
+        bytes[bad + phase] = 0x08;
+    }
+    bytes
+}
+
+fn fates() -> [Fate; 2] {
+    [Fate::Mangle(Arc::new(mangle)), Fate::MangleBytes(Arc::new(mangle_bytes))]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
-    for lists in [StreamingLists::Always, StreamingLists::Never] {
+    let ways = [StreamingLists::Always, StreamingLists::Never].map(|lists| fates().map(|fate| (lists, fate)));
+    for (lists, fate) in ways.into_iter().flatten() {
         let world = World::new("unreadable").await;
         world.pod("bad", crash_looping(3)).await;
         world.pod("cart", crash_looping(3)).await;
@@ -40,7 +61,7 @@ async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
         let elsewhere = serde_json::json!({"pods": {"namespaces": ["elsewhere"]}});
         world.object("elsewhere", watch_with(elsewhere)).await;
         let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(|seen| if seen.is_of_pods() { Fate::Mangle(Arc::new(mangle)) } else { Fate::Forward });
+        proxy.rule(move |seen| if seen.is_of_pods() { fate.clone() } else { Fate::Forward });
         let mut config = config(&[&world.namespace]);
         config.streaming_lists = lists;
         let operator = operate(proxy.client(), config);
@@ -73,50 +94,63 @@ async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
-    let world = World::new("unread-gone").await;
-    world.pod("bad", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| if seen.is_of_pods() { Fate::Mangle(Arc::new(mangle)) } else { Fate::Forward });
-    let operator = world.operate_as(proxy.client());
-    let told = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
-    world.status_where("cluster", "it is named", told).await;
-    world.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
-    let soon = std::time::Duration::from_secs(30);
-    world
-        .status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods")
-        .await;
-    operator.stop().await;
+    for fate in fates() {
+        let world = World::new("unread-gone").await;
+        world.pod("bad", crash_looping(3)).await;
+        world.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(world.client.clone()).await;
+        proxy.rule(move |seen| if seen.is_of_pods() { fate.clone() } else { Fate::Forward });
+        let operator = world.operate_as(proxy.client());
+        let told = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
+        world.status_where("cluster", "it is named", told).await;
+        world.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
+        let soon = std::time::Duration::from_secs(30);
+        world
+            .status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods")
+            .await;
+        operator.stop().await;
+    }
 }
 
-/// What is no event at all, or not even JSON, must not be lost: it stood for a change.
+/// What is no event at all, or not even JSON or protobuf, must not be lost: it stood for a change.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_cannot_be_read_is_made_up_for() {
-    for garbage in ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"] {
+    let in_json = ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"];
+    // The last is a change of what is no object.
+    let in_protobuf: [&[u8]; 3] = [b"garbage", b"", b"\x0a\x08MODIFIED\x12\x03\x0a\x017"];
+    let json = in_json.map(|garbage| {
+        let spoilt = AtomicBool::new(false);
+        let spoil = move |line: &str| {
+            let is_it = line.contains("CrashLoopBackOff") && !spoilt.swap(true, Ordering::SeqCst);
+            if is_it { garbage.to_owned() } else { line.to_owned() }
+        };
+        (garbage.to_owned(), Fate::Mangle(Arc::new(spoil)))
+    });
+    let protobuf = in_protobuf.map(|garbage| {
+        let spoilt = AtomicBool::new(false);
+        let spoil = move |event: &[u8]| {
+            let is_it =
+                event.windows(16).any(|text| text == b"CrashLoopBackOff") && !spoilt.swap(true, Ordering::SeqCst);
+            if is_it { garbage.to_vec() } else { event.to_vec() }
+        };
+        (format!("{garbage:?}"), Fate::MangleBytes(Arc::new(spoil)))
+    });
+    for (garbage, fate) in json.into_iter().chain(protobuf) {
         let world = World::new("garbage").await;
         world.pod("cart", healthy()).await;
         world.object("cluster", watch_all()).await;
         let proxy = Proxy::start(world.client.clone()).await;
-        let spoilt = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let once = Arc::clone(&spoilt);
-        let spoil = move |line: &str| {
-            let is_it = line.contains("CrashLoopBackOff") && !once.swap(true, std::sync::atomic::Ordering::SeqCst);
-            if is_it { garbage.to_owned() } else { line.to_owned() }
-        };
-        let spoil = Arc::new(spoil);
-        proxy.rule(
-            move |seen| {
-                if seen.is_of_pods() && seen.is_watch() { Fate::Mangle(spoil.clone()) } else { Fate::Forward }
-            },
-        );
+        proxy.rule(move |seen| if seen.is_of_pods() && seen.is_watch() { fate.clone() } else { Fate::Forward });
         let operator = world.operate_as(proxy.client());
         world.ready("cluster", "Watching").await;
+        let lists = || proxy.count(|seen| seen.is_of_pods() && seen.query.contains_key("sendInitialEvents"));
+        let before = lists();
         world.set_status("cart", crash_looping(3)).await;
         let soon = std::time::Duration::from_secs(30);
         world
             .status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| listed(status) == ["cart"])
             .await;
-        assert!(spoilt.load(std::sync::atomic::Ordering::SeqCst));
+        assert_eq!(lists(), before + 1, "{garbage}");
         operator.stop().await;
     }
 }

@@ -1,0 +1,225 @@
+//! From messages to what is used of them.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::core::{Status, response::StatusSummary};
+use prost::Message;
+
+use crate::{
+    api::IGNORE_ANNOTATION,
+    pods::{
+        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, Pod, PodCondition, Running, SeenPod,
+        TEXT_LIMIT, Terminated, Uid, Unreadable, Waiting, decode::LIST_LIMIT,
+    },
+};
+
+use super::{
+    message::{self, MAGIC},
+    wire::Malformed,
+};
+
+/// A bookmark with this annotation ends the initial events of a streaming list.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// What a watch tells.
+pub(super) enum Told {
+    /// A pod was made or changed, or stands in the list.
+    Applied(SeenPod),
+    /// A pod was deleted.
+    Deleted(SeenPod),
+    /// All was told that happened up to this version.
+    Bookmark { resource_version: String, ends_list: bool },
+    /// The watch can't go on.
+    Refused(Box<Status>),
+}
+
+/// Reads one event of a watch.
+pub(super) fn told(frame: Bytes) -> Result<Told, Malformed> {
+    let message::WatchEvent { kind, object } = message::WatchEvent::decode(frame)?;
+    let message::Unknown { type_meta, raw } = envelope(&object.unwrap_or_default().raw)?;
+    let object_kind = type_meta.unwrap_or_default().kind;
+    match (&kind[..], &object_kind[..]) {
+        (b"ADDED" | b"MODIFIED", b"Pod") => Ok(Told::Applied(seen(raw))),
+        (b"DELETED", b"Pod") => Ok(Told::Deleted(seen(raw))),
+        (b"BOOKMARK", b"Pod") => {
+            let metadata = message::Pod::decode(raw)?.metadata.unwrap_or_default();
+            Ok(Told::Bookmark {
+                resource_version: text(&metadata.resource_version),
+                ends_list: metadata.annotations.iter().any(|pair| pair.key == INITIAL_EVENTS_END),
+            })
+        }
+        (b"ERROR", b"Status") => Ok(Told::Refused(Box::new(message::Status::decode(raw)?.into()))),
+        _ => Err(Malformed("an event of another type")),
+    }
+}
+
+fn envelope(bytes: &Bytes) -> Result<message::Unknown, Malformed> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(Malformed("no envelope"));
+    }
+    Ok(message::Unknown::decode(bytes.slice(MAGIC.len()..))?)
+}
+
+/// The status that stands in an envelope, if there is one.
+pub(super) fn status_in(bytes: &Bytes) -> Option<Status> {
+    let message::Unknown { type_meta, raw } = envelope(bytes).ok()?;
+    if type_meta?.kind != "Status" {
+        return None;
+    }
+    message::Status::decode(raw).ok().map(Into::into)
+}
+
+impl From<message::Status> for Status {
+    fn from(status: message::Status) -> Self {
+        let metadata = status.metadata.unwrap_or_default();
+        Self {
+            status: Some(StatusSummary::Failure),
+            code: status.code.try_into().unwrap_or_default(),
+            message: text(&status.message),
+            reason: text(&status.reason),
+            metadata: Some(ListMeta { continue_: Some(text(&metadata.continue_token)), ..ListMeta::default() }),
+            details: None,
+        }
+    }
+}
+
+/// Reads one pod. One that can't be read whole is named, if its name comes before what is wrong with it: a list of
+/// thousands must not be lost for one.
+pub(super) fn seen(raw: Bytes) -> SeenPod {
+    let mut message = message::Pod::default();
+    let outcome = message.merge(raw);
+    let resource_version = message.metadata.as_ref().map(|metadata| text(&metadata.resource_version));
+    let pod = match outcome {
+        Ok(()) => Ok(Box::new(message.into())),
+        Err(_) => {
+            let metadata = message.metadata.unwrap_or_default();
+            Err(Unreadable {
+                uid: uid(&metadata.uid),
+                namespace: text(&metadata.namespace),
+                name: text(&metadata.name),
+                error: DecodeError::Protobuf,
+            })
+        }
+    };
+    SeenPod::new(pod, resource_version.unwrap_or_default())
+}
+
+impl From<message::Pod> for Pod {
+    fn from(message::Pod { metadata, spec, status }: message::Pod) -> Self {
+        let metadata = metadata.unwrap_or_default();
+        let spec = spec.unwrap_or_default();
+        let status = status.unwrap_or_default();
+        let ignored = |pair: &message::Pair| pair.key == IGNORE_ANNOTATION && pair.value == "true";
+        let mut labels: Vec<_> = list(metadata.labels, |message::Pair { key, value }| (text(&key), text(&value)));
+        labels.sort_unstable();
+        Self {
+            uid: uid(&metadata.uid),
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            labels,
+            ignored: metadata.annotations.iter().any(ignored),
+            controller: metadata
+                .owner_references
+                .into_iter()
+                .take(LIST_LIMIT)
+                .find(|owner| owner.controller)
+                .map(|owner| Controller { kind: text(&owner.kind), name: text(&owner.name), uid: text(&owner.uid) }),
+            finalizers: list(metadata.finalizers, |finalizer| text(&finalizer)),
+            created: time(metadata.creation_timestamp),
+            deletion: time(metadata.deletion_timestamp),
+            node: text(&spec.node_name),
+            init_containers: list(spec.init_containers, Into::into),
+            containers: list(spec.containers, Into::into),
+            phase: text(&status.phase),
+            reason: text(&status.reason),
+            message: text(&status.message),
+            started: time(status.start_time),
+            conditions: list(status.conditions, Into::into),
+            init_statuses: list(status.init_container_statuses, Into::into),
+            statuses: list(status.container_statuses, Into::into),
+        }
+    }
+}
+
+impl From<message::Container> for ContainerSpec {
+    fn from(container: message::Container) -> Self {
+        let limits = container.resources.unwrap_or_default().limits;
+        let memory = limits.into_iter().find(|limit| limit.key == "memory").and_then(|limit| limit.value);
+        Self {
+            name: text(&container.name),
+            restart_always: container.restart_policy == "Always",
+            memory_limit: text(&memory.unwrap_or_default().string),
+        }
+    }
+}
+
+impl From<message::PodCondition> for PodCondition {
+    fn from(condition: message::PodCondition) -> Self {
+        Self {
+            kind: text(&condition.kind),
+            status: text(&condition.status),
+            reason: text(&condition.reason),
+            message: text(&condition.message),
+            since: time(condition.last_transition_time),
+        }
+    }
+}
+
+impl From<message::ContainerStatus> for ContainerStatus {
+    fn from(status: message::ContainerStatus) -> Self {
+        let state = status.state.unwrap_or_default();
+        Self {
+            name: text(&status.name),
+            ready: status.ready,
+            started: status.started,
+            restarts: status.restart_count,
+            state: ContainerState {
+                waiting: state
+                    .waiting
+                    .map(|waiting| Waiting { reason: text(&waiting.reason), message: text(&waiting.message) }),
+                running: state.running.map(|running| Running { started: time(running.started_at) }),
+                terminated: state.terminated.map(Into::into),
+            },
+            last: status.last_state.unwrap_or_default().terminated.map(Into::into),
+        }
+    }
+}
+
+impl From<message::ContainerStateTerminated> for Terminated {
+    fn from(terminated: message::ContainerStateTerminated) -> Self {
+        Self {
+            exit_code: terminated.exit_code,
+            signal: terminated.signal,
+            reason: text(&terminated.reason),
+            message: text(&terminated.message),
+            started: time(terminated.started_at),
+            finished: time(terminated.finished_at),
+            container_id: text(&terminated.container_id),
+        }
+    }
+}
+
+fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {
+    items.into_iter().take(LIST_LIMIT).map(convert).collect()
+}
+
+fn uid(bytes: &[u8]) -> Uid {
+    Uid::from_text(&String::from_utf8_lossy(bytes))
+}
+
+/// What is no time that can be written in RFC 3339 is none.
+fn time(time: Option<message::Time>) -> Option<Timestamp> {
+    Timestamp::from_second(time?.seconds?).ok()
+}
+
+/// At most [`TEXT_LIMIT`] bytes of text; what is no UTF-8 is U+FFFD, as in the API server's JSON.
+pub(super) fn text(bytes: &[u8]) -> String {
+    // No character is longer than four bytes: what is cut off here is cut off below.
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned();
+    if text.len() > TEXT_LIMIT {
+        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+        text.shrink_to_fit();
+    }
+    text
+}

@@ -1,0 +1,262 @@
+//! The messages, with the fields that are used: those that make a [`Pod`](crate::pods::Pod), those that tell lists and
+//! watches where they are, and refusals. Numbers are those of `generated.proto` of `k8s.io/api/core/v1` and of
+//! apimachinery's `meta/v1` and `runtime`; what is not named here is skipped unread.
+//!
+//! Text is bytes here: unlike JSON, protobuf as the API server writes it may hold what is no UTF-8, such as a termination
+//! message that a kubelet has cut.
+
+use bytes::Bytes;
+use prost::Message;
+
+/// What an envelope begins with.
+pub(super) const MAGIC: [u8; 4] = *b"k8s\0";
+/// `Unknown.typeMeta`.
+pub(super) const TYPE_META: u64 = 1;
+/// `Unknown.raw`.
+pub(super) const RAW: u64 = 2;
+
+/// `runtime.Unknown`: what stands in an envelope.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    pub type_meta: Option<TypeMeta>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub raw: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TypeMeta {
+    #[prost(bytes = "bytes", tag = "2")]
+    pub kind: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct WatchEvent {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub kind: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub object: Option<RawExtension>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct RawExtension {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub raw: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Pod {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: Option<ObjectMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: Option<PodSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub status: Option<PodStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ListMeta {
+    #[prost(bytes = "bytes", tag = "2")]
+    pub resource_version: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub continue_token: Bytes,
+}
+
+/// `meta/v1.Status`: a refusal.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Status {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: Option<ListMeta>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub status: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub message: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub reason: Bytes,
+    #[prost(int32, tag = "6")]
+    pub code: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ObjectMeta {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub namespace: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub uid: Bytes,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub resource_version: Bytes,
+    #[prost(message, optional, tag = "8")]
+    pub creation_timestamp: Option<Time>,
+    #[prost(message, optional, tag = "9")]
+    pub deletion_timestamp: Option<Time>,
+    #[prost(message, repeated, tag = "11")]
+    pub labels: Vec<Pair>,
+    #[prost(message, repeated, tag = "12")]
+    pub annotations: Vec<Pair>,
+    #[prost(message, repeated, tag = "13")]
+    pub owner_references: Vec<OwnerReference>,
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    pub finalizers: Vec<Bytes>,
+}
+
+/// An entry of a map from text to text.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Pair {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: Bytes,
+}
+
+/// `meta/v1.Time`. The API's times are of whole seconds, and Go's zero time is an empty message,
+/// unlike the start of 1970, which kubelets write for what never began.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Time {
+    #[prost(int64, optional, tag = "1")]
+    pub seconds: Option<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OwnerReference {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub kind: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub name: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub uid: Bytes,
+    #[prost(bool, tag = "6")]
+    pub controller: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PodSpec {
+    #[prost(message, repeated, tag = "2")]
+    pub containers: Vec<Container>,
+    #[prost(bytes = "bytes", tag = "10")]
+    pub node_name: Bytes,
+    #[prost(message, repeated, tag = "20")]
+    pub init_containers: Vec<Container>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Container {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(message, optional, tag = "8")]
+    pub resources: Option<ResourceRequirements>,
+    #[prost(bytes = "bytes", tag = "24")]
+    pub restart_policy: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ResourceRequirements {
+    #[prost(message, repeated, tag = "1")]
+    pub limits: Vec<Limit>,
+}
+
+/// An entry of a map from text to `resource.Quantity`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Limit {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<Quantity>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Quantity {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub string: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PodStatus {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub phase: Bytes,
+    #[prost(message, repeated, tag = "2")]
+    pub conditions: Vec<PodCondition>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub message: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub reason: Bytes,
+    #[prost(message, optional, tag = "7")]
+    pub start_time: Option<Time>,
+    #[prost(message, repeated, tag = "8")]
+    pub container_statuses: Vec<ContainerStatus>,
+    #[prost(message, repeated, tag = "10")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PodCondition {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub kind: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub status: Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub last_transition_time: Option<Time>,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub reason: Bytes,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub message: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerStatus {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub state: Option<ContainerState>,
+    #[prost(message, optional, tag = "3")]
+    pub last_state: Option<ContainerState>,
+    #[prost(bool, tag = "4")]
+    pub ready: bool,
+    #[prost(int32, tag = "5")]
+    pub restart_count: i32,
+    #[prost(bool, optional, tag = "9")]
+    pub started: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerState {
+    #[prost(message, optional, tag = "1")]
+    pub waiting: Option<ContainerStateWaiting>,
+    #[prost(message, optional, tag = "2")]
+    pub running: Option<ContainerStateRunning>,
+    #[prost(message, optional, tag = "3")]
+    pub terminated: Option<ContainerStateTerminated>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerStateWaiting {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub reason: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub message: Bytes,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct ContainerStateRunning {
+    #[prost(message, optional, tag = "1")]
+    pub started_at: Option<Time>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerStateTerminated {
+    #[prost(int32, tag = "1")]
+    pub exit_code: i32,
+    #[prost(int32, tag = "2")]
+    pub signal: i32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub reason: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub message: Bytes,
+    #[prost(message, optional, tag = "5")]
+    pub started_at: Option<Time>,
+    #[prost(message, optional, tag = "6")]
+    pub finished_at: Option<Time>,
+    #[prost(bytes = "bytes", tag = "7")]
+    pub container_id: Bytes,
+}

@@ -1,0 +1,163 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+use prost::Message;
+
+use crate::pods::{Pod, TEXT_LIMIT};
+
+use super::{
+    convert::{Told, seen, status_in, text, told},
+    message::{self, MAGIC, RawExtension, TypeMeta, Unknown, WatchEvent},
+    page::{Page, Part},
+    wire::{Buffer, Malformed},
+};
+
+#[derive(Clone, PartialEq, Message)]
+struct PodList {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<message::ListMeta>,
+    #[prost(message, repeated, tag = "2")]
+    items: Vec<message::Pod>,
+}
+
+fn envelope(kind: &'static str, message: &impl Message) -> Bytes {
+    let raw = message.encode_to_vec().into();
+    let unknown = Unknown { type_meta: Some(TypeMeta { kind: kind.into() }), raw };
+    [&MAGIC[..], &unknown.encode_to_vec()].concat().into()
+}
+
+fn pod(name: &str) -> message::Pod {
+    let metadata =
+        message::ObjectMeta { name: name.to_owned().into(), resource_version: "7".into(), ..Default::default() };
+    message::Pod { metadata: Some(metadata), ..Default::default() }
+}
+
+fn list(names: &[&str], token: &'static str) -> Bytes {
+    let metadata = message::ListMeta { resource_version: "9".into(), continue_token: token.into() };
+    envelope("PodList", &PodList { metadata: Some(metadata), items: names.iter().map(|name| pod(name)).collect() })
+}
+
+/// The names that a page tells, and how it ends, if it does.
+fn read<'a>(
+    chunks: impl Iterator<Item = &'a [u8]>,
+) -> Result<(Vec<String>, Option<(Option<String>, String)>), Malformed> {
+    let (mut page, mut buffer, mut names) = (Page::default(), Buffer::default(), Vec::new());
+    for chunk in chunks {
+        buffer.push(chunk);
+        while let Some(part) = page.next(&mut buffer)? {
+            match part {
+                Part::Pod(seen) => names.push(seen.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
+                Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
+            }
+        }
+    }
+    Ok((names, None))
+}
+
+#[test]
+fn a_page_ends_with_its_token_or_its_version() {
+    let all = ["a", "b"].map(str::to_owned).to_vec();
+    let end = |token: Option<&str>| Some((token.map(str::to_owned), "9".to_owned()));
+    assert_eq!(read([&list(&["a", "b"], "")[..]].into_iter()), Ok((all.clone(), end(None))));
+    assert_eq!(read([&list(&["a", "b"], "more")[..]].into_iter()), Ok((all, end(Some("more")))));
+    assert_eq!(read([&list(&[], "")[..]].into_iter()), Ok((Vec::new(), end(None))));
+}
+
+#[test]
+fn what_is_no_list_of_pods_is_refused() {
+    let without_metadata = PodList { metadata: None, items: vec![pod("a")] };
+    for (bytes, problem) in [
+        (Bytes::from_static(b"{\"kind\":\"PodList\"}"), "no envelope"),
+        (envelope("ServiceList", &without_metadata), "an answer of another type"),
+        (envelope("PodList", &without_metadata), "a list without a version"),
+        (Bytes::from_static(b"k8s\0\x08"), "a field that is not made of bytes"),
+        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "a number beyond all bounds"),
+        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\x0f"), "a message beyond all bounds"),
+        // A list of two bytes, whose first pod has nine.
+        (Bytes::from_static(b"k8s\0\x0a\x09\x12\x07PodList\x12\x02\x12\x09"), "a list that is longer than itself"),
+    ] {
+        assert_eq!(read([&bytes[..]].into_iter()).map(|(_, end)| end), Err(Malformed(problem)));
+    }
+}
+
+#[test]
+fn a_watch_tells_pods_bookmarks_and_refusals() {
+    let event = |kind: &'static str, raw| {
+        told(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
+    };
+    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(Told::Applied(_))));
+    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(Told::Deleted(_))));
+    let Ok(Told::Bookmark { resource_version, ends_list: false }) = event("BOOKMARK", envelope("Pod", &pod(""))) else {
+        panic!("no bookmark");
+    };
+    assert_eq!(resource_version, "7");
+    let status =
+        message::Status { code: 410, message: "too old".into(), reason: "Expired".into(), ..Default::default() };
+    let Ok(Told::Refused(refused)) = event("ERROR", envelope("Status", &status)) else { panic!("no refusal") };
+    assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));
+    assert_eq!(status_in(&envelope("Status", &status)).unwrap().code, 410);
+    assert!(status_in(&envelope("Pod", &status)).is_none());
+    for (kind, raw) in [("ADDED", envelope("Status", &status)), ("SURPRISE", envelope("Pod", &pod("a")))] {
+        assert!(matches!(event(kind, raw), Err(Malformed("an event of another type"))), "{kind}");
+    }
+    assert!(matches!(event("ADDED", "{}".into()), Err(Malformed("no envelope"))));
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_is_named() {
+    let mut bytes = pod("bad").encode_to_vec();
+    // A spec that is a number.
+    bytes.extend([0x10, 7]);
+    let seen = seen(bytes.into());
+    assert_eq!(seen.resource_version(), "7");
+    let unreadable = seen.pod.unwrap_err();
+    assert_eq!(unreadable.name, "bad");
+    assert_eq!(unreadable.error.to_string(), "a value of the wrong type, or an early end");
+}
+
+#[test]
+fn what_is_no_utf8_is_replaced_and_texts_are_bounded() {
+    assert_eq!(text(b"exit\xff\xc3"), "exit\u{fffd}\u{fffd}");
+    assert_eq!(text("é".repeat(TEXT_LIMIT).as_bytes()), "é".repeat(TEXT_LIMIT / 2));
+    let odd = format!("a{}", "é".repeat(TEXT_LIMIT));
+    assert_eq!(text(odd.as_bytes()), format!("a{}", "é".repeat(TEXT_LIMIT / 2 - 1)));
+    let status = message::PodStatus { message: Bytes::from_static(b"cut \xe2\x82"), ..Default::default() };
+    let pod: Pod = message::Pod { status: Some(status), ..Default::default() }.into();
+    assert_eq!(pod.message, "cut \u{fffd}");
+}
+
+proptest! {
+    #[test]
+    fn a_page_is_the_same_in_whatever_pieces_it_comes(sizes in prop::collection::vec(1_usize..40, 1..20), token in prop::bool::ANY) {
+        let bytes = list(&["a", "bb", "a-rather-long-name-of-a-pod"], if token { "more" } else { "" });
+        let mut rest = &bytes[..];
+        let mut chunks = Vec::new();
+        for size in sizes.iter().cycle() {
+            let (chunk, after) = rest.split_at((*size).min(rest.len()));
+            chunks.push(chunk);
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(read(chunks.into_iter()), read([&bytes[..]].into_iter()));
+    }
+
+    #[test]
+    fn no_bytes_crash(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200), at in 0_usize..200) {
+        // Half of them begin as they should.
+        let mut spoilt = list(&["a", "bb"], "").to_vec();
+        let length = spoilt.len();
+        spoilt.splice(at.min(length)..(at + bytes.len()).min(length), bytes.iter().copied());
+        for bytes in [bytes, spoilt] {
+            let _ = read([&bytes[..]].into_iter());
+            let _ = told(bytes.clone().into());
+            let _ = status_in(&bytes.clone().into());
+            let _ = seen(bytes.clone().into());
+            let mut buffer = Buffer::default();
+            buffer.push(&bytes);
+            while let Ok(Some(frame)) = buffer.take_frame() {
+                let _ = told(frame);
+            }
+        }
+    }
+}
