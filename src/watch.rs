@@ -8,7 +8,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use futures::{
-    StreamExt,
+    StreamExt, TryStreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
@@ -23,7 +23,7 @@ use crate::{
     backoff::Backoff,
     config::StreamingLists,
     pods::{
-        SeenPod,
+        JsonPod, SeenPod,
         protobuf::{self, NotProtobuf},
     },
 };
@@ -83,9 +83,20 @@ pub fn watch_pods(
 ) -> BoxStream<'static, Change<SeenPod>> {
     Watch::begin(lists, move |way| match (way.protobuf, &namespace) {
         (true, namespace) => protobuf::events(client.clone(), namespace.as_deref(), way.streaming, PAGE_SIZE),
-        (false, Some(namespace)) => in_json(Api::namespaced(client.clone(), namespace), way),
-        (false, None) => in_json(Api::all(client.clone()), way),
+        (false, Some(namespace)) => pods_in_json(Api::namespaced(client.clone(), namespace), way),
+        (false, None) => pods_in_json(Api::all(client.clone()), way),
     })
+}
+
+fn pods_in_json(api: Api<JsonPod>, way: Way) -> Events<SeenPod> {
+    let events = in_json(api, way).map_ok(|event| match event {
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitApply(pod) => watcher::Event::InitApply(pod.seen),
+        watcher::Event::InitDone => watcher::Event::InitDone,
+        watcher::Event::Apply(pod) => watcher::Event::Apply(pod.seen),
+        watcher::Event::Delete(pod) => watcher::Event::Delete(pod.seen),
+    });
+    events.boxed()
 }
 
 type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;

@@ -10,7 +10,7 @@ use kube::{
 
 use crate::watch::expect_signs_of_life;
 
-use super::{Failure, explain::Target, proxy};
+use super::{Failure, client::client, explain::Target, proxy};
 
 /// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +53,11 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
     expect_signs_of_life(&mut config);
     config.default_retry = retries == Retries::InTheClient;
     let target = Target::new(&config.cluster_url.to_string(), context);
-    let client = Client::try_from(config).map_err(|error| target.explain(&error))?;
+    let client = match retries {
+        Retries::InTheClient => Client::try_from(config),
+        Retries::AtTheCaller => client(config),
+    };
+    let client = client.map_err(|error| target.explain(&error))?;
     Ok(Cluster { client, target })
 }
 

@@ -258,6 +258,18 @@ impl Controller {
         }
     }
 
+    /// Touches all objects, after nothing less than a list.
+    fn touch_all_at_once(&mut self) {
+        let now = Instant::now();
+        let keys: Vec<_> = self.objects.keys().cloned().collect();
+        for key in keys {
+            if let Some(object) = self.objects.get_mut(&key) {
+                object.schedule.touch_at_once(now);
+            }
+            self.queue(&key);
+        }
+    }
+
     fn compact(&mut self) {
         self.index.compact(Timestamp::now());
         self.tails.sweep();

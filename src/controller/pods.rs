@@ -32,7 +32,9 @@ impl Controller {
                 }
                 Change::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
-                    all_concerned |= self.pods_state.listed(&scope);
+                    if self.pods_state.listed(&scope) {
+                        self.touch_all_at_once();
+                    }
                     tracing::debug!(pods = self.index.len(), "the list of pods is complete");
                 }
                 Change::Denied(refusal) => {

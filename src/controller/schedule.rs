@@ -34,6 +34,11 @@ impl Schedule {
         self.burst = Some((first, now));
     }
 
+    /// What a complete list has told needs no time to become quiet.
+    pub fn touch_at_once(&mut self, now: Instant) {
+        self.touch(now.checked_sub(QUIET).unwrap_or(now));
+    }
+
     /// Asks for another look at `at`.
     pub fn recheck_at(&mut self, at: Option<Instant>) {
         self.recheck = at;
@@ -111,6 +116,18 @@ mod tests {
         assert_eq!(schedule.due(), Some(start + QUIET));
         schedule.touch(start + ms(10));
         assert_eq!(schedule.due(), Some(start + ms(10) + QUIET));
+    }
+
+    #[test]
+    fn what_a_list_has_told_is_due_at_once() {
+        let start = Instant::now() + ms(1_000);
+        let mut schedule = Schedule::default();
+        schedule.touch_at_once(start);
+        assert!(schedule.due().unwrap() <= start);
+        assert!(schedule.wait_for_logs(start));
+        schedule.writing(start + ms(10));
+        schedule.touch_at_once(start + ms(20));
+        assert_eq!(schedule.due(), Some(start + ms(10) + INTERVAL), "but not before its turn");
     }
 
     #[test]

@@ -14,4 +14,4 @@ pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
     Uid, Waiting,
 };
-pub use seen::{SeenPod, Unreadable};
+pub use seen::{JsonPod, SeenPod, Unreadable};

@@ -15,8 +15,8 @@ use super::{DecodeError, Pod, Uid, decode::versioned_from_json};
 pub struct SeenPod {
     /// The pod, or why there is none.
     pub pod: Result<Box<Pod>, Unreadable>,
-    /// Holds the resource version, which kube's watcher resumes from, and nothing else.
-    meta: ObjectMeta,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
 }
 
 /// A pod that could not be decoded.
@@ -39,27 +39,17 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl SeenPod {
-    pub(super) fn new(pod: Result<Box<Pod>, Unreadable>, resource_version: String) -> Self {
-        Self { pod, meta: ObjectMeta { resource_version: Some(resource_version), ..ObjectMeta::default() } }
-    }
-
-    pub(super) fn resource_version(&self) -> &str {
-        self.meta.resource_version.as_deref().unwrap_or_default()
-    }
-}
-
 impl<'de> Deserialize<'de> for SeenPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         let outline = || serde_json::from_str::<Outline>(raw.get());
         match versioned_from_json(raw.get()) {
-            Ok((pod, resource_version)) => Ok(Self::new(Ok(Box::new(pod)), resource_version)),
+            Ok((pod, resource_version)) => Ok(Self { pod: Ok(Box::new(pod)), resource_version }),
             Err(error) => {
                 let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;
                 let OutlineMeta { uid, namespace, name, resource_version } = metadata;
                 let unreadable = Unreadable { uid: Uid::from_text(&uid), namespace, name, error };
-                Ok(Self::new(Err(unreadable), resource_version))
+                Ok(Self { pod: Err(unreadable), resource_version })
             }
         }
     }
@@ -79,7 +69,24 @@ struct OutlineMeta {
     resource_version: String,
 }
 
-impl Resource for SeenPod {
+/// A pod in JSON, as kube's watcher wants it.
+#[derive(Clone, Debug)]
+pub struct JsonPod {
+    /// What is used of it.
+    pub seen: SeenPod,
+    /// Holds the resource version, which kube's watcher resumes from, and nothing else.
+    meta: ObjectMeta,
+}
+
+impl<'de> Deserialize<'de> for JsonPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seen = SeenPod::deserialize(deserializer)?;
+        let meta = ObjectMeta { resource_version: Some(seen.resource_version.clone()), ..ObjectMeta::default() };
+        Ok(Self { seen, meta })
+    }
+}
+
+impl Resource for JsonPod {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 
@@ -116,7 +123,7 @@ mod tests {
 
     #[test]
     fn one_bad_pod_leaves_the_list_whole() {
-        let list: ObjectList<SeenPod> = serde_json::from_str(
+        let list: ObjectList<JsonPod> = serde_json::from_str(
             r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
                 {"metadata":{"name":"a","namespace":"n","uid":"1","resourceVersion":"5"}},
                 {"metadata":{"name":"b","namespace":"n","uid":"2","resourceVersion":"6"},"status":{"phase":["hunter2"]}},
@@ -124,10 +131,10 @@ mod tests {
         )
         .unwrap();
         let [a, b, c] = list.items.try_into().unwrap();
-        assert_eq!(a.pod.unwrap().name, "a");
+        assert_eq!(a.seen.pod.unwrap().name, "a");
         assert_eq!(b.meta.resource_version.as_deref(), Some("6"));
-        let unreadable = b.pod.unwrap_err();
+        let unreadable = b.seen.pod.unwrap_err();
         assert_eq!((unreadable.uid, unreadable.to_string().as_str()), (Uid::from_text("2"), "n/b"));
-        assert_eq!(c.pod.unwrap().name, "c");
+        assert_eq!(c.seen.pod.unwrap().name, "c");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         connect::Cluster,
         explain::{Access, Grant},
     },
-    pods::SeenPod,
+    pods::{JsonPod, SeenPod},
 };
 
 use super::{object::Job, tally::Tally};
@@ -45,7 +45,7 @@ pub(super) async fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
     let access = Access { verb: "list", resource: "pods", namespace, grant: Grant::View };
-    let path = SeenPod::url_path(&(), namespace);
+    let path = JsonPod::url_path(&(), namespace);
     let mut params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE) };
     loop {
         let request = Request::new(path.as_str()).list(&params).map_err(Failure::new)?;

@@ -102,7 +102,7 @@ pub(super) fn seen(raw: Bytes) -> SeenPod {
             })
         }
     };
-    SeenPod::new(pod, resource_version.unwrap_or_default())
+    SeenPod { pod, resource_version: resource_version.unwrap_or_default() }
 }
 
 impl From<message::Pod> for Pod {

@@ -22,7 +22,7 @@ use kube::{
     runtime::watcher::{Error, Event, Result},
 };
 
-use super::SeenPod;
+use super::{JsonPod, SeenPod};
 
 use self::{
     answer::{Answer, ask},
@@ -43,7 +43,7 @@ pub fn events(
     streaming: bool,
     page_size: u32,
 ) -> BoxStream<'static, Result<Event<SeenPod>>> {
-    let path = SeenPod::url_path(&(), namespace);
+    let path = JsonPod::url_path(&(), namespace);
     let source = Source { client, request: Request::new(path), streaming, page_size };
     stream::unfold((source, State::Empty), |(source, state)| async move {
         let mut state = state;
@@ -126,11 +126,11 @@ impl Source {
             },
             State::Watching { mut answer, resource_version } => match answer.next_told().await {
                 Ok(Some(Told::Applied(seen))) => {
-                    let resource_version = seen.resource_version().to_owned();
+                    let resource_version = seen.resource_version.clone();
                     (Some(Ok(Event::Apply(seen))), State::Watching { answer, resource_version })
                 }
                 Ok(Some(Told::Deleted(seen))) => {
-                    let resource_version = seen.resource_version().to_owned();
+                    let resource_version = seen.resource_version.clone();
                     (Some(Ok(Event::Delete(seen))), State::Watching { answer, resource_version })
                 }
                 Ok(Some(Told::Bookmark { resource_version, .. })) => {

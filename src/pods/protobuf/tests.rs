@@ -36,10 +36,10 @@ fn list(names: &[&str], token: &'static str) -> Bytes {
     envelope("PodList", &PodList { metadata: Some(metadata), items: names.iter().map(|name| pod(name)).collect() })
 }
 
-/// The names that a page tells, and how it ends, if it does.
-fn read<'a>(
-    chunks: impl Iterator<Item = &'a [u8]>,
-) -> Result<(Vec<String>, Option<(Option<String>, String)>), Malformed> {
+/// The names that a page tells, and its token and version, if it ends.
+type Read = (Vec<String>, Option<(Option<String>, String)>);
+
+fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
     let (mut page, mut buffer, mut names) = (Page::default(), Buffer::default(), Vec::new());
     for chunk in chunks {
         buffer.push(chunk);
@@ -108,7 +108,7 @@ fn a_pod_that_cannot_be_read_is_named() {
     // A spec that is a number.
     bytes.extend([0x10, 7]);
     let seen = seen(bytes.into());
-    assert_eq!(seen.resource_version(), "7");
+    assert_eq!(seen.resource_version, "7");
     let unreadable = seen.pod.unwrap_err();
     assert_eq!(unreadable.name, "bad");
     assert_eq!(unreadable.error.to_string(), "a value of the wrong type, or an early end");
