@@ -6,17 +6,21 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use http::{Request, header::ACCEPT};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as FullPod;
-use kube::core::ObjectList;
+use kube::{client::Body, core::ObjectList};
 use orchestr::{
     api::LogSource,
     diagnosis::{Facts, Finding, Health, Thresholds, judge},
     logs::{LogPolicy, Tail, clean},
-    pods::{Pod, SeenPod, from_json},
+    pods::{JsonPod, Pod, from_json, protobuf},
     report::{Input, Troubled, differs, watching},
 };
-use orchestr_testbed::pods::{self, Shape, filler, filler_as};
+use orchestr_testbed::{
+    ControlPlane, Options,
+    pods::{self, Shape, filler, filler_as},
+};
 use serde::de::IgnoredAny;
 
 /// Pods in a page.
@@ -31,6 +35,19 @@ fn page() -> String {
     )
 }
 
+/// The same page in protobuf, which only an API server makes of JSON.
+fn page_in_protobuf() -> Vec<u8> {
+    let shape = Shape::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let plane = ControlPlane::start(Options::default()).await.unwrap();
+        plane.load_at_rest((0..PAGE).map(|index| filler(index, &shape))).await.unwrap();
+        let request = Request::get("/api/v1/pods").header(ACCEPT, "application/vnd.kubernetes.protobuf");
+        let answer = plane.admin().unwrap().send(request.body(Body::empty()).unwrap()).await.unwrap();
+        answer.into_body().collect_bytes().await.unwrap().to_vec()
+    })
+}
+
 fn failing() -> Vec<Pod> {
     let shape = Shape::default();
     let looping = pods::Health::CrashLooping { restarts: 7 };
@@ -43,8 +60,11 @@ fn decoding(c: &mut Criterion) {
     group.throughput(Throughput::Bytes(page.len() as u64));
     group.bench_function("scanned", |b| b.iter(|| serde_json::from_str::<IgnoredAny>(black_box(&page)).unwrap()));
     group.bench_function("decoded", |b| {
-        b.iter(|| serde_json::from_str::<ObjectList<SeenPod>>(black_box(&page)).unwrap());
+        b.iter(|| serde_json::from_str::<ObjectList<JsonPod>>(black_box(&page)).unwrap());
     });
+    let in_protobuf = page_in_protobuf();
+    assert_eq!(protobuf::read_page(&in_protobuf).unwrap().len(), PAGE);
+    group.bench_function("decoded from protobuf", |b| b.iter(|| protobuf::read_page(black_box(&in_protobuf))));
     group.bench_function("decoded by k8s-openapi", |b| {
         b.iter(|| serde_json::from_str::<ObjectList<FullPod>>(black_box(&page)).unwrap());
     });

@@ -72,6 +72,7 @@ impl Cli {
     }
 }
 
+/// A single thread: a second one would be woken for every event, which costs more than reading it.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -28,6 +28,7 @@ use self::{
     answer::{Answer, ask},
     convert::Told,
     page::{Page, Part},
+    wire::Buffer,
 };
 
 pub use self::answer::NotProtobuf;
@@ -56,6 +57,20 @@ pub fn events(
         }
     })
     .boxed()
+}
+
+/// The pods of a page that has come whole. Only benches have any: [`events`] hands pods on while a page still comes.
+#[doc(hidden)]
+#[must_use]
+pub fn read_page(bytes: &[u8]) -> Option<Vec<SeenPod>> {
+    let (mut page, mut buffer, mut pods) = (Page::default(), Buffer::default(), Vec::new());
+    buffer.push(bytes);
+    loop {
+        match page.next(&mut buffer).ok()?? {
+            Part::Pod(seen) => pods.push(seen),
+            Part::End { .. } => return Some(pods),
+        }
+    }
 }
 
 struct Source {
