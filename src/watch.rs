@@ -1,7 +1,7 @@
-//! A list and a watch that go on: kube's watcher, with what it leaves to its users. It falls back to
-//! pages where the server has no streaming lists, backs off, tells a refused right from an outage, and
-//! begins anew after a refusal, so that the recovery is seen, and after an event that can't be read,
-//! whose loss nothing else would mend.
+//! A list and a watch that go on: a watcher, kube's or that of pods in protobuf, with what it leaves to its
+//! users. It falls back to pages where the server has no streaming lists and to JSON where it has no
+//! protobuf, backs off, tells a refused right from an outage, and begins anew after a refusal, so that the
+//! recovery is seen, and after an event that can't be read, whose loss nothing else would mend.
 //!
 //! That a connection has gone silent is for its client to notice: see [`expect_signs_of_life`].
 
@@ -24,7 +24,7 @@ use crate::{
     config::StreamingLists,
     pods::{
         JsonPod, SeenPod,
-        protobuf::{self, NotProtobuf},
+        protobuf::{self, NotProtobuf, SILENCE},
     },
 };
 
@@ -34,11 +34,6 @@ const PAGE_SIZE: u32 = 500;
 
 /// The longest text of a server's refusal that is passed on, in bytes.
 const REFUSAL_LIMIT: usize = 512;
-
-/// How long the connection of a watch may be silent before it counts as dead. An API server sends
-/// bookmarks about once a minute, whether or not anything happens; the first of them after two minutes
-/// (seen with 1.36).
-const SILENCE: Duration = Duration::from_secs(150);
 
 /// Has connections given up that have fallen silent. Otherwise one whose other end has vanished is
 /// noticed after five minutes while it is watched, and never while a list is awaited.
@@ -154,7 +149,7 @@ impl<K: Send + 'static> Watch<K> {
             let error = match self.events.next().await {
                 Some(Ok(event)) => return self.change(event),
                 Some(Err(error)) => error,
-                // kube's watcher never ends; were it to, a new one begins where this one did.
+                // Watchers never end; were one to, a new one begins where this one did.
                 None => {
                     self.restart();
                     continue;
@@ -185,7 +180,7 @@ impl<K: Send + 'static> Watch<K> {
 
     fn change(&mut self, event: watcher::Event<K>) -> Change<K> {
         match event {
-            // Not yet a sign of success: kube's watcher says it before it has asked the server.
+            // Not yet a sign of success: kube's watcher says it before it has asked the server for pages.
             watcher::Event::Init => Change::Relisting,
             watcher::Event::InitApply(object) => Change::Listed(object),
             watcher::Event::InitDone => {

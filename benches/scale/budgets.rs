@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     Flags, Outcome,
     churn::{background, flip_probes, make_probes},
-    cluster::Cluster,
+    cluster::{Cluster, JSON, PROTOBUF},
     figures::{Figures, median},
     observer::Observer,
     process::Process,
@@ -77,13 +77,14 @@ fn troubled(cluster: &Cluster) -> i64 {
 pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
     let at = cluster.pods;
     let expected = (cluster.pods as i64, troubled(cluster));
-    let mut raw = Vec::new();
+    let (mut raw, mut raw_protobuf) = (Vec::new(), Vec::new());
     let mut list_bytes = 0;
     let mut times = [Vec::new(), Vec::new()];
     let mut peaks = [Vec::new(), Vec::new()];
     let mut settled = [Vec::new(), Vec::new()];
     for round in 0..flags.rounds {
-        let (time, bytes) = cluster.raw_list().await?;
+        raw_protobuf.push(cluster.raw_list(PROTOBUF).await?.0.as_secs_f64());
+        let (time, bytes) = cluster.raw_list(JSON).await?;
         raw.push(time.as_secs_f64());
         list_bytes = bytes;
         for (index, way) in WAYS.iter().enumerate() {
@@ -115,6 +116,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
     }
     figures.add("pods", at, "raw LIST: bytes", list_bytes as f64 / 1e6, "MB")?;
     figures.add("pods", at, "raw LIST: median", median(raw.clone()), "s")?;
+    figures.add("pods", at, "raw LIST in protobuf, for comparison: median", median(raw_protobuf), "s")?;
     for (index, way) in WAYS.iter().enumerate() {
         let ratios = times[index].iter().zip(&raw).map(|(time, raw)| time / raw).collect();
         let name = |what: &str| format!("{}: {what}", way.name);

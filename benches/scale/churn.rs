@@ -2,7 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
+use futures::{
+    StreamExt, TryStreamExt,
+    future::{ready, try_join_all},
+    stream::BoxStream,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    runtime::watcher::{self, Event, watcher},
+};
 use orchestr_testbed::{
     ControlPlane,
     pods::{Health, Shape, filler, filler_as},
@@ -80,9 +89,37 @@ pub async fn make_probes(cluster: &Cluster) -> Outcome {
     Ok(())
 }
 
-/// Changes the probes' states, and returns how long each change took to be seen: from just before it is written to
-/// etcd to when a watch of ours has the status. Fails if one isn't seen within 30 s.
-pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Duration) -> Outcome<Vec<Duration>> {
+/// How long changes took to be seen.
+#[derive(Default)]
+pub struct Latencies {
+    /// From just before a pod is written to etcd to when a watch of ours has the status.
+    pub statuses: Vec<Duration>,
+    /// To when a watch of ours has the pod: what any watcher waits for the API server.
+    pub pods: Vec<Duration>,
+}
+
+/// The life of a probe's container that is its `number`th: its ID tells it.
+fn life(number: usize, restarts: u32) -> String {
+    format!("{number:032x}{restarts:032x}")
+}
+
+/// The lives of probes' containers as a watch of pods tells them.
+fn lives(cluster: &Cluster) -> BoxStream<'static, watcher::Result<String>> {
+    let namespaces: Vec<String> = (0..PROBES).map(|number| format!("probe-{number}")).collect();
+    let labels = format!("app.kubernetes.io/part-of in ({})", namespaces.join(","));
+    let pods = watcher(Api::<Pod>::all(cluster.client.clone()), watcher::Config::default().labels(&labels));
+    let id = |pod: Pod| pod.status?.container_statuses?.into_iter().next()?.container_id;
+    pods.try_filter_map(move |event| {
+        ready(Ok(match event {
+            Event::Apply(pod) | Event::InitApply(pod) => id(pod),
+            _ => None,
+        }))
+    })
+    .boxed()
+}
+
+/// Changes the probes' states. Fails if a change isn't seen within 30 s.
+pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Duration) -> Outcome<Latencies> {
     struct Probe {
         restarts: u32,
         failing: bool,
@@ -96,7 +133,8 @@ pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Dur
         .map(|_| Probe { restarts: 0, failing: false, changed: None, next: start + REST[1].mul_f64(fastrand::f64()) })
         .collect();
     let mut writer = cluster.plane.writer().await?;
-    let mut latencies = Vec::new();
+    let mut lives = lives(cluster);
+    let mut latencies = Latencies::default();
     loop {
         let now = Instant::now();
         let ends = now >= start + during;
@@ -112,15 +150,13 @@ pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Dur
         let due = resting.min_by_key(|(_, probe)| probe.next);
         let wake = due.as_ref().map_or(now + Duration::from_secs(1), |(_, probe)| probe.next);
         tokio::select! {
-            () = tokio::time::sleep_until(wake.into()) => {
-                let Some((number, probe)) = due else { continue };
-                probe.failing = !probe.failing;
-                // A container's every life is another: its log is read anew.
-                probe.restarts += 1;
-                let health = if probe.failing { Health::CrashLooping { restarts: probe.restarts } } else { Health::Healthy };
-                let (key, json) = self::probe(number, health);
-                probe.changed = Some(Instant::now());
-                writer.put(&key, json.replace(&format!("{:064x}", 10_000_000 + number), &format!("{number:032x}{:032x}", probe.restarts))).await?;
+            // What is there is seen before anything else is done.
+            biased;
+            Some(told) = lives.next() => {
+                let (told, at) = (told?, Instant::now());
+                let is_it = |(number, probe): &(usize, &Probe)| told.ends_with(&life(*number, probe.restarts));
+                let changed = probes.iter().enumerate().find(is_it).and_then(|(_, probe)| probe.changed);
+                latencies.pods.extend(changed.map(|changed| at - changed));
             }
             seen = observer.next() => {
                 let seen = seen?;
@@ -129,9 +165,20 @@ pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Dur
                     && (seen.status.problematic_pod_count == 1) == probe.failing
                     && let Some(changed) = probe.changed.take()
                 {
-                    latencies.push(seen.at - changed);
+                    latencies.statuses.push(seen.at - changed);
                     probe.next = seen.at + rest();
                 }
+            }
+            () = tokio::time::sleep_until(wake.into()) => {
+                let Some((number, probe)) = due else { continue };
+                probe.failing = !probe.failing;
+                // A container's every life is another: its log is read anew.
+                probe.restarts += 1;
+                let health = if probe.failing { Health::CrashLooping { restarts: probe.restarts } } else { Health::Healthy };
+                let (key, json) = self::probe(number, health);
+                probe.changed = Some(Instant::now());
+                let of_any_life = format!("{:064x}", 10_000_000 + number);
+                writer.put(&key, json.replace(&of_any_life, &life(number, probe.restarts))).await?;
             }
         }
     }

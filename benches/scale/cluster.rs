@@ -29,6 +29,10 @@ use crate::{Outcome, trouble};
 pub const NAMESPACE: &str = "orchestr-bench";
 /// The operator's own account: the API server's audit log tells it from us by it.
 const ACCOUNT: &str = "operator";
+/// What any client gets that does not ask for something else.
+pub const JSON: &str = "application/json";
+/// What the API server's own clients ask for.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
@@ -71,14 +75,14 @@ impl Cluster {
             .await?;
         let cluster = Self { plane, kubelet, client, kubeconfig, shape, pods };
         // The first list fills the API server's own caches.
-        cluster.raw_list().await?;
+        cluster.raw_list(JSON).await?;
         println!("  {pods} pods loaded in {:.0?}", began.elapsed());
         Ok(cluster)
     }
 
     /// One LIST of all pods: the time from sending the request to the last byte, which is not looked at.
-    pub async fn raw_list(&self) -> Outcome<(Duration, usize)> {
-        let request = http::Request::get("/api/v1/pods").body(Body::empty())?;
+    pub async fn raw_list(&self, accept: &str) -> Outcome<(Duration, usize)> {
+        let request = http::Request::get("/api/v1/pods").header(http::header::ACCEPT, accept).body(Body::empty())?;
         let began = Instant::now();
         let response = self.client.send(request).await?;
         let mut body = response.into_body();

@@ -96,7 +96,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
         }
         let before = (process.cpu()?, cluster.requests()?);
         let latencies = flip_probes(&cluster, &mut observer, flags.window.min(Duration::from_secs(20))).await?;
-        let changes = latencies.len();
+        let changes = latencies.statuses.len();
         add(
             "processor time for a change that concerns one object",
             (process.cpu()? - before.0).as_secs_f64() * 1e3 / changes as f64,

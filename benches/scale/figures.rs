@@ -4,12 +4,11 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::Outcome;
+use crate::{Outcome, churn::Latencies};
 
 /// One measured value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,15 +83,19 @@ impl Figures {
         variable: &str,
         at: usize,
         name: &str,
-        mut latencies: Vec<Duration>,
+        mut latencies: Latencies,
         budgets: [Option<f64>; 2],
     ) -> Outcome {
-        latencies.sort_unstable();
+        latencies.statuses.sort_unstable();
+        latencies.pods.sort_unstable();
         let [median, p99] = budgets;
-        self.add(variable, at, &format!("{name}: samples"), latencies.len() as f64, "")?;
+        self.add(variable, at, &format!("{name}: samples"), latencies.statuses.len() as f64, "")?;
         for (label, share, budget) in [("median", 0.5, median), ("p99", 0.99, p99), ("worst", 1.0, None)] {
-            let Some(value) = percentile(&latencies, share) else { continue };
+            let Some(value) = percentile(&latencies.statuses, share) else { continue };
             self.add_budgeted(variable, at, &format!("{name}: {label}"), value.as_secs_f64() * 1e3, "ms", budget)?;
+            let Some(value) = percentile(&latencies.pods, share) else { continue };
+            let name = format!("{name} of a bare watch of pods: {label}");
+            self.add(variable, at, &name, value.as_secs_f64() * 1e3, "ms")?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ impl Controller {
         let now = Timestamp::now();
         let mut concerned = Vec::new();
         let mut all_concerned = false;
+        let mut has_listed = false;
         let unreadable_changes = self.index.unreadable_changes();
         for (scope, change) in changes {
             match change {
@@ -32,9 +33,7 @@ impl Controller {
                 }
                 Change::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
-                    if self.pods_state.listed(&scope) {
-                        self.touch_all_at_once();
-                    }
+                    has_listed |= self.pods_state.listed(&scope);
                     tracing::debug!(pods = self.index.len(), "the list of pods is complete");
                 }
                 Change::Denied(refusal) => {
@@ -49,7 +48,9 @@ impl Controller {
                 }
             }
         }
-        if all_concerned || self.index.unreadable_changes() != unreadable_changes {
+        if has_listed {
+            self.touch_all_at_once();
+        } else if all_concerned || self.index.unreadable_changes() != unreadable_changes {
             self.touch_all();
         } else {
             self.touch_views(concerned);

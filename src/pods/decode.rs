@@ -15,7 +15,7 @@ use super::pod::{
     Uid, Waiting,
 };
 
-/// The most containers, conditions, labels or finalizers that are read of one pod: the API server takes
+/// The most containers, conditions, labels or finalizers that are kept of one pod: the API server takes
 /// pods of up to 1.5 MiB, which can hold thousands.
 pub(super) const LIST_LIMIT: usize = 256;
 

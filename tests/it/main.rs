@@ -11,6 +11,7 @@ mod judgement;
 mod logs;
 mod operator;
 mod printed_status;
+mod protobuf;
 mod proxy;
 mod support;
 mod verdicts;

@@ -3,13 +3,16 @@
 use std::{
     collections::BTreeMap,
     net::Ipv4Addr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
@@ -71,8 +74,10 @@ pub enum Fate {
     AnswerLate(Duration),
     /// It is never answered.
     Hang,
-    /// It is answered with this status, by nobody.
+    /// It is answered with this status, by nobody; with 0, by HTTP 503 whose body says nothing of it.
     Refuse(u16, &'static str),
+    /// It is answered with what this content type calls these bytes, by nobody.
+    Answer(&'static str, &'static [u8]),
 }
 
 /// Whose answers don't come back, on connections that stay open.
@@ -98,6 +103,9 @@ struct Shared {
     silence: watch::Sender<Silence>,
     /// Counts how often all answers under way were ended.
     cuts: watch::Sender<u64>,
+    /// Whether they end in the middle.
+    breaks: AtomicBool,
+    connections: AtomicUsize,
 }
 
 impl Drop for Proxy {
@@ -117,6 +125,8 @@ impl Proxy {
             seen: Mutex::default(),
             silence: watch::Sender::new(Silence::default()),
             cuts: watch::Sender::new(0),
+            breaks: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
         });
         let task = tokio::spawn(serve(listener, Arc::clone(&shared))).abort_handle();
         Self { url, shared, task }
@@ -155,6 +165,17 @@ impl Proxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
+    /// Breaks the connections of all watches, now and whenever they are ended.
+    pub fn break_watches(&self) {
+        self.shared.breaks.store(true, Ordering::SeqCst);
+        self.end_watches();
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
     /// The requests so far that are as wanted.
     pub fn requests(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().iter().filter(|seen| wanted(seen)).cloned().collect()
@@ -179,6 +200,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
+        shared.connections.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(&shared);
         let service = hyper::service::service_fn(move |request| {
             let answer: BoxFuture<'static, _> = Box::pin(answer(request, Arc::clone(&shared)));
@@ -227,8 +249,13 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": "",
             });
             let mut refusal = Response::new(whole(status.to_string().into()));
-            *refusal.status_mut() = code.try_into().unwrap();
+            *refusal.status_mut() = if code == 0 { StatusCode::SERVICE_UNAVAILABLE } else { code.try_into().unwrap() };
             return Ok(refusal);
+        }
+        Fate::Answer(kind, bytes) => {
+            let mut answer = Response::new(whole(Bytes::from_static(bytes)));
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            return Ok(answer);
         }
     };
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
@@ -254,7 +281,13 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
                 Ok(Frame::data(chunk))
             }
         });
-        return Ok(Response::from_parts(head, StreamBody::new(chunks.take_until(cut.boxed())).boxed_unsync()));
+        let end = futures::stream::once(async move {
+            // Without the end of the last chunk.
+            let breaks = shared.breaks.load(Ordering::SeqCst);
+            if breaks { Err(std::io::Error::other("broken")) } else { Ok(Frame::data(Bytes::new())) }
+        });
+        let chunks = chunks.take_until(cut.boxed()).chain(end);
+        return Ok(Response::from_parts(head, StreamBody::new(chunks).boxed_unsync()));
     };
     head.headers.remove(header::CONTENT_LENGTH);
     if seen.is_watch() {

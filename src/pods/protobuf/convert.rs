@@ -44,8 +44,12 @@ pub(super) fn told(frame: Bytes) -> Result<Told, Malformed> {
         (b"DELETED", b"Pod") => Ok(Told::Deleted(seen(raw))),
         (b"BOOKMARK", b"Pod") => {
             let metadata = message::Pod::decode(raw)?.metadata.unwrap_or_default();
+            let resource_version = text(&metadata.resource_version);
+            if resource_version.is_empty() {
+                return Err(Malformed("a bookmark without a version"));
+            }
             Ok(Told::Bookmark {
-                resource_version: text(&metadata.resource_version),
+                resource_version,
                 ends_list: metadata.annotations.iter().any(|pair| pair.key == INITIAL_EVENTS_END),
             })
         }
@@ -213,7 +217,7 @@ fn time(time: Option<message::Time>) -> Option<Timestamp> {
     Timestamp::from_second(time?.seconds?).ok()
 }
 
-/// At most [`TEXT_LIMIT`] bytes of text; what is no UTF-8 is U+FFFD, as in the API server's JSON.
+/// At most [`TEXT_LIMIT`] bytes of text; what is no UTF-8 is U+FFFD.
 pub(super) fn text(bytes: &[u8]) -> String {
     // No character is longer than four bytes: what is cut off here is cut off below.
     let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned();

@@ -2,8 +2,7 @@
 //! watches where they are, and refusals. Numbers are those of `generated.proto` of `k8s.io/api/core/v1` and of
 //! apimachinery's `meta/v1` and `runtime`; what is not named here is skipped unread.
 //!
-//! Text is bytes here: unlike JSON, protobuf as the API server writes it may hold what is no UTF-8, such as a termination
-//! message that a kubelet has cut.
+//! Text is bytes here: unlike JSON, protobuf as the API server takes and gives it may hold what is no UTF-8.
 
 use bytes::Bytes;
 use prost::Message;

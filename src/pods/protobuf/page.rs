@@ -56,7 +56,7 @@ impl Page {
                         }
                         RAW => return Err(Malformed("an answer of another type")),
                         number => {
-                            let Some(content) = buffer.take_field(field) else { return Ok(None) };
+                            let Some(content) = buffer.take_field(field)? else { return Ok(None) };
                             if number == TYPE_META {
                                 *kind = TypeMeta::decode(content)?;
                             }
@@ -73,9 +73,11 @@ impl Page {
                 }
                 Self::List { left, metadata } => {
                     let Some(field) = buffer.peek_field()? else { return Ok(None) };
-                    let length = field.header + field.length;
-                    let after = left.checked_sub(length).ok_or(Malformed("a list that is longer than itself"))?;
-                    let Some(content) = buffer.take_field(field) else { return Ok(None) };
+                    let length = field.header.checked_add(field.length);
+                    let after = length
+                        .and_then(|length| left.checked_sub(length))
+                        .ok_or(Malformed("a list that is longer than itself"))?;
+                    let Some(content) = buffer.take_field(field)? else { return Ok(None) };
                     *left = after;
                     match field.number {
                         METADATA => *metadata = ListMeta::decode(content)?,

@@ -63,6 +63,18 @@ fn a_page_ends_with_its_token_or_its_version() {
 }
 
 #[test]
+fn a_page_may_be_longer_than_any_message() {
+    // Of a gigabyte, its metadata and first pod.
+    let start = b"k8s\0\x0a\x09\x12\x07PodList\x12\x80\x80\x80\x80\x04\x0a\x03\x12\x019";
+    let item = pod("a").encode_to_vec();
+    let (mut page, mut buffer) = (Page::default(), Buffer::default());
+    buffer.push(start);
+    buffer.push(&[&[0x12, item.len() as u8], &item[..]].concat());
+    assert!(matches!(page.next(&mut buffer), Ok(Some(Part::Pod(_)))));
+    assert!(matches!(page.next(&mut buffer), Ok(None)));
+}
+
+#[test]
 fn what_is_no_list_of_pods_is_refused() {
     let without_metadata = PodList { metadata: None, items: vec![pod("a")] };
     for (bytes, problem) in [
@@ -99,6 +111,16 @@ fn a_watch_tells_pods_bookmarks_and_refusals() {
     for (kind, raw) in [("ADDED", envelope("Status", &status)), ("SURPRISE", envelope("Pod", &pod("a")))] {
         assert!(matches!(event(kind, raw), Err(Malformed("an event of another type"))), "{kind}");
     }
+    assert!(matches!(
+        event(
+            "BOOKMARK",
+            envelope(
+                "Pod",
+                &message::Pod { metadata: Some(Default::default()), spec: Some(Default::default()), status: None }
+            )
+        ),
+        Err(Malformed("a bookmark without a version"))
+    ));
     assert!(matches!(event("ADDED", "{}".into()), Err(Malformed("no envelope"))));
 }
 

@@ -57,23 +57,26 @@ impl Buffer {
         Ok(self.take(length))
     }
 
-    /// The field that comes next, if its header is there. All fields where this is used are made of bytes.
+    /// The field that comes next, if its header is there. All fields where this is used are made of bytes, and only those
+    /// that are taken whole are bounded.
     pub(super) fn peek_field(&self) -> Result<Option<Field>, Malformed> {
         let Some((key, key_bytes)) = varint(&self.0)? else { return Ok(None) };
         if key & 7 != 2 {
             return Err(Malformed("a field that is not made of bytes"));
         }
         let Some((length, length_bytes)) = varint(&self.0[key_bytes..])? else { return Ok(None) };
-        Ok(Some(Field { number: key >> 3, length: bounded(length)?, header: key_bytes + length_bytes }))
+        let length = usize::try_from(length).map_err(|_| Malformed("a message beyond all bounds"))?;
+        Ok(Some(Field { number: key >> 3, length, header: key_bytes + length_bytes }))
     }
 
     /// A field's content, if all of it is there.
-    pub(super) fn take_field(&mut self, field: Field) -> Option<Bytes> {
-        if self.0.len() < field.header + field.length {
-            return None;
+    pub(super) fn take_field(&mut self, field: Field) -> Result<Option<Bytes>, Malformed> {
+        let length = bounded(field.length as u64)?;
+        if self.0.len() < field.header + length {
+            return Ok(None);
         }
         self.0.advance(field.header);
-        self.take(field.length)
+        Ok(self.take(length))
     }
 }
 

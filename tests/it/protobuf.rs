@@ -1,0 +1,192 @@
+//! Lists and watches of pods in protobuf: what comes of a real API server's answers, and of what can befall them.
+
+use futures::{StreamExt, stream::BoxStream};
+use kube::runtime::watcher::{Error, Event, Result};
+use orchestr::pods::{
+    SeenPod,
+    protobuf::{NotProtobuf, events},
+};
+
+use crate::{
+    proxy::{Fate, Proxy, Seen},
+    world::{World, crash_looping, healthy},
+};
+
+type Events = BoxStream<'static, Result<Event<SeenPod>>>;
+
+const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+async fn list(events: &mut Events) -> Vec<String> {
+    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    let mut names = Vec::new();
+    loop {
+        match events.next().await.unwrap().unwrap() {
+            Event::InitApply(seen) => names.push(seen.pod.unwrap().name),
+            Event::InitDone => return names,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn applied(events: &mut Events) -> (String, String) {
+    match events.next().await.unwrap() {
+        Ok(Event::Apply(seen)) => {
+            let pod = seen.pod.unwrap();
+            (pod.name.clone(), pod.statuses.first().map(|own| own.restarts.to_string()).unwrap_or_default())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn world() -> (World, Proxy) {
+    let world = World::new("protobuf").await;
+    world.pod("cart", healthy()).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    (world, proxy)
+}
+
+/// A watch that goes on where another ended.
+fn resumes(seen: &Seen) -> bool {
+    seen.is_watch() && !seen.query.contains_key("sendInitialEvents")
+}
+
+fn lists(proxy: &Proxy) -> usize {
+    proxy.count(|seen| !resumes(seen))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_whose_connection_is_cut_goes_on_where_it_was() {
+    let (world, proxy) = world().await;
+    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    assert_eq!(list(&mut events).await, ["cart"]);
+    world.set_status("cart", crash_looping(1)).await;
+    assert_eq!(applied(&mut events).await, ("cart".to_owned(), "1".to_owned()));
+    for restarts in 2..4 {
+        // What happens meanwhile is neither lost nor told twice.
+        proxy.break_watches();
+        world.set_status("cart", crash_looping(restarts)).await;
+        assert_eq!(applied(&mut events).await, ("cart".to_owned(), restarts.to_string()));
+    }
+    assert_eq!(lists(&proxy), 1);
+    assert!(proxy.count(resumes) >= 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_ends_at_once_is_an_error() {
+    let (world, proxy) = world().await;
+    proxy.rule(|seen| if resumes(seen) { Fate::Answer(WATCH, b"") } else { Fate::Forward });
+    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    list(&mut events).await;
+    proxy.end_watches();
+    for _ in 0..3 {
+        let error = events.next().await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::WatchFailed(_)) && error.to_string().contains("it ended at once"), "{error}");
+    }
+    assert_eq!((proxy.count(resumes), lists(&proxy)), (3, 1), "each is told before the next");
+    proxy.rule(|_| Fate::Forward);
+    world.set_status("cart", crash_looping(1)).await;
+    assert_eq!(applied(&mut events).await.1, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_streaming_list_that_ends_early_begins_anew() {
+    let (world, proxy) = world().await;
+    proxy.rule(|_| Fate::Answer(WATCH, b""));
+    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    assert!(matches!(events.next().await, Some(Err(Error::WatchFailed(_)))));
+    proxy.rule(|_| Fate::Forward);
+    assert_eq!(list(&mut events).await, ["cart"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_is_refused_leads_to_a_new_list() {
+    for (code, anew) in [(410, true), (400, true), (500, false), (429, false), (403, false)] {
+        let (world, proxy) = world().await;
+        proxy.rule(move |seen| if resumes(seen) { Fate::Refuse(code, "no") } else { Fate::Forward });
+        let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+        list(&mut events).await;
+        proxy.end_watches();
+        let error = events.next().await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == code), "{error}");
+        proxy.rule(|_| Fate::Forward);
+        if anew {
+            assert_eq!(list(&mut events).await, ["cart"], "{code}");
+        }
+        world.set_status("cart", crash_looping(1)).await;
+        assert_eq!(applied(&mut events).await.1, "1");
+        assert_eq!(lists(&proxy), 1 + usize::from(anew), "{code}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_a_watch_leads_to_a_new_list_where_it_must() {
+    // A Status of code 410, or of 500, in the event of an error.
+    for (event, anew) in [
+        (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\x9a\x03"[..], true),
+        (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\xf4\x03"[..], false),
+    ] {
+        let (world, proxy) = world().await;
+        proxy.rule(move |seen| if resumes(seen) { Fate::Answer(WATCH, event) } else { Fate::Forward });
+        let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+        list(&mut events).await;
+        proxy.end_watches();
+        let error = events.next().await.unwrap().unwrap_err();
+        let code = if anew { 410 } else { 500 };
+        assert!(matches!(&error, Error::WatchError(status) if status.code == code), "{error:?}");
+        proxy.rule(|_| Fate::Forward);
+        if anew {
+            assert_eq!(list(&mut events).await, ["cart"], "{code}");
+        }
+        world.set_status("cart", crash_looping(1)).await;
+        assert_eq!(applied(&mut events).await.1, "1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_protobuf_is_told_apart() {
+    for (kind, body, is_json) in [
+        ("application/json", &b"{}"[..], true),
+        ("text/html", b"<h1>Maintenance</h1>", false),
+        ("application/vnd.kubernetes.protobuf", b"{}{}{}", false),
+    ] {
+        for streaming in [true, false] {
+            let (world, proxy) = world().await;
+            proxy.rule(move |_| Fate::Answer(kind, body));
+            let mut events = events(proxy.client(), Some(&world.namespace), streaming, 500);
+            let mut event = events.next().await.unwrap();
+            if event.is_ok() {
+                event = events.next().await.unwrap();
+            }
+            let (Error::WatchStartFailed(error) | Error::InitialListFailed(error) | Error::WatchFailed(error)) =
+                event.unwrap_err()
+            else {
+                panic!("{kind}");
+            };
+            let kube::Error::Service(error) = error else { panic!("{kind}: {error}") };
+            assert_eq!(error.is::<NotProtobuf>(), is_json, "{kind}: {error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_come_over_one_connection() {
+    let (world, proxy) = world().await;
+    for number in 0..5 {
+        world.pod(&format!("pod-{number}"), healthy()).await;
+    }
+    let mut events = events(proxy.client(), Some(&world.namespace), false, 1);
+    assert_eq!(list(&mut events).await.len(), 6);
+    assert_eq!((proxy.count(|seen| !seen.is_watch()), proxy.connections()), (6, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_without_a_word_has_its_http_status() {
+    let (world, proxy) = world().await;
+    proxy.rule(|_| Fate::Refuse(0, ""));
+    let mut events = events(proxy.client(), Some(&world.namespace), false, 500);
+    let Error::InitialListFailed(kube::Error::Api(status)) = events.next().await.unwrap().unwrap_err() else {
+        panic!("no refusal");
+    };
+    assert_eq!((status.code, &status.message[..]), (503, "HTTP 503 Service Unavailable"));
+}
