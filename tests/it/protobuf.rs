@@ -1,5 +1,7 @@
 //! Lists and watches of pods in protobuf: what comes of a real API server's answers, and of what can befall them.
 
+use std::time::Duration;
+
 use futures::{StreamExt, stream::BoxStream};
 use kube::runtime::watcher::{Error, Event, Result};
 use orchestr::pods::{
@@ -91,9 +93,12 @@ async fn a_watch_that_ends_at_once_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_streaming_list_that_ends_early_begins_anew() {
     let (world, proxy) = world().await;
-    proxy.rule(|_| Fate::Answer(WATCH, b""));
+    // A pod without anything, and no bookmark.
+    let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
+    proxy.rule(|_| Fate::Answer(WATCH, pod));
     let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
     assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    assert!(matches!(events.next().await, Some(Ok(Event::InitApply(_)))));
     assert!(matches!(events.next().await, Some(Err(Error::WatchFailed(_)))));
     proxy.rule(|_| Fate::Forward);
     assert_eq!(list(&mut events).await, ["cart"]);
@@ -170,14 +175,18 @@ async fn what_is_no_protobuf_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_come_over_one_connection() {
+async fn pages_share_a_connection() {
     let (world, proxy) = world().await;
     for number in 0..5 {
         world.pod(&format!("pod-{number}"), healthy()).await;
     }
+    // What comes after the list in its envelope comes later.
+    proxy.rule(|seen| if seen.is_watch() { Fate::Forward } else { Fate::EndLate(Duration::from_millis(20)) });
     let mut events = events(proxy.client(), Some(&world.namespace), false, 1);
     assert_eq!(list(&mut events).await.len(), 6);
-    assert_eq!((proxy.count(|seen| !seen.is_watch()), proxy.connections()), (6, 1));
+    assert_eq!(proxy.count(|seen| !seen.is_watch()), 6);
+    // hyper may have begun another before the first was free again.
+    assert!(proxy.connections() <= 2, "{} connections", proxy.connections());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,6 +72,8 @@ pub enum Fate {
     MangleBytes(Arc<MangleBytes>),
     /// It goes there, and its answer waits.
     AnswerLate(Duration),
+    /// It goes there, and the last four bytes of its answer wait.
+    EndLate(Duration),
     /// It is never answered.
     Hang,
     /// It is answered with this status, by nobody; with 0, by HTTP 503 whose body says nothing of it.
@@ -229,8 +231,13 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     };
     let mut late = Duration::ZERO;
     let mut mangle_bytes = None;
+    let mut end_late = None;
     let mangle = match fate {
         Fate::Forward => None,
+        Fate::EndLate(by) => {
+            end_late = Some(by);
+            None
+        }
         Fate::AnswerLate(by) => {
             late = by;
             None
@@ -269,6 +276,17 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
     let _ = silence.wait_for(audible).await;
+    if let Some(late) = end_late {
+        let mut bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
+        let end = bytes.split_off(bytes.len().saturating_sub(4));
+        let end = async move {
+            tokio::time::sleep(late).await;
+            end
+        };
+        let parts = futures::stream::iter([bytes]).chain(futures::stream::once(end));
+        head.headers.remove(header::CONTENT_LENGTH);
+        return Ok(Response::from_parts(head, StreamBody::new(parts.map(|part| Ok(Frame::data(part)))).boxed_unsync()));
+    }
     if let Some(mangle) = mangle_bytes {
         head.headers.remove(header::CONTENT_LENGTH);
         return Ok(Response::from_parts(head, in_protobuf(body, seen.is_watch(), mangle, cut.boxed()).await?));
