@@ -100,6 +100,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+async fn run(flags: &Flags) -> Outcome {
+    match flags.mode {
+        Mode::Budgets => budgets::run(flags).await,
+        Mode::Pods => curves::pods(flags).await,
+        Mode::Objects => curves::objects(flags).await,
+        Mode::Failures => curves::failures(flags).await,
+        Mode::LongLogs => curves::long_logs(flags).await,
+        Mode::Hang => curves::hang(flags).await,
+        Mode::Startup => startup::run(flags).await,
+        Mode::Hold => budgets::hold(flags).await,
+        Mode::Draw => draw::draw(),
+    }
+}
+
 fn main() -> ExitCode {
     let mut flags = Flags::parse();
     if flags.quick {
@@ -110,16 +124,10 @@ fn main() -> ExitCode {
     let outcome =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::from).and_then(|runtime| {
             runtime.block_on(async {
-                match flags.mode {
-                    Mode::Budgets => budgets::run(&flags).await,
-                    Mode::Pods => curves::pods(&flags).await,
-                    Mode::Objects => curves::objects(&flags).await,
-                    Mode::Failures => curves::failures(&flags).await,
-                    Mode::LongLogs => curves::long_logs(&flags).await,
-                    Mode::Hang => curves::hang(&flags).await,
-                    Mode::Startup => startup::run(&flags).await,
-                    Mode::Hold => budgets::hold(&flags).await,
-                    Mode::Draw => draw::draw(),
+                // What was started ends when it is dropped.
+                tokio::select! {
+                    outcome = run(&flags) => outcome,
+                    _ = tokio::signal::ctrl_c() => Err(trouble("interrupted".to_owned())),
                 }
             })
         });

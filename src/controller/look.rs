@@ -87,7 +87,9 @@ impl Controller {
         let recheck = sight.recheck.map_or(INTERVAL, |at| until(at, wall).min(INTERVAL));
         let recheck = now + recheck;
         object.schedule.recheck_at(Some(recheck));
-        if sight.lacks_logs && object.schedule.wait_for_logs(now) {
+        // A first status is awaited by somebody, and there is nothing yet whose logs it would take away.
+        let is_first = object.status.is_none();
+        if sight.lacks_logs && !is_first && object.schedule.wait_for_logs(now) {
             return;
         }
         match report::differs(object.status.as_ref(), &sight.status) {

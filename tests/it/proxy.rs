@@ -217,6 +217,8 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, std::io::Error> {
     let (mut head, body) = request.into_parts();
+    // Before it is seen: what was seen can be ended.
+    let mut cuts = shared.cuts.subscribe();
     let seen = Seen {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
@@ -272,7 +274,6 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let audible = move |silence: &Silence| !silence.now && number >= silence.lost;
     let upstream = shared.upstream.send(Request::from_parts(head, body.to_vec().into())).await;
     let (mut head, body) = upstream.map_err(std::io::Error::other)?.into_parts();
-    let mut cuts = shared.cuts.subscribe();
     let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
     let _ = silence.wait_for(audible).await;

@@ -71,6 +71,8 @@ async fn a_history_that_is_gone_is_listed_anew() {
     world.status_where("cluster", "two are told", |status| listed(status) == ["cart", "goes"]).await;
     let lists = |seen: &Seen| seen.is_of_pods() && !seen.is_watch();
     assert_eq!(proxy.count(lists), 1);
+    // The status may be told before the watch has begun.
+    proxy.until_requested("a watch", 1, |seen| seen.is_of_pods() && seen.is_watch()).await;
 
     proxy.rule(|_| Fate::Refuse(503, "away"));
     proxy.end_watches();
