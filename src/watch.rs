@@ -28,8 +28,8 @@ use crate::{
     },
 };
 
-/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory: kube holds
-/// a page's bytes twice while it is decoded.
+/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory where they come in
+/// JSON: kube holds a page's bytes twice while it is decoded.
 const PAGE_SIZE: u32 = 500;
 
 /// The longest text of a server's refusal that is passed on, in bytes.

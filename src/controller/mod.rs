@@ -44,6 +44,7 @@ use self::{
     object::{Object, ObjectKey},
     outcomes::{Outcome, ReadOutcome},
     pods_state::PodsState,
+    schedule::Schedule,
     slots::Slots,
     tails::Tails,
     takeover::Takeovers,
@@ -251,20 +252,13 @@ impl Controller {
         }
     }
 
-    fn touch_all(&mut self) {
-        let keys: Vec<_> = self.objects.keys().cloned().collect();
-        for key in keys {
-            self.touch(&key);
-        }
-    }
-
-    /// Touches all objects, after nothing less than a list.
-    fn touch_all_at_once(&mut self) {
+    /// Touches all objects as `touch` does one.
+    fn touch_all(&mut self, touch: impl Fn(&mut Schedule, Instant)) {
         let now = Instant::now();
         let keys: Vec<_> = self.objects.keys().cloned().collect();
         for key in keys {
             if let Some(object) = self.objects.get_mut(&key) {
-                object.schedule.touch_at_once(now);
+                touch(&mut object.schedule, now);
             }
             self.queue(&key);
         }

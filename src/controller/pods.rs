@@ -8,7 +8,7 @@ use crate::{
     watch::Change,
 };
 
-use super::{Controller, Scope, jobs::JobKey};
+use super::{Controller, Scope, jobs::JobKey, schedule::Schedule};
 
 impl Controller {
     pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<SeenPod>)>) {
@@ -49,9 +49,9 @@ impl Controller {
             }
         }
         if has_listed {
-            self.touch_all_at_once();
+            self.touch_all(Schedule::touch_at_once);
         } else if all_concerned || self.index.unreadable_changes() != unreadable_changes {
-            self.touch_all();
+            self.touch_all(Schedule::touch);
         } else {
             self.touch_views(concerned);
         }

@@ -5,11 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyDataStream, BodyExt, Limited};
-use kube::{
-    Client,
-    client::Body,
-    core::{Status, response::StatusSummary},
-};
+use kube::{Client, client::Body, core::Status};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -29,6 +25,8 @@ pub const SILENCE: Duration = Duration::from_secs(150);
 const REFUSAL_LIMIT: usize = 64 << 10;
 /// What may follow a list in its answer, in bytes. It is a few.
 const REST_LIMIT: usize = 64 << 10;
+/// How long that is waited for: another connection costs less.
+const REST_PATIENCE: Duration = Duration::from_millis(100);
 /// How many causes of an error are looked at.
 const CAUSES: usize = 16;
 /// A watch that ends within this time and has told nothing is an error, as in client-go's reflector: it would be opened
@@ -76,7 +74,6 @@ async fn refusal(code: StatusCode, body: Body) -> Status {
     let bytes = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
     let status = status_in(&bytes).or_else(|| serde_json::from_slice(&bytes).ok());
     let mut status = status.unwrap_or_default();
-    status.status = Some(StatusSummary::Failure);
     if status.code == 0 {
         status.code = code.as_u16();
     }
@@ -132,12 +129,17 @@ impl Answer {
         }
     }
 
-    /// Reads what comes after a list. A connection whose answer was not read to its end can't be used again.
+    /// Reads what comes after a list, unless that takes long. A connection whose answer was not read to its end can't be
+    /// used again.
     pub(super) async fn finish(mut self) {
-        let mut rest = self.buffer.skip(usize::MAX);
-        while rest < REST_LIMIT && self.more().await.unwrap_or(false) {
-            rest += self.buffer.skip(usize::MAX);
-        }
+        let rest = async {
+            let mut rest = self.buffer.skip(usize::MAX);
+            while rest < REST_LIMIT && self.more().await.unwrap_or(false) {
+                rest += self.buffer.skip(usize::MAX);
+            }
+        };
+        // All is known by now that was asked for.
+        let _ = timeout(REST_PATIENCE, rest).await;
     }
 
     /// The next part of a page.

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::core::{Status, response::StatusSummary};
 use prost::Message;
 
@@ -76,14 +75,12 @@ pub(super) fn status_in(bytes: &Bytes) -> Option<Status> {
 
 impl From<message::Status> for Status {
     fn from(status: message::Status) -> Self {
-        let metadata = status.metadata.unwrap_or_default();
         Self {
             status: Some(StatusSummary::Failure),
             code: status.code.try_into().unwrap_or_default(),
             message: text(&status.message),
             reason: text(&status.reason),
-            metadata: Some(ListMeta { continue_: Some(text(&metadata.continue_token)), ..ListMeta::default() }),
-            details: None,
+            ..Self::default()
         }
     }
 }

@@ -64,10 +64,6 @@ pub(super) struct ListMeta {
 /// `meta/v1.Status`: a refusal.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Status {
-    #[prost(message, optional, tag = "1")]
-    pub metadata: Option<ListMeta>,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub status: Bytes,
     #[prost(bytes = "bytes", tag = "3")]
     pub message: Bytes,
     #[prost(bytes = "bytes", tag = "4")]

@@ -102,8 +102,7 @@ fn a_watch_tells_pods_bookmarks_and_refusals() {
         panic!("no bookmark");
     };
     assert_eq!(resource_version, "7");
-    let status =
-        message::Status { code: 410, message: "too old".into(), reason: "Expired".into(), ..Default::default() };
+    let status = message::Status { code: 410, message: "too old".into(), reason: "Expired".into() };
     let Ok(Told::Refused(refused)) = event("ERROR", envelope("Status", &status)) else { panic!("no refusal") };
     assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));
     assert_eq!(status_in(&envelope("Status", &status)).unwrap().code, 410);

@@ -206,3 +206,22 @@ async fn dead_kubelets_delay_no_status_and_no_other_log() {
     operator.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(3), "readings are dropped: {:?}", begun.elapsed());
 }
+
+/// Somebody waits for the first status of an object. Later ones wait for logs, a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_status_does_not_wait_for_logs() {
+    let world = World::new("first-logs").await;
+    let kubelet = kubelet(&world).await;
+    // Sooner than a status would cease to wait.
+    let late = Answer::Slow { text: b"out of memory".to_vec(), chunk: 64, every: Duration::from_millis(50) };
+    kubelet.script(&world.namespace, "cart", "app", true, late);
+    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    world.object("cluster", watch_all()).await;
+    let record = world.record("cluster").await;
+    let operator = world.operate();
+    world.status_where("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
+    let states = record.states();
+    let told: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
+    assert_eq!((listed(told[0]), log(told[0], "cart")), (vec!["cart"], ""));
+    operator.stop().await;
+}
