@@ -85,6 +85,7 @@ impl Settings {
                 not_ready: threshold("notReady", &given.not_ready, defaults.not_ready)?,
                 terminating: threshold("terminating", &given.terminating, defaults.terminating)?,
                 restarted: threshold("restarted", &given.restarted, defaults.restarted)?,
+                failed: threshold("failed", &given.failed, defaults.failed)?,
             },
             ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
             scope: Scope::new(&scope)?,

@@ -229,6 +229,7 @@ impl<'a> Board<'a> {
             namespace: text::line(&incident.namespace, 63),
             owner: Owner { kind: text::line(&incident.owner.kind, 63), name: text::line(&incident.owner.name, 253) },
             container: text::line(&incident.container, 63),
+            kind: incident.kind,
             reason: text::line(&incident.reason, 128),
             since: seconds(incident.since),
             phase: AlertPhase::Queued,

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::api::Owner;
+use crate::api::{Owner, ProblemKind};
 
 /// What names the object that alerts are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,9 @@ pub struct Incident {
     pub owner: Owner,
     /// The container that causes the problem; empty where the pod as a whole does.
     pub container: String,
-    /// The cause, such as OOMKilled.
+    /// The kind of problem, such as Crash. It is part of the incident's identity; the reason is not.
+    pub kind: ProblemKind,
+    /// The most telling reason of its pods, such as OOMKilled. It may change while the incident lasts.
     pub reason: String,
     /// When it began. It must not move forward while the incident goes on, or the incident never gets
     /// older than a webhook's `after`: see [`Ages`].
@@ -86,6 +88,7 @@ mod tests {
             namespace: "shop".to_owned(),
             owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
             container: String::new(),
+            kind: ProblemKind::Crash,
             reason: "Error".to_owned(),
             since: Timestamp::from_second(since).unwrap(),
             pods: 1,

@@ -118,7 +118,7 @@ impl Policy {
     #[must_use]
     pub fn matches(&self, incident: &Incident) -> bool {
         self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)))
-            && self.reasons.as_ref().is_none_or(|reasons| reasons.contains(&incident.reason))
+            && self.reasons.as_ref().is_none_or(|reasons| names(reasons, incident))
     }
 
     /// When an incident is old enough to be told; absent for never.
@@ -142,6 +142,11 @@ impl Policy {
         let turns = if self.pace.single { u32::try_from(self.pace.tracked).unwrap_or(u32::MAX) } else { 1 };
         self.hold(returns).saturating_add(self.pace.interval.saturating_mul(turns.saturating_add(1)))
     }
+}
+
+/// Whether one of the names is the incident's kind or reason.
+fn names(names: &[String], incident: &Incident) -> bool {
+    names.iter().any(|name| *name == incident.reason || name == incident.kind.as_str())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod crd;
 mod duration;
+mod kind;
 pub mod limits;
 mod schema;
 mod spec;
@@ -12,6 +13,7 @@ mod status;
 
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
+pub use kind::ProblemKind;
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
@@ -55,6 +57,10 @@ pub mod reason {
     pub const POD_ACCESS_DENIED: &str = "PodAccessDenied";
     /// PodsHealthy=True.
     pub const PODS_HEALTHY: &str = "PodsHealthy";
+    /// PodsHealthy=Unknown: the object selects no pod that exists.
+    pub const NO_PODS_SELECTED: &str = "NoPodsSelected";
+    /// PodsHealthy=Unknown: the object selects only namespaces outside `--namespaces`.
+    pub const OUTSIDE_NAMESPACES: &str = "OutsideNamespaces";
     /// PodsHealthy=False.
     pub const PODS_UNHEALTHY: &str = "PodsUnhealthy";
     /// AlertsDelivered=True.

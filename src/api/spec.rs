@@ -17,6 +17,7 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
     kind = "Orchestr",
     namespaced,
     status = "OrchestrStatus",
+    shortname = "orc",
     derive = "PartialEq",
     doc = "Watches pods, and tells in its status which of them are broken, and why.",
     printcolumn(
@@ -40,14 +41,20 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
     printcolumn(
         name = "Top",
         type_ = "string",
-        json_path = ".status.incidents[0].reason",
-        description = "The reason of the most recent incident."
+        json_path = ".status.topReason",
+        description = "The reason that most of the problematic pods share."
     ),
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
         description = "Whether the operator does what the spec asks."
+    ),
+    printcolumn(
+        name = "Checked",
+        type_ = "date",
+        json_path = ".status.lastCheckTime",
+        description = "How long ago the operator last checked the pods; more than 10 minutes: it is not running."
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
@@ -117,7 +124,8 @@ pub struct PodScope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
-    /// Reasons that are never reported, such as ImagePullBackOff: as the status gives them in `reason`; at most 64.
+    /// Kinds or reasons that are never reported, such as Image or ImagePullBackOff, as the status gives them in `kind`
+    /// and `reason`; at most 64. Pods that are left out are counted in `ignoredPods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub ignore_reasons: Option<Vec<String>>,
@@ -143,10 +151,14 @@ pub struct Thresholds {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub terminating: Option<GoDuration>,
-    /// How long a container that failed, and runs again, stays reported. 10m by default; 0s: not at all.
+    /// How long a container must run without failing before its trouble is over. 10m by default; 0s: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub restarted: Option<GoDuration>,
+    /// How long a Failed pod stays reported once its controller runs a healthy replacement. 1h by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::threshold")]
+    pub failed: Option<GoDuration>,
 }
 
 /// How much of which logs the status shows.
@@ -285,7 +297,7 @@ pub struct Match {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
-    /// Reasons such as OOMKilled; at most 64. Absent or empty: all.
+    /// Kinds or reasons such as Crash or OOMKilled; at most 64. Absent or empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub reasons: Option<Vec<String>>,

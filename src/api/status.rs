@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ProblemKind;
+
 /// What the operator found. Under 256 KiB as JSON, whatever the cluster's state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -15,19 +17,29 @@ pub struct OrchestrStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// When the operator last checked the pods. Refreshed with every write and at least every 5 minutes: an older time
+    /// means that no operator is running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_check_time: Option<Time>,
     /// How many pods the object selects.
     #[serde(default)]
     pub watched_pods: i64,
-    /// How many of them have a problem; exact, also where the list is cut.
+    /// How many of them have a problem; exact, even if the list is cut.
     #[serde(default)]
     pub problematic_pod_count: i64,
+    /// How many pods have a problem that is not reported, because of `ignoreReasons` or the annotation kopf.dev/ignore.
+    #[serde(default)]
+    pub ignored_pods: i64,
+    /// The reason that most of the problematic pods share.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub top_reason: String,
     /// How many of those `problematicPods` leaves out.
     #[serde(default)]
     pub omitted_pods: i64,
     /// How many incidents `incidents` leaves out.
     #[serde(default)]
     pub omitted_incidents: i64,
-    /// One per namespace, owner, container and reason; the most recent first.
+    /// One per namespace, owner, container and kind; the most recent first.
     #[serde(default)]
     pub incidents: Vec<Incident>,
     /// The pods with a problem; the most recent first.
@@ -39,12 +51,16 @@ pub struct OrchestrStatus {
     pub webhooks: Vec<WebhookStatus>,
 }
 
-/// Pods that fail alike: same namespace, owner, container and reason.
+/// Pods that fail alike: same namespace, owner, container and kind of problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Incident {
-    /// A hash of namespace, owner, container and reason: the same incident always has the same key.
+    /// A hash of namespace, owner, container and kind, 16 hexadecimal digits: it stays the same while the incident
+    /// lasts.
     pub key: String,
+    /// The kind of problem, such as Crash.
+    #[serde(default)]
+    pub kind: ProblemKind,
     /// The pods' namespace.
     pub namespace: String,
     /// Their top controller as far as names tell; a pod without one is its own owner.
@@ -52,7 +68,7 @@ pub struct Incident {
     /// The container that causes the problem; empty where the pod as a whole does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
-    /// The cause, such as OOMKilled.
+    /// The most telling reason of its pods, such as OOMKilled. It may change while the incident lasts.
     pub reason: String,
     /// How many pods; exact.
     pub pods: i64,
@@ -82,6 +98,9 @@ pub struct PodProblem {
     pub namespace: String,
     /// What `kubectl get pods` prints as its STATUS.
     pub status: String,
+    /// The kind of problem, such as Crash.
+    #[serde(default)]
+    pub kind: ProblemKind,
     /// The cause, such as OOMKilled.
     pub reason: String,
     /// The cause in words.
@@ -317,7 +336,10 @@ pub struct AlertStatus {
     /// The container that causes the problem; absent where the pod as a whole does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
-    /// The cause.
+    /// The kind of problem.
+    #[serde(default)]
+    pub kind: ProblemKind,
+    /// The reason as the receiver was last sent it.
     pub reason: String,
     /// When it began.
     pub since: Time,

@@ -220,6 +220,7 @@ mod tests {
             namespace: "shop".to_owned(),
             owner: Owner { kind: "Deployment".to_owned(), name: name.to_owned() },
             container: "app".to_owned(),
+            kind: crate::api::ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             pods: 3,
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    api::{ContainerKind, ContainerStateName},
+    api::{ContainerKind, ContainerStateName, ProblemKind},
     pods::{ContainerSpec, ContainerStatus, Pod, Terminated, Waiting},
 };
 
@@ -133,6 +133,20 @@ impl<'a> Container<'a> {
         }
     }
 
+    /// What kind of problem the trouble is. It stays the same while the kubelet goes on trying.
+    pub(super) fn kind_of(&self, trouble: Trouble<'a>) -> ProblemKind {
+        let life = match trouble {
+            Trouble::Waits(waiting) => match waiting.reason.as_str() {
+                BACK_OFF => self.status.last.as_ref(),
+                "PostStartHookError" => return ProblemKind::Crash,
+                reason if IMAGE_REASONS.contains(&reason) => return ProblemKind::Image,
+                _ => return ProblemKind::Start,
+            },
+            Trouble::Ended(life) | Trouble::Restarted(life) => Some(life),
+        };
+        if life.is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
+    }
+
     /// The trouble's name: kubectl's, but for a crash loop that of the crash, where that says more.
     pub(super) fn reason(&self, trouble: Trouble<'a>) -> String {
         let reason = match trouble {
@@ -202,6 +216,23 @@ impl<'a> Container<'a> {
 }
 
 const BACK_OFF: &str = "CrashLoopBackOff";
+
+/// The kubelet's reasons for an image that cannot be had (`pkg/kubelet/images/types.go`).
+const IMAGE_REASONS: [&str; 8] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+    "ErrImageInspect",
+];
+
+/// Whether the runtime could not start this life of the container.
+fn never_started(life: &Terminated) -> bool {
+    matches!(life.reason.as_str(), "StartError" | "ContainerCannotRun") || !ran(life)
+}
 
 fn succeeded(life: &Terminated) -> bool {
     life.exit_code == 0 && life.signal == 0

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::{
-    api::{ContainerKind, ContainerStateName, Owner},
+    api::{ContainerKind, ContainerStateName, Owner, ProblemKind},
     pods::Terminated,
 };
 
@@ -33,6 +33,8 @@ pub enum Health {
 pub struct Finding {
     /// What `kubectl get pods` prints as its STATUS.
     pub status: String,
+    /// What kind of problem it is, whatever the kubelet shows at the moment.
+    pub kind: ProblemKind,
     /// The cause.
     pub reason: String,
     /// The container that causes it; empty where the pod as a whole does.

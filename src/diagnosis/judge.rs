@@ -4,7 +4,7 @@ use std::{cmp::Reverse, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::pods::Pod;
+use crate::{api::ProblemKind, pods::Pod};
 
 use super::{
     clock::{Clock, after},
@@ -58,6 +58,7 @@ pub fn is_plain(pod: &Pod, horizon: Duration, now: Timestamp) -> bool {
         not_ready: Duration::ZERO,
         terminating: Duration::ZERO,
         restarted: horizon,
+        failed: Duration::MAX,
     };
     let verdict = judge(pod, Facts::default(), &strictest, now);
     verdict.health == Health::Healthy && verdict.recheck.is_none()
@@ -71,7 +72,8 @@ fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -
         if !clock.reached(after(deletion, thresholds.terminating)) {
             return Health::Settling;
         }
-        let cause = Cause { since: Some(deletion), ..Cause::of_pod("StuckTerminating", stuck(pod)) };
+        let cause =
+            Cause { since: Some(deletion), ..Cause::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck(pod)) };
         return cause.found_in(pod, clock);
     }
     if pod.phase == "Failed" {
@@ -83,7 +85,7 @@ fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -
     }
     if pod.phase == "Unknown" {
         let since = unready(pod, clock);
-        return Cause { since, ..Cause::of_pod("Unknown", unknown(pod)) }.found_in(pod, clock);
+        return Cause { since, ..Cause::of_pod(ProblemKind::NodeLost, "Unknown", unknown(pod)) }.found_in(pod, clock);
     }
     let Some(state) = Lasting::of(pod, thresholds, clock) else { return Health::Healthy };
     match state.since {
@@ -92,7 +94,7 @@ fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -
             since,
             container: state.container(),
             containers: state.findings(),
-            ..Cause::of_pod(state.reason, state.message(pod))
+            ..Cause::of_pod(state.kind, state.reason, state.message(pod))
         }
         .found_in(pod, clock),
     }
@@ -100,6 +102,7 @@ fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -
 
 /// What a finding is made from.
 struct Cause<'a> {
+    kind: ProblemKind,
     reason: String,
     container: &'a str,
     message: String,
@@ -108,12 +111,13 @@ struct Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    fn of_pod(reason: &str, message: String) -> Self {
-        Self { reason: reason.to_owned(), container: "", message, since: None, containers: Vec::new() }
+    fn of_pod(kind: ProblemKind, reason: &str, message: String) -> Self {
+        Self { kind, reason: reason.to_owned(), container: "", message, since: None, containers: Vec::new() }
     }
 
     fn of_container(first: &Troubled<'a>, all: &[Troubled<'a>]) -> Self {
         Self {
+            kind: first.container.kind_of(first.trouble),
             reason: first.container.reason(first.trouble),
             container: &first.container.status.name,
             message: words::of_container(first.container, first.trouble),
@@ -125,6 +129,7 @@ impl<'a> Cause<'a> {
     fn found_in(self, pod: &Pod, clock: &Clock) -> Health {
         Health::Problem(Box::new(Finding {
             status: one_line(&printed_status(pod), REASON_LIMIT),
+            kind: self.kind,
             reason: self.reason,
             container: self.container.to_owned(),
             message: one_line(&self.message, MESSAGE_LIMIT),
@@ -180,6 +185,7 @@ fn failed<'a>(pod: &'a Pod, clock: &mut Clock) -> Cause<'a> {
             since: first.and_then(|first| first.since).or_else(|| unready(pod, clock)),
             containers: findings(&troubles),
             ..Cause::of_pod(
+                ProblemKind::Failed,
                 if reason.is_empty() { "Failed" } else { &reason },
                 if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() },
             )

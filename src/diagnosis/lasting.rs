@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::{
-    api::{ContainerKind, ContainerStateName},
+    api::{ContainerKind, ContainerStateName, ProblemKind},
     pods::Pod,
 };
 
@@ -20,6 +20,8 @@ use super::{
 
 /// A state that may last for a while.
 pub(super) struct Lasting<'a> {
+    /// What kind of problem it then is.
+    pub(super) kind: ProblemKind,
     /// Its reason, once it is a problem.
     pub(super) reason: &'static str,
     /// When it began, as far as the pod tells.
@@ -48,6 +50,7 @@ impl<'a> Lasting<'a> {
     fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
         let scheduled = pod.condition("PodScheduled");
         Self {
+            kind: ProblemKind::Unschedulable,
             reason: match scheduled.map(|condition| condition.reason.as_str()) {
                 Some("Unschedulable") => "Unschedulable",
                 Some("SchedulingGated") => "SchedulingGated",
@@ -76,6 +79,7 @@ impl<'a> Lasting<'a> {
             }
             if init.runs() {
                 return Self {
+                    kind: ProblemKind::Initializing,
                     reason: "Initializing",
                     since: clock.later(since, began),
                     limit: thresholds.initializing,
@@ -90,6 +94,7 @@ impl<'a> Lasting<'a> {
         let known = pod.init_statuses.len() + pod.statuses.len();
         let creating = !waiting.is_empty() || known < pod.init_containers.len() + pod.containers.len();
         Self {
+            kind: ProblemKind::Creating,
             reason: if creating { "ContainerCreating" } else { "Pending" },
             since,
             limit: thresholds.pending,
@@ -113,6 +118,7 @@ impl<'a> Lasting<'a> {
             .filter(|container| container.kind != ContainerKind::Init || container.runs())
             .collect();
         Self {
+            kind: ProblemKind::NotReady,
             reason: "NotReady",
             since,
             limit: thresholds.not_ready,

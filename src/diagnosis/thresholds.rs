@@ -13,8 +13,10 @@ pub struct Thresholds {
     pub not_ready: Duration,
     /// Being deleted, beyond its own grace period.
     pub terminating: Duration,
-    /// How long a container that failed and runs again stays reported.
+    /// How long a container must run without failing before its trouble is over.
     pub restarted: Duration,
+    /// How long a Failed pod that its controller has replaced stays reported.
+    pub failed: Duration,
 }
 
 impl Default for Thresholds {
@@ -25,6 +27,7 @@ impl Default for Thresholds {
             not_ready: Duration::from_secs(2 * 60),
             terminating: Duration::from_secs(60),
             restarted: Duration::from_secs(10 * 60),
+            failed: Duration::from_secs(60 * 60),
         }
     }
 }

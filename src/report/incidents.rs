@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    api::{Incident, OrchestrStatus, Owner},
+    api::{Incident, OrchestrStatus, Owner, ProblemKind},
     diagnosis::Finding,
     pods::Pod,
 };
 
-use super::{problem::Problem, seconds, wire_time};
+use super::{problem::Problem, seconds, text, wire_time};
 
 /// How many pods an incident names.
 const EXAMPLES: usize = 3;
@@ -26,12 +26,14 @@ pub(super) struct Identity<'a> {
     pub(super) owner_kind: &'a str,
     pub(super) owner_name: &'a str,
     pub(super) container: &'a str,
-    pub(super) reason: &'a str,
+    pub(super) kind: ProblemKind,
 }
 
 /// The pods of an incident.
 pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
+    /// The most recent pod's.
+    pub(super) reason: &'a str,
     pub(super) pods: usize,
     /// The most recent of them, and what is wrong with it.
     pub(super) example: (&'a Pod, &'a Finding),
@@ -52,6 +54,7 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], previous: Option<&'a Orchest
         let identity = problem.identity();
         let group = groups.entry(identity).or_insert_with(|| Group {
             identity,
+            reason: text::name(&problem.finding.reason),
             pods: 0,
             example: (problem.pod, problem.finding),
             since: known.get(&identity).copied().unwrap_or(problem.since),
@@ -77,19 +80,19 @@ impl<'a> Identity<'a> {
             owner_kind: &incident.owner.kind,
             owner_name: &incident.owner.name,
             container: &incident.container,
-            reason: &incident.reason,
+            kind: incident.kind,
         }
     }
 
-    /// The first 8 hexadecimal digits of a SHA-256. Each part's length goes before it: parts that are
+    /// The first 16 hexadecimal digits of a SHA-256. Each part's length goes before it: parts that are
     /// joined otherwise never make the same bytes, whatever stands in them.
     fn key(&self) -> String {
         let mut hash = Sha256::new();
-        for part in [self.namespace, self.owner_kind, self.owner_name, self.container, self.reason] {
+        for part in [self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -97,10 +100,11 @@ impl Group<'_> {
     pub(super) fn incident(&self) -> Incident {
         Incident {
             key: self.identity.key(),
+            kind: self.identity.kind,
             namespace: self.identity.namespace.to_owned(),
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
             container: self.identity.container.to_owned(),
-            reason: self.identity.reason.to_owned(),
+            reason: self.reason.to_owned(),
             pods: super::count(self.pods),
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),

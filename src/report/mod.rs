@@ -78,10 +78,11 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let ready = text::watching(input.watched_pods, input.unreadable.as_ref());
+    let reasons = text::Reasons::of(&problems);
     let healthy = if problems.is_empty() {
         conditions.is_true(condition::PODS_HEALTHY, reason::PODS_HEALTHY, &text::healthy(input.watched_pods))
     } else {
-        let message = text::unhealthy(&incidents, problems.len(), input.watched_pods);
+        let message = text::unhealthy(&reasons, problems.len(), input.watched_pods);
         conditions.is_false(condition::PODS_HEALTHY, reason::PODS_UNHEALTHY, &message)
     };
 
@@ -90,6 +91,7 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
         conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
+        top_reason: text::shortened(reasons.top(), text::REASON_LIMIT).into_owned(),
         // Before anything is listed, all is left out: so the digits of both counts are in the size.
         omitted_pods: count(problems.len()),
         omitted_incidents: count(incidents.len()),

@@ -80,7 +80,7 @@ impl<'a> Problem<'a> {
             owner_kind,
             owner_name,
             container: text::name(&self.finding.container),
-            reason: text::name(&self.finding.reason),
+            kind: self.finding.kind,
         }
     }
 
@@ -103,6 +103,7 @@ impl<'a> Problem<'a> {
             name: self.name.to_owned(),
             namespace: self.namespace.to_owned(),
             status: text::name(&self.finding.status).to_owned(),
+            kind: self.finding.kind,
             reason: text::name(&self.finding.reason).to_owned(),
             message,
             phase: text::name(&self.pod.phase).to_owned(),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    api::{ContainerKind, ContainerStateName, LogSource, Owner},
+    api::{ContainerKind, ContainerStateName, LogSource, Owner, ProblemKind},
     diagnosis::LogChoice,
     pods::{Terminated, Uid},
     settings::SpecError,
@@ -93,6 +93,7 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
     };
     let finding = Finding {
         status: "CrashLoopBackOff".to_owned(),
+        kind: ProblemKind::Crash,
         reason: reason.to_owned(),
         container: "app".to_owned(),
         message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".to_owned(),
@@ -142,16 +143,18 @@ fn a_status_as_the_contract_shows_it() {
                  "lastTransitionTime": "1970-01-01T00:13:20Z", "observedGeneration": 3},
             ],
             "watchedPods": 1284,
+            "ignoredPods": 0,
+            "topReason": "OOMKilled",
             "problematicPodCount": 1,
             "omittedPods": 0,
             "omittedIncidents": 0,
             "incidents": [{
-                "key": "f0f2f042", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"},
+                "key": "2d18a6fd2c0d6a36", "kind": "Crash", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"},
                 "container": "app", "reason": "OOMKilled", "pods": 1, "since": "1970-01-01T00:00:50Z",
                 "examplePods": ["cart-0"],
             }],
             "problematicPods": [{
-                "name": "cart-0", "namespace": "shop", "status": "CrashLoopBackOff", "reason": "OOMKilled",
+                "name": "cart-0", "namespace": "shop", "status": "CrashLoopBackOff", "kind": "Crash", "reason": "OOMKilled",
                 "message": "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi",
                 "phase": "Running", "node": "node-7", "owner": {"kind": "Deployment", "name": "cart"},
                 "since": "1970-01-01T00:00:50Z",
@@ -204,16 +207,15 @@ fn pods_that_fail_alike_are_one_incident() {
     assert_eq!(
         incidents,
         [
-            ("Deployment", "cart", 500, 501),
             ("Pod", "cart-500", 1, 7),
             ("StatefulSet", "cart", 1, 6),
-            ("Deployment", "cart", 1, 5),
+            ("Deployment", "cart", 501, 5),
             ("Deployment", "cart", 1, 4),
         ]
     );
-    assert_eq!(status.incidents[0].example_pods, ["cart-0", "cart-1", "cart-10"]);
+    assert_eq!(status.incidents[2].example_pods, ["cart-0", "cart-1", "cart-10"]);
     let keys: std::collections::HashSet<_> = status.incidents.iter().map(|incident| &incident.key).collect();
-    assert_eq!(keys.len(), 5);
+    assert_eq!(keys.len(), 4);
     assert_eq!((status.problematic_pod_count, status.problematic_pods.len(), status.omitted_pods), (504, 50, 454));
 }
 
@@ -227,7 +229,7 @@ fn parts_of_an_identity_joined_otherwise_make_another_key() {
     assert_ne!(key("app", "Error"), key("appE", "rror"));
     assert_ne!(key("", "Error"), key("Error", ""));
     assert_eq!(key("app", "Error"), key("app", "Error"));
-    assert!(key("a", "b").len() == 8 && key("a", "b").bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert!(key("a", "b").len() == 16 && key("a", "b").bytes().all(|byte| byte.is_ascii_hexdigit()));
 }
 
 #[test]

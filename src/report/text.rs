@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
-use super::{CONDITION_MESSAGE_LIMIT, incidents::Group};
+use super::{CONDITION_MESSAGE_LIMIT, problem::Problem};
 
 /// The longest text that names or classifies something, in bytes. Names of Kubernetes objects have at
 /// most 253; what kubelets and owner references say may be longer.
@@ -11,7 +11,7 @@ const NAME_LIMIT: usize = 253;
 /// How many reasons a message tells apart.
 const REASONS: usize = 5;
 /// How long one of them may be in it, in bytes.
-const REASON_LIMIT: usize = 64;
+pub(super) const REASON_LIMIT: usize = 64;
 /// How many owners a message names for each reason: as many as find room.
 const OWNERS: [usize; 3] = [3, 1, 0];
 
@@ -63,17 +63,31 @@ pub(super) fn healthy(watched: u64) -> String {
     }
 }
 
-/// Where some have: the most frequent reasons, with the owners of most of the pods.
-pub(super) fn unhealthy(groups: &[Group<'_>], problematic: usize, watched: u64) -> String {
-    let mut reasons = BTreeMap::<&str, BTreeMap<(&str, &str), usize>>::new();
-    for group in groups {
-        let owners = reasons.entry(group.identity.reason).or_default();
-        *owners.entry((group.identity.namespace, group.identity.owner_name)).or_default() += group.pods;
-    }
-    let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, owners)| Reason::new(reason, owners)).collect();
-    // Stable: those that are equal stay in the order of their names.
-    reasons.sort_by_key(|reason| Reverse(reason.pods));
+/// The reasons of these problems, with the number of pods and the owners of each.
+pub(super) struct Reasons<'a>(Vec<Reason<'a>>);
 
+impl<'a> Reasons<'a> {
+    /// The most frequent reason comes first, then by name.
+    pub(super) fn of(problems: &[Problem<'a>]) -> Self {
+        let mut reasons = BTreeMap::<&str, BTreeMap<(&str, &str), usize>>::new();
+        for problem in problems {
+            let owners = reasons.entry(name(&problem.finding.reason)).or_default();
+            let identity = problem.identity();
+            *owners.entry((identity.namespace, identity.owner_name)).or_default() += 1;
+        }
+        let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, owners)| Reason::new(reason, owners)).collect();
+        reasons.sort_by_key(|reason| Reverse(reason.pods));
+        Self(reasons)
+    }
+
+    /// The reason that most of the pods share; empty without any.
+    pub(super) fn top(&self) -> &'a str {
+        self.0.first().map_or("", |reason| reason.name)
+    }
+}
+
+/// The message for unhealthy pods: the most frequent reasons, with the owners of most of the pods.
+pub(super) fn unhealthy(Reasons(reasons): &Reasons<'_>, problematic: usize, watched: u64) -> String {
     let render = |owners| {
         let shown: Vec<String> = reasons.iter().take(REASONS).map(|reason| reason.to_text(owners)).collect();
         let mut text = format!("{problematic} of {}: {}", pods(watched), shown.join(", "));

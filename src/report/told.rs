@@ -35,6 +35,7 @@ fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident
         namespace: shown.namespace,
         owner: Owner { kind: shown.owner.kind, name: shown.owner.name },
         container: shown.container,
+        kind: shown.kind,
         reason: shown.reason,
         since: shown.since.0,
         pods: u64::try_from(shown.pods).unwrap_or_default(),

@@ -35,6 +35,7 @@ fn the_shortest_spec_has_the_documented_defaults() {
                 not_ready: minutes(2),
                 terminating: minutes(1),
                 restarted: minutes(10),
+                failed: minutes(60),
             }
         );
         let logs = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: vec![] };
@@ -48,7 +49,7 @@ fn what_is_given_is_used() {
     let settings = settings(json!({
         "alerts": {"checkRunningPods": false},
         "pods": {"ignoreReasons": ["Evicted"]},
-        "thresholds": {"pending": "90s", "initializing": "1h30m", "notReady": "0", "terminating": "5m", "restarted": "168h"},
+        "thresholds": {"pending": "90s", "initializing": "1h30m", "notReady": "0", "terminating": "5m", "restarted": "168h", "failed": "2h"},
         "logs": {"tailLines": 1000, "maxBytes": 256, "redact": false, "redactPatterns": ["acct-[0-9]+"]},
         "report": {"maxPods": 500},
     }))
@@ -63,6 +64,7 @@ fn what_is_given_is_used() {
             not_ready: Duration::ZERO,
             terminating: Duration::from_secs(300),
             restarted: Duration::from_secs(604_800),
+            failed: Duration::from_secs(7_200),
         }
     );
     let logs = settings.logs.unwrap();

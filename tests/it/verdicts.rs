@@ -20,13 +20,14 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
             1 => select(vec![Duration::ZERO, Duration::MAX, Duration::from_nanos(1)]),
         ]
     };
-    (duration(), duration(), duration(), duration(), duration()).prop_map(
-        |(pending, initializing, not_ready, terminating, restarted)| Thresholds {
+    (duration(), duration(), duration(), duration(), duration(), duration()).prop_map(
+        |(pending, initializing, not_ready, terminating, restarted, failed)| Thresholds {
             pending,
             initializing,
             not_ready,
             terminating,
             restarted,
+            failed,
         },
     )
 }

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 
 use super::{Incident, Notification, ObjectName, Plan, Policy, Situation, plan, record, retry::Outcome};
 use crate::api::{
-    AlertPhase, GoDuration, MessageKind, Owner, SecretKeyRef, SecretKeySource, Webhook, WebhookFormat, WebhookStatus,
+    AlertPhase, GoDuration, MessageKind, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook, WebhookFormat,
+    WebhookStatus,
 };
 
 mod properties;
@@ -129,6 +130,7 @@ impl World {
             namespace: "shop".to_owned(),
             owner: Owner { kind: "Deployment".to_owned(), name: key.clone() },
             container: "app".to_owned(),
+            kind: ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             since: *since,
             pods: 1,

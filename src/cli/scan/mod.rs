@@ -129,6 +129,7 @@ impl ThresholdFlags {
             not_ready: self.not_ready.unwrap_or(defaults.not_ready),
             terminating: self.terminating.unwrap_or(defaults.terminating),
             restarted: self.restarted.unwrap_or(defaults.restarted),
+            failed: defaults.failed,
         }
     }
 }

@@ -152,6 +152,7 @@ mod tests {
         .unwrap();
         let finding = Finding {
             status: "CrashLoopBackOff".to_owned(),
+            kind: crate::api::ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             container: "app".to_owned(),
             message: message.to_owned(),
