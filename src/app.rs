@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{DeliveryMetrics, Dispatcher, system_lookup},
+    clock::ClusterClock,
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources, resource},
     logs::{LogReader, ReadLimits},
@@ -20,6 +21,8 @@ const BATCH: usize = 128;
 /// Runs the operator until `shutdown`, and then until what is under way has ended, for at most five
 /// seconds.
 pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
+    let clock = ClusterClock::default();
+    let client = clock.set_by(client);
     let scopes: Vec<Scope> =
         config.namespaces.as_ref().map_or(vec![None], |namespaces| namespaces.iter().cloned().map(Some).collect());
     let objects = {
@@ -50,6 +53,6 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let metrics = Arc::new(DeliveryMetrics::default());
-    let dispatcher = Dispatcher::new(client.clone(), config.webhooks, system_lookup(), metrics);
-    Controller::new(client, reader, dispatcher, scopes).run(sources, shutdown).await;
+    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), metrics);
+    Controller::new(client, clock, reader, dispatcher, scopes).run(sources, shutdown).await;
 }

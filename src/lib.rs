@@ -9,6 +9,7 @@ pub mod api;
 pub mod app;
 pub mod backoff;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod controller;
 pub mod diagnosis;

@@ -44,7 +44,7 @@ struct Sight {
 impl Controller {
     pub(super) fn look(&mut self, key: &ObjectKey, now: Instant) {
         let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
-        let wall = Timestamp::now();
+        let wall = self.clock.now();
         let sight = match &object.settings {
             Err(error) => self.idle(key, &error.clone().into(), wall),
             Ok(settings) if !settings.enabled => self.idle(key, &Idle::Paused, wall),

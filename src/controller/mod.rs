@@ -22,7 +22,6 @@ use std::{
 };
 
 use futures::{StreamExt, stream::BoxStream};
-use jiff::Timestamp;
 use kube::{Client, api::DynamicObject};
 use tokio::{
     sync::Semaphore,
@@ -33,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::Dispatcher,
+    clock::ClusterClock,
     logs::LogReader,
     pods::{Index, SeenPod, ViewId},
     watch::Change,
@@ -78,6 +78,7 @@ pub struct Sources {
 /// The controller's state.
 pub struct Controller {
     client: Client,
+    clock: ClusterClock,
     teller: Teller,
     reader: LogReader,
     dispatcher: Dispatcher,
@@ -108,10 +109,17 @@ pub struct Controller {
 impl Controller {
     /// A controller that has seen nothing yet.
     #[must_use]
-    pub fn new(client: Client, reader: LogReader, dispatcher: Dispatcher, scopes: Vec<Scope>) -> Self {
+    pub fn new(
+        client: Client,
+        clock: ClusterClock,
+        reader: LogReader,
+        dispatcher: Dispatcher,
+        scopes: Vec<Scope>,
+    ) -> Self {
         Self {
             teller: Teller::new(client.clone()),
             client,
+            clock,
             reader,
             dispatcher,
             index: Index::new(Duration::ZERO),
@@ -265,7 +273,7 @@ impl Controller {
     }
 
     fn compact(&mut self) {
-        self.index.compact(Timestamp::now());
+        self.index.compact(self.clock.now());
         self.tails.sweep();
         let needed: HashSet<JobKey> = self.index.failed_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));

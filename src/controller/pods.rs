@@ -12,7 +12,7 @@ use super::{Controller, Scope, jobs::JobKey, schedule::Schedule};
 
 impl Controller {
     pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<SeenPod>)>) {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let mut concerned = Vec::new();
         let mut all_concerned = false;
         let mut has_listed = false;

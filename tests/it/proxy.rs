@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -105,6 +105,8 @@ struct Shared {
     silence: watch::Sender<Silence>,
     /// Counts how often all answers under way were ended.
     cuts: watch::Sender<u64>,
+    /// By how many seconds the `Date` of answers is ahead.
+    date_ahead: AtomicI64,
     /// Whether they end in the middle.
     breaks: AtomicBool,
     connections: AtomicUsize,
@@ -127,6 +129,7 @@ impl Proxy {
             seen: Mutex::default(),
             silence: watch::Sender::new(Silence::default()),
             cuts: watch::Sender::new(0),
+            date_ahead: AtomicI64::new(0),
             breaks: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
         });
@@ -173,6 +176,11 @@ impl Proxy {
         self.end_watches();
     }
 
+    /// From now on, answers are dated as if the API server's clock were ahead by so many seconds.
+    pub fn shift_dates(&self, seconds: i64) {
+        self.shared.date_ahead.store(seconds, Ordering::SeqCst);
+    }
+
     /// How many connections there were.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
@@ -205,7 +213,17 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         shared.connections.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(&shared);
         let service = hyper::service::service_fn(move |request| {
-            let answer: BoxFuture<'static, _> = Box::pin(answer(request, Arc::clone(&shared)));
+            let shared = Arc::clone(&shared);
+            let answer: BoxFuture<'static, _> = Box::pin(async move {
+                let mut answer = answer(request, Arc::clone(&shared)).await?;
+                let ahead = shared.date_ahead.load(Ordering::SeqCst);
+                if ahead != 0 {
+                    let date = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(ahead);
+                    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+                    answer.headers_mut().insert(header::DATE, date.parse().unwrap());
+                }
+                Ok::<_, std::io::Error>(answer)
+            });
             answer
         });
         connections.spawn(async move {

@@ -26,6 +26,7 @@ use crate::{
     alerts::{Ages, Incident, Notification, ObjectName, Subscriber, alert_bytes, retry::Outcome},
     api::{Webhook, WebhookStatus},
     backoff::Backoff,
+    clock::ClusterClock,
 };
 
 /// The least time from one write to the next where no message waits for it.
@@ -36,6 +37,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 /// What all couriers share.
 pub(super) struct Office {
     pub client: Client,
+    pub clock: ClusterClock,
     pub http: Arc<HttpClient>,
     pub vault: Vault,
     pub metrics: Arc<DeliveryMetrics>,
@@ -155,7 +157,7 @@ impl Courier {
 
     /// Begins all that can be begun, and returns when to look again.
     fn act(&mut self, stopping: bool) -> Instant {
-        let (now, wall) = (Instant::now(), Timestamp::now());
+        let (now, wall) = (Instant::now(), self.office.clock.now());
         if stopping {
             self.lines.iter_mut().for_each(Line::rest);
         } else {
@@ -313,7 +315,7 @@ impl Courier {
         let attempts = line.state().pending.as_ref().map_or(1, |pending| pending.attempts);
         let format = line.subscriber.policy.format;
         self.office.metrics.of(format).attempted(&attempt.outcome, attempts > 1, attempt.latency);
-        line.sent(message, &attempt.outcome, Timestamp::now());
+        line.sent(message, &attempt.outcome, self.office.clock.now());
         self.unrecorded = true;
         let ObjectId { namespace, name: object, .. } = &self.object;
         let milliseconds = attempt.latency.as_millis();

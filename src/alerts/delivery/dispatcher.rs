@@ -19,6 +19,7 @@ use super::{
 use crate::{
     alerts::{Incident, Subscriber},
     api::{OrchestrStatus, condition},
+    clock::ClusterClock,
 };
 
 /// Requests to the API server that delivery may have under way at once.
@@ -53,11 +54,18 @@ pub struct Offer<'a> {
 impl Dispatcher {
     /// A dispatcher that serves nobody yet.
     #[must_use]
-    pub fn new(client: Client, access: Access, lookup: Lookup, metrics: Arc<DeliveryMetrics>) -> Self {
+    pub fn new(
+        client: Client,
+        clock: ClusterClock,
+        access: Access,
+        lookup: Lookup,
+        metrics: Arc<DeliveryMetrics>,
+    ) -> Self {
         let http = Arc::new(HttpClient::new(access, lookup));
         let office = Office {
             vault: Vault { client: client.clone(), urls: access.urls, http: Arc::clone(&http) },
             client,
+            clock,
             http,
             metrics,
             permits: Arc::new(Semaphore::new(API_REQUESTS)),

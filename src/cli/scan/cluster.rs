@@ -17,6 +17,7 @@ use crate::{
         connect::Cluster,
         explain::{Access, Grant},
     },
+    clock::ClusterClock,
     pods::{JsonPod, SeenPod},
 };
 
@@ -41,6 +42,7 @@ pub(super) async fn read(
     cluster: &Cluster,
     namespace: Option<&str>,
     selector: Option<&str>,
+    clock: &ClusterClock,
     tally: &mut Tally,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
@@ -53,6 +55,8 @@ pub(super) async fn read(
             Ok(text) => {
                 let page: Page = serde_json::from_str(&text)
                     .map_err(|error| cluster.target.explain(&kube::Error::SerdeError(error)))?;
+                // The first response has set the clock.
+                tally.judge_as_of(clock.now());
                 for seen in page.items.into_iter().flatten() {
                     match seen.pod {
                         Ok(pod) => tally.pod(*pod),

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::{
     api::{GoDuration, Incident, ParseDurationError, PodProblem},
+    clock::ClusterClock,
     diagnosis::Thresholds,
     report::{Troubled, in_full},
 };
@@ -171,11 +172,13 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
 }
 
 async fn of_cluster(flags: &ScanFlags) -> Result<Tally, Failure> {
-    let cluster = connect(&flags.connection, Retries::InTheClient).await?;
-    let mut tally = Tally::new(flags.thresholds.thresholds(), Timestamp::now(), Filter::default());
+    let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
+    let clock = ClusterClock::default();
+    cluster.client = clock.set_by(cluster.client);
+    let mut tally = Tally::new(flags.thresholds.thresholds(), clock.now(), Filter::default());
     let mut progress = Progress::new();
     let (namespace, selector) = (flags.namespace.as_deref(), flags.selector.as_deref());
-    cluster::read(&cluster, namespace, selector, &mut tally, &mut |pods| progress.tell(pods)).await?;
+    cluster::read(&cluster, namespace, selector, &clock, &mut tally, &mut |pods| progress.tell(pods)).await?;
     let unread = cluster::read_jobs(&cluster, &mut tally).await;
     drop(progress);
     if unread > 0 {

@@ -62,6 +62,11 @@ impl Tally {
         self.now
     }
 
+    /// Judges by this time from now on.
+    pub(super) fn judge_as_of(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
     /// How many objects were seen, of whatever kind.
     pub(super) fn objects(&self) -> u64 {
         self.pods + self.unreadable + self.strangers

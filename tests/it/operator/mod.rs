@@ -2,6 +2,7 @@
 
 mod bad_pods;
 mod blocked;
+mod clocks;
 mod container_logs;
 mod decoding;
 mod events;

@@ -1,0 +1,47 @@
+//! The cluster's clock and the operator's differ.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    command::{ends, orchestr},
+    proxy::Proxy,
+    world::{World, condition, listed, not_ready, watch_all},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_compared_with_the_clock_of_the_api_server() {
+    for (name, ahead) in [("clock-ahead", 8 * 60), ("clock-behind", -8 * 60)] {
+        let world = World::new(name).await;
+        let proxy = Proxy::start(world.client.clone()).await;
+        proxy.shift_dates(ahead);
+        // As the kubelets of that cluster write them: `not_ready` counts back from our own present.
+        world.pod("starting", not_ready(10 - ahead)).await;
+        world.pod("lasting", not_ready(180 - ahead)).await;
+        world.object("cluster", watch_all()).await;
+        let record = world.record("cluster").await;
+        let operator = world.operate_as(proxy.client());
+        world.ready("cluster", "Watching").await;
+        world.until_caught_up().await;
+        let status = world.status("cluster").await;
+        assert_eq!(listed(&status), ["lasting"], "{name}");
+        let theirs = Timestamp::now() + SignedDuration::from_secs(ahead);
+        let lasted = theirs.duration_since(status.problematic_pods[0].since.0).as_secs();
+        assert!((178..240).contains(&lasted), "{name}: it has lasted {lasted} s");
+        for (_, object) in record.states() {
+            let status = object.status.unwrap_or_default();
+            assert!(!listed(&status).contains(&"starting"), "{name}: {status:?}");
+            assert_ne!(condition(&status, "PodsHealthy").0, "True", "{name}: {status:?}");
+        }
+        operator.stop().await;
+
+        let kubeconfig = world.plane.kubeconfig_for(name, &proxy.config()).unwrap();
+        let path = kubeconfig.to_str().unwrap();
+        let scan = ["scan", "--namespace", &world.namespace, "--kubeconfig", path];
+        let (code, out, err) = tokio::task::block_in_place(|| ends(&mut orchestr(&scan)));
+        assert_eq!(
+            (code, err.as_str()),
+            (1, &*format!("1 of 2 pods in {} namespace has a problem.\n", world.namespace))
+        );
+        assert!(out.contains("lasting") && !out.contains("starting"), "{name}: {out}");
+    }
+}
