@@ -8,14 +8,12 @@ use tokio::{
 };
 
 use crate::{
-    error::{Doing, Error, Result},
+    binaries::alertmanager,
+    error::{Doing, Result},
     guardian::{Env, Guardian, Program, run_dir},
     port::pick,
     wait::eventually,
 };
-
-/// Where Debian puts it, and what its makers call it.
-const NAMES: [&str; 2] = ["prometheus-alertmanager", "alertmanager"];
 
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(60);
@@ -32,17 +30,9 @@ impl Alertmanager {
     ///
     /// # Errors
     ///
-    /// When there is none on this machine, or it does not start: then with the end of its log.
+    /// When it cannot be built, or does not start: then with the end of its log.
     pub async fn start(webhook: &str) -> Result<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path)
-            .flat_map(|folder| NAMES.map(|name| folder.join(name)))
-            .find(|path| path.is_file())
-            .ok_or_else(|| Error::Program {
-                program: "prometheus-alertmanager".to_owned(),
-                what: "is not on PATH: install Debian's package of that name".to_owned(),
-                log: String::new(),
-            })?;
+        let built = alertmanager().await?;
         let run = run_dir(&std::env::temp_dir(), "orchestr-alertmanager-")?;
         let port = pick()?;
         let config = format!(
@@ -59,7 +49,7 @@ impl Alertmanager {
             "--cluster.listen-address=".to_owned(),
         ];
         let program =
-            Program { name: "alertmanager", path: found, args: args.map(OsString::from).to_vec(), env: Env::Clean };
+            Program { name: "alertmanager", path: built, args: args.map(OsString::from).to_vec(), env: Env::Clean };
         let started = Self { port, _process: Guardian::spawn(&run, program)? };
         eventually("Alertmanager is ready", START, async || match started.get("/-/ready").await {
             Ok(_) => Ok(()),

@@ -18,20 +18,26 @@ pub enum Error {
         missing: String,
     },
     /// There is no Go to build the programs with.
-    #[error(
-        "there is no `go` to build etcd and kube-apiserver with: install Go {version} or later (https://go.dev/dl/), or set KUBEBUILDER_ASSETS to a folder that has both programs"
-    )]
+    #[error("there is no `go` to build {names} with: install Go {version} or later (https://go.dev/dl/){instead}")]
     NoGo {
+        /// The programs.
+        names: &'static str,
         /// The version that the tools' go.mod asks for.
         version: String,
+        /// What else can be done, if anything.
+        instead: &'static str,
     },
     /// Go could not build the programs.
     #[error(
-        "`go build` of etcd and kube-apiserver failed: it {status}; Go {version} or later and the Go module proxy are needed, or set KUBEBUILDER_ASSETS to a folder that has both programs:\n{log}"
+        "`go build` of {names} failed: it {status}; Go {version} or later and the Go module proxy are needed{instead}:\n{log}"
     )]
     Build {
+        /// The programs.
+        names: &'static str,
         /// The version that the tools' go.mod asks for.
         version: String,
+        /// What else can be done, if anything.
+        instead: &'static str,
         /// How the build ended.
         status: String,
         /// The end of what it printed.

@@ -16,6 +16,7 @@ mod control_plane;
 mod error;
 mod etcd;
 pub mod fixtures;
+mod go;
 mod guardian;
 mod kubelet;
 mod kubelet_server;

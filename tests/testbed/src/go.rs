@@ -1,0 +1,212 @@
+//! Programs that are built by the Go toolchain from a pinned `go.mod`, once, and kept in `target/`.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File, TryLockError},
+    io::{IsTerminal, Write, stderr},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+
+use crate::{
+    error::{Doing, Error, Result},
+    guardian::{Env, Guardian, Program, run_dir, tail},
+};
+
+/// How often somebody who waits for a build is told that it goes on: on a terminal, and in a log.
+const PROGRESS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+
+/// How often is looked whether the build has ended.
+const POLL: Duration = Duration::from_millis(250);
+
+/// How long a build may take, one by another process included.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// Programs with a `go.mod` in common.
+pub(crate) struct GoTools {
+    /// What they are called in sentences.
+    pub names: &'static str,
+    /// How long the build takes.
+    pub takes: &'static str,
+    /// What else somebody without Go can do, as the end of a sentence.
+    pub instead: &'static str,
+    /// Where go.mod is, from this crate's folder.
+    pub folder: &'static str,
+    pub go_mod: &'static str,
+    pub go_sum: &'static str,
+    /// The packages to build, what Go calls their programs, and what they are called here.
+    pub programs: &'static [(&'static str, &'static str, &'static str)],
+    /// What the linker is given, from go.mod.
+    pub linker_flags: fn(go_mod: &str) -> String,
+    /// Their folder, once they are built.
+    pub built: OnceCell<PathBuf>,
+}
+
+impl GoTools {
+    /// The folder of the programs, built once for all processes and all builds of this crate.
+    pub(crate) async fn built(&self) -> Result<&Path> {
+        let built = self.built.get_or_try_init(|| async {
+            let root = target_dir().join("testbed").join(self.key());
+            let bin = root.join("bin");
+            if !bin.is_dir() {
+                self.build(&root, &bin).await?;
+            }
+            Ok(bin)
+        });
+        built.await.map(PathBuf::as_path)
+    }
+
+    /// Names a build by everything that goes into it.
+    fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update((self.linker_flags)(self.go_mod));
+        hash.update(format!("{:?}", self.programs));
+        hash.update(self.go_mod);
+        hash.update(self.go_sum);
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    async fn build(&self, root: &Path, bin: &Path) -> Result<()> {
+        fs::create_dir_all(root).doing(|| format!("make {}", root.display()))?;
+        let path = root.join("lock");
+        // The lock goes with its holder's process, however that ends.
+        let lock = File::create(&path).doing(|| format!("make {}", path.display()))?;
+        let mut progress = Progress::new(format!("waiting for another process that builds {}", self.names));
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if progress.is_over() => {
+                    return Err(self.failed("is still under way in another process".to_owned(), String::new()));
+                }
+                Err(TryLockError::WouldBlock) => progress.wait().await,
+                Err(TryLockError::Error(source)) => {
+                    return Err(source).doing(|| format!("lock {}", path.display()));
+                }
+            }
+        }
+        drop(progress);
+        if bin.is_dir() {
+            return Ok(());
+        }
+        self.go_build(root, bin).await
+    }
+
+    async fn go_build(&self, root: &Path, bin: &Path) -> Result<()> {
+        let Some(go) = on_path("go") else {
+            return Err(Error::NoGo { names: self.names, version: self.go_version(), instead: self.instead });
+        };
+        let run = run_dir(root, "build-")?;
+        let out = run.join("bin");
+        let program = Program {
+            name: "go",
+            path: go,
+            args: self.arguments(&out),
+            env: Env::Inherit(&[("CGO_ENABLED", "0"), ("GOWORK", "off"), ("GOTMPDIR", "")]),
+        };
+        let go = Guardian::spawn(&run, program)?;
+        let mut progress = Progress::new(format!("building {} with Go (once, {})", self.names, self.takes));
+        let how = loop {
+            tokio::select! {
+                how = go.ended() => break how,
+                () = progress.wait() => {}
+            }
+            if progress.is_over() {
+                break format!("did not end within {} minutes", LIMIT.as_secs() / 60);
+            }
+        };
+        drop(progress);
+        for (_, from, to) in self.programs {
+            // What Go could not build is not there.
+            if fs::rename(out.join(from), out.join(to)).is_err() {
+                return Err(self.failed(how, tail(&run.join("go.log"))));
+            }
+        }
+        fs::rename(&out, bin).doing(|| format!("move the programs to {}", bin.display()))
+    }
+
+    fn failed(&self, status: String, log: String) -> Error {
+        Error::Build { names: self.names, version: self.go_version(), instead: self.instead, status, log }
+    }
+
+    fn go_version(&self) -> String {
+        in_go_mod(self.go_mod, "go ").to_owned()
+    }
+
+    fn arguments(&self, out: &Path) -> Vec<OsString> {
+        let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
+        let mut folder = out.as_os_str().to_owned();
+        folder.push("/");
+        let mut args: Vec<OsString> = vec!["build".into(), "-C".into(), tools.into()];
+        args.extend(["-mod=readonly", "-trimpath", "-ldflags"].map(OsString::from));
+        args.extend([(self.linker_flags)(self.go_mod).into(), "-o".into(), folder]);
+        args.extend(self.programs.iter().map(|(package, _, _)| package.into()));
+        args
+    }
+}
+
+/// A version in go.mod: what follows `prefix` on its line.
+pub(crate) fn in_go_mod<'a>(go_mod: &'a str, prefix: &str) -> &'a str {
+    let mut lines = go_mod.lines().map(str::trim);
+    lines.find_map(|line| line.strip_prefix(prefix)?.split_whitespace().next()).unwrap_or("unknown")
+}
+
+fn target_dir() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+        // Cargo reads a relative one from where it was called, which is the workspace here as in .ci/run.
+        Some(dir) => workspace.join(dir),
+        None => workspace.join("target"),
+    }
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
+
+/// Tells on standard error that something goes on: on a terminal by one line that counts, elsewhere by a line now
+/// and then.
+struct Progress {
+    what: String,
+    terminal: bool,
+    since: Instant,
+    told: Option<Instant>,
+}
+
+impl Progress {
+    fn new(what: String) -> Self {
+        Self { what, terminal: stderr().is_terminal(), since: Instant::now(), told: None }
+    }
+
+    /// Whether it has taken too long.
+    fn is_over(&self) -> bool {
+        self.since.elapsed() >= LIMIT
+    }
+
+    /// Waits a moment, and tells so if that is due.
+    async fn wait(&mut self) {
+        let [terminal, log] = PROGRESS;
+        let every = if self.terminal { terminal } else { log };
+        if self.told.is_none_or(|told| told.elapsed() >= every) {
+            self.told = Some(Instant::now());
+            let seconds = self.since.elapsed().as_secs();
+            let (start, end) = if self.terminal { ("\r", "") } else { ("", "\n") };
+            let mut stderr = stderr().lock();
+            // Nobody may be reading.
+            let _ = write!(stderr, "{start}{} … {seconds}s{end}", self.what);
+            let _ = stderr.flush();
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.terminal && self.told.is_some() {
+            let _ = writeln!(stderr());
+        }
+    }
+}
