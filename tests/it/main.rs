@@ -13,6 +13,7 @@ mod operator;
 mod printed_status;
 mod protobuf;
 mod proxy;
+mod scan;
 mod support;
 mod verdicts;
 mod world;

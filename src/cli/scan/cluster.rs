@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ListMeta};
 use kube::{
+    Api,
     api::{GetParams, ListParams},
     core::{Request, Resource},
 };
@@ -21,7 +22,11 @@ use crate::{
     pods::{JsonPod, SeenPod},
 };
 
-use super::{object::Job, tally::Tally};
+use super::{
+    namespaces::{Namespaces, Wanted},
+    object::Job,
+    tally::Tally,
+};
 
 /// Pods in a page. kubectl's own size: pages of thousands take the API server as long, and memory.
 const PAGE: u32 = 500;
@@ -37,8 +42,74 @@ struct Page {
     items: Option<Vec<SeenPod>>,
 }
 
-/// Reads the pods of a namespace, or all, into the tally; `progress` is called after each page.
+/// Reads the pods of these namespaces, or all, into the tally; `progress` is called after each page.
 pub(super) async fn read(
+    cluster: &Cluster,
+    selector: Option<&str>,
+    clock: &ClusterClock,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), Failure> {
+    match tally.namespaces().names() {
+        Some(names) => {
+            for name in &names {
+                read_from(cluster, Some(name), selector, clock, tally, progress).await?;
+            }
+        }
+        None => read_from(cluster, None, selector, clock, tally, progress).await?,
+    }
+    find_missing(cluster, tally.namespaces()).await
+}
+
+/// Fails if no namespace is meant by one of those that were named, or if that can't be known: what was not there to be
+/// looked at must not pass for healthy.
+async fn find_missing(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), Failure> {
+    // Of the others pods were seen.
+    let mut patterns: Vec<&Wanted> = Vec::new();
+    for wanted in namespaces.unseen() {
+        if !wanted.is_name() {
+            patterns.push(wanted);
+            continue;
+        }
+        let request = Request::new(Namespace::url_path(&(), None));
+        let request = request.get(wanted.text(), &GetParams::default()).map_err(Failure::new)?;
+        match within(cluster, cluster.client.request_text(request)).await? {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                return Err(Failure::new(format!("there is no namespace {:?}", wanted.text())));
+            }
+            Err(error) => return Err(unknown(cluster, &error, "get", wanted)),
+        }
+    }
+    let Some(first) = patterns.first().copied() else { return Ok(()) };
+    let api: Api<Namespace> = Api::all(cluster.client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = match within(cluster, api.list_metadata(&params)).await? {
+            Ok(page) => page,
+            Err(error) => return Err(unknown(cluster, &error, "list", first)),
+        };
+        let names: Vec<_> = page.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect();
+        patterns.retain(|wanted| !names.iter().any(|name| wanted.matches(name)));
+        match (patterns.first(), page.metadata.continue_.filter(|token| !token.is_empty())) {
+            (None, _) => return Ok(()),
+            (Some(wanted), None) => {
+                return Err(Failure::new(format!("no namespace matches {:?}", wanted.text())));
+            }
+            (Some(_), Some(token)) => params.continue_token = Some(token),
+        }
+    }
+}
+
+fn unknown(cluster: &Cluster, error: &kube::Error, verb: &'static str, wanted: &Wanted) -> Failure {
+    let namespace = Some(wanted.text()).filter(|_| wanted.is_name());
+    let access = Access { verb, resource: "namespaces", namespace, grant: Grant::View };
+    let why = cluster.target.explain_access(error, &access);
+    let (name, what) = (wanted.text(), if wanted.is_name() { "it exists" } else { "any namespace matches it" });
+    Failure::new(format!("no pods were found in {name:?}, and it cannot be known whether {what}: {why}"))
+}
+
+async fn read_from(
     cluster: &Cluster,
     namespace: Option<&str>,
     selector: Option<&str>,
@@ -60,7 +131,7 @@ pub(super) async fn read(
                 for seen in page.items.into_iter().flatten() {
                     match seen.pod {
                         Ok(pod) => tally.pod(*pod),
-                        Err(unreadable) => tally.unreadable(unreadable.name),
+                        Err(unreadable) => tally.unreadable(Some(&unreadable.namespace), &unreadable.name, None),
                     }
                 }
                 progress(tally.objects());

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::{Value, error::Category, value::RawValue};
 
 use super::{
-    object::{Object, look},
+    object::{Object, is_nameless_pod, look},
     tally::Tally,
 };
 
@@ -251,6 +251,10 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
             (false, None) => self.is("something else"),
             (false, Some(_)) => {
                 let object = O::with_fields(fields).map_err(serde::de::Error::custom)?;
+                if is_nameless_pod(&object) {
+                    self.is("a Pod without a name");
+                    return Ok(());
+                }
                 look(self.reading.tally, &object);
                 (self.reading.progress)(self.reading.tally.objects());
             }
@@ -330,7 +334,10 @@ mod tests {
     use std::fmt::Write;
 
     use super::*;
-    use crate::{cli::scan::tally::Filter, diagnosis::Thresholds};
+    use crate::{
+        cli::scan::{namespaces::Namespaces, selector::LabelSelector, tally::Filter},
+        diagnosis::Thresholds,
+    };
 
     fn scan_bytes(bytes: &[u8]) -> Result<Tally, String> {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
@@ -405,6 +412,33 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_list_without_a_name_is_not_decoded() {
+        assert_eq!(scan(&format!(r#"[{{"kind":"Pod"}},{WELL}]"#)), Ok((1, 0, 1, 0)));
+    }
+
+    #[test]
+    fn pods_outside_the_selection_are_passed_over_also_where_they_cannot_be_decoded() {
+        let bad = r#"{"kind":"Pod","metadata":{"name":"bad","namespace":"ml","labels":{"app":"train"}},"status":{"phase":[]}}"#;
+        let text = format!(r#"{{"items":[{bad},{WELL},{{"kind":"Service"}}]}}"#);
+        for (namespaces, labels, expected) in [
+            ("", "", (1, 1)),
+            ("shop", "", (1, 0)),
+            ("ml", "", (0, 1)),
+            ("m*", "app=train", (0, 1)),
+            ("", "app!=train", (1, 0)),
+            ("bank", "", (0, 0)),
+        ] {
+            let filter = Filter {
+                namespaces: Namespaces::new(&[namespaces.to_owned()]).unwrap(),
+                selector: LabelSelector::new(labels).unwrap(),
+            };
+            let mut tally = Tally::new(Thresholds::default(), "2026-03-01T12:00:00Z".parse().unwrap(), filter);
+            read(text.as_bytes(), &mut tally, &mut |_| {}).unwrap();
+            assert_eq!((tally.pods, tally.unreadable), expected, "{namespaces} {labels}");
+        }
+    }
+
+    #[test]
     fn a_job_in_the_file_tells_of_its_pods() {
         let pod = ILL.replace(
             r#""name":"ill","#,
@@ -437,6 +471,12 @@ mod tests {
             ("kind: Service\n", not("a Service")),
             ("NAMESPACE NAME READY\nshop cart 1/1\n", not("text")),
             ("42", not("a number")),
+            (r#"{"kind":"Pod"}"#, not("a Pod without a name")),
+            (
+                r#"{"kind":"Pod","metadata":{"namespace":"shop"},"status":{"phase":"Failed"}}"#,
+                not("a Pod without a name"),
+            ),
+            ("kind: Pod\nmetadata: {name: ''}\n", not("a Pod without a name")),
             (r#"{"items":[{"kind":"Pod""#, "it ends within line 1: was the command that wrote it cut off?".to_owned()),
             ("{\"items\":\n[hunter2]}", "line 2 is not JSON".to_owned()),
             ("{} hunter2", "line 1 is not JSON".to_owned()),

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod file;
+mod namespaces;
 mod object;
 mod progress;
 mod selector;
@@ -18,7 +19,6 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use kube::core::Selector;
 use serde::Serialize;
 
 use crate::{
@@ -33,7 +33,9 @@ use super::{
     connect::{ConnectionFlags, Retries, connect},
     written,
 };
+use namespaces::Namespaces;
 use progress::{Progress, thousands};
+use selector::LabelSelector;
 use table::Layout;
 use tally::{Filter, Tally};
 
@@ -50,15 +52,15 @@ pub(super) struct ScanFlags {
     #[command(flatten)]
     connection: ConnectionFlags,
 
-    /// Look at this namespace only
-    #[arg(short, long)]
-    namespace: Option<String>,
+    /// Look at these namespaces only: names, or patterns such as team-*; may be repeated
+    #[arg(short, long, value_name = "NAMESPACE,…")]
+    namespace: Vec<String>,
 
     /// Look at all namespaces, as is the default
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
-    /// Look at the pods with these labels only, such as app=cart,tier!=web
+    /// Look at the pods with these labels only, such as app=cart,tier!=web,cores>2
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
@@ -67,8 +69,12 @@ pub(super) struct ScanFlags {
     filename: Option<PathBuf>,
 
     /// Judge a file's pods as of this time, such as 2026-03-01T12:00:00Z; now by default
-    #[arg(long, value_name = "TIME", requires = "filename")]
+    #[arg(long, value_name = "TIME", requires = "filename", value_parser = time)]
     at: Option<Timestamp>,
+
+    /// Exit 2 if there was no pod to look at
+    #[arg(long)]
+    fail_on_empty: bool,
 
     /// What is printed
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -117,6 +123,10 @@ struct ThresholdFlags {
     restarted: Option<Duration>,
 }
 
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "is not a time such as 2026-03-01T12:00:00Z or 2026-03-01T13:00:00+01:00")
+}
+
 fn duration(text: &str) -> Result<Duration, ParseDurationError> {
     GoDuration::from(text).parse()
 }
@@ -147,16 +157,17 @@ struct Document {
 }
 
 pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
-    let selector = flags.selector.as_deref().map(selector::selector).transpose();
-    let selector = selector.map_err(|error| Failure::new(format!("--selector: {error}")))?.unwrap_or_default();
+    let selector = LabelSelector::new(flags.selector.as_deref().unwrap_or_default());
+    let selector = selector.map_err(|error| Failure::new(format!("--selector: {error}")))?;
+    let namespaces = Namespaces::new(&flags.namespace).map_err(Failure::new)?;
     let tally = match &flags.filename {
-        Some(path) => of_file(path, &flags, selector)?,
-        None => of_cluster(&flags).await?,
+        Some(path) => of_file(path, &flags, Filter { namespaces, selector })?,
+        None => of_cluster(&flags, namespaces).await?,
     };
     tell_gaps(&tally);
     match flags.output {
-        Output::Table => print_table(&tally, &flags, false)?,
-        Output::Wide => print_table(&tally, &flags, true)?,
+        Output::Table => print_table(&tally, false)?,
+        Output::Wide => print_table(&tally, true)?,
         Output::Json => print_document(&tally, |document| {
             serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(Failure::new)
         })?,
@@ -166,19 +177,25 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
     }
     Ok(match tally {
         Tally { troubled, .. } if !troubled.is_empty() => ExitCode::from(PROBLEMS),
+        Tally { pods: 0, .. } if flags.fail_on_empty => {
+            note("there was no pod to look at (--fail-on-empty)");
+            ExitCode::from(NOT_ALL_SEEN)
+        }
         Tally { unreadable: 0, .. } => ExitCode::SUCCESS,
         _ => ExitCode::from(NOT_ALL_SEEN),
     })
 }
 
-async fn of_cluster(flags: &ScanFlags) -> Result<Tally, Failure> {
+async fn of_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Tally, Failure> {
     let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
     cluster.client = clock.set_by(cluster.client);
-    let mut tally = Tally::new(flags.thresholds.thresholds(), clock.now(), Filter::default());
+    // The API server sees to the labels.
+    let filter = Filter { namespaces, selector: LabelSelector::default() };
+    let mut tally = Tally::new(flags.thresholds.thresholds(), clock.now(), filter);
     let mut progress = Progress::new();
-    let (namespace, selector) = (flags.namespace.as_deref(), flags.selector.as_deref());
-    cluster::read(&cluster, namespace, selector, &clock, &mut tally, &mut |pods| progress.tell(pods)).await?;
+    let selector = flags.selector.as_deref();
+    cluster::read(&cluster, selector, &clock, &mut tally, &mut |pods| progress.tell(pods)).await?;
     let unread = cluster::read_jobs(&cluster, &mut tally).await;
     drop(progress);
     if unread > 0 {
@@ -188,9 +205,8 @@ async fn of_cluster(flags: &ScanFlags) -> Result<Tally, Failure> {
     Ok(tally)
 }
 
-fn of_file(path: &Path, flags: &ScanFlags, selector: Selector) -> Result<Tally, Failure> {
+fn of_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Tally, Failure> {
     let now = flags.at.unwrap_or_else(Timestamp::now);
-    let filter = Filter { namespace: flags.namespace.clone(), selector };
     let mut tally = Tally::new(flags.thresholds.thresholds(), now, filter);
     let mut progress = Progress::new();
     let is_stdin = path == Path::new("-");
@@ -202,10 +218,11 @@ fn of_file(path: &Path, flags: &ScanFlags, selector: Selector) -> Result<Tally, 
         })
     };
     drop(progress);
-    outcome.map_err(|error| {
-        let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-        Failure::new(format!("cannot read pods from {name}: {error}"))
-    })?;
+    let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    outcome.map_err(|error| Failure::new(format!("cannot read pods from {name}: {error}")))?;
+    if let Some(wanted) = tally.namespaces().unseen().next() {
+        return Err(Failure::new(format!("{name} holds no pods of namespace {:?}", wanted.text())));
+    }
     tally.settle_jobs();
     Ok(tally)
 }
@@ -227,9 +244,9 @@ fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
-fn print_table(tally: &Tally, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {
+fn print_table(tally: &Tally, wide: bool) -> Result<(), Failure> {
     let layout = Layout {
-        namespaces: flags.namespace.is_none(),
+        namespaces: tally.namespaces().single().is_none(),
         wide,
         // A line that wraps can't be read as a row; what is cut is to be had with -o wide.
         width: terminal_size::terminal_size_of(io::stdout()).filter(|_| !wide).map(|(width, _)| width.0.into()),
@@ -239,7 +256,7 @@ fn print_table(tally: &Tally, flags: &ScanFlags, wide: bool) -> Result<(), Failu
         let table = table::write(&mut out, &tally.troubled, layout, tally.now());
         written(table.and_then(|()| out.flush()))?;
     }
-    let place = flags.namespace.as_ref().map(|name| format!(" in {name} namespace")).unwrap_or_default();
+    let place = tally.namespaces().place();
     let pods = thousands(tally.pods);
     say(&match (tally.pods, tally.troubled.len()) {
         (0, _) => format!("No pods found{place}."),

@@ -1,5 +1,7 @@
 //! One object of a list, before it is known what it is.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -53,6 +55,7 @@ struct Meta {
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
+    labels: Option<Value>,
 }
 
 /// Enough of a Job to tell whether it is complete.
@@ -85,15 +88,22 @@ impl Job {
     }
 }
 
+/// Whether an object that is no list is an empty pod, such as `{"kind": "Pod"}`: no API server has one without a name.
+pub(super) fn is_nameless_pod(object: &impl Object) -> bool {
+    let head: Head = object.decode().unwrap_or_default();
+    head.kind.as_deref() == Some("Pod") && head.metadata.is_none_or(|meta| meta.name.is_none_or(|name| name.is_empty()))
+}
+
 /// Looks at an object. Without a kind, as in the lists that the API itself gives, it is a pod.
 pub(super) fn look(tally: &mut Tally, object: &impl Object) {
     let head: Head = object.decode().unwrap_or_default();
     match head.kind.as_deref() {
         None | Some("Pod") => match object.decode::<Pod>() {
-            Ok(pod) => tally.pod(pod),
-            Err(_) => {
-                let Meta { namespace, name, .. } = head.metadata.unwrap_or_default();
-                tally.unreadable(format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()));
+            Ok(pod) if !pod.name.is_empty() => tally.pod(pod),
+            _ => {
+                let Meta { namespace, name, labels, .. } = head.metadata.unwrap_or_default();
+                let labels = labels.and_then(|labels| BTreeMap::deserialize(labels).ok());
+                tally.unreadable(namespace.as_deref(), &name.unwrap_or_default(), labels.as_ref());
             }
         },
         Some(kind) => {

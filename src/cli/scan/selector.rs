@@ -1,17 +1,48 @@
 //! `-l`: label selectors in kubectl's notation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kube::core::{Expression, Selector};
+use kube::core::{Expression, Selector, SelectorExt};
 
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a label requirement such as app=cart, app!=cart, app in (cart,shop), app or !app")]
+#[error("{0:?} is not a label requirement such as app=cart, app!=cart, app in (cart,shop), app, !app or cores>2")]
 pub(super) struct SelectorError(String);
 
-/// Reads a selector, such as `app=cart,tier in (web,api),!canary`.
-pub(super) fn selector(text: &str) -> Result<Selector, SelectorError> {
-    requirements(text).map(str::trim).filter(|requirement| !requirement.is_empty()).map(requirement).collect()
+/// What the labels of a pod must be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Requirement {
+    /// What kube knows.
+    Set(Expression),
+    /// `cores>2`: the label is a whole number above this one.
+    Above(String, i64),
+    /// `cores<2`
+    Below(String, i64),
+}
+
+impl LabelSelector {
+    /// Reads a selector, such as `app=cart,tier in (web,api),!canary`.
+    pub(super) fn new(text: &str) -> Result<Self, SelectorError> {
+        let requirements = requirements(text).map(str::trim).filter(|requirement| !requirement.is_empty());
+        requirements.map(requirement).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(super) fn matches<'l>(&self, labels: impl IntoIterator<Item = (&'l String, &'l String)>) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        let labels: BTreeMap<String, String> =
+            labels.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let number = |key: &str| labels.get(key).and_then(|value| value.parse::<i64>().ok());
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::Set(expression) => Selector::from(expression.clone()).matches(&labels),
+            Requirement::Above(key, bound) => number(key).is_some_and(|number| number > *bound),
+            Requirement::Below(key, bound) => number(key).is_some_and(|number| number < *bound),
+        })
+    }
 }
 
 /// The parts between commas that stand outside of parentheses.
@@ -23,7 +54,19 @@ fn requirements(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn requirement(text: &str) -> Result<Expression, SelectorError> {
+fn requirement(text: &str) -> Result<Requirement, SelectorError> {
+    for (sign, bound) in [('>', Requirement::Above as fn(_, _) -> _), ('<', Requirement::Below)] {
+        if let Some((key, number)) = text.split_once(sign) {
+            let number = number.trim().parse().ok().filter(|_| is_key(key.trim()));
+            return number
+                .map(|number| bound(key.trim().to_owned(), number))
+                .ok_or_else(|| SelectorError(text.to_owned()));
+        }
+    }
+    expression(text).map(Requirement::Set)
+}
+
+fn expression(text: &str) -> Result<Expression, SelectorError> {
     let wrong = || SelectorError(text.to_owned());
     let key = |key: &str| is_key(key.trim()).then(|| key.trim().to_owned()).ok_or_else(wrong);
     let value = |value: &str| is_value(value.trim()).then(|| value.trim().to_owned()).ok_or_else(wrong);
@@ -82,7 +125,26 @@ mod tests {
             ),
             ("tier notin (web)", vec![Expression::NotIn("tier".into(), set(&["web"]))]),
         ] {
-            assert_eq!(selector(text), Ok(expected.into_iter().collect()), "{text}");
+            let expected = expected.into_iter().map(Requirement::Set).collect();
+            assert_eq!(LabelSelector::new(text), Ok(LabelSelector(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn compares_whole_numbers_as_the_api_server_does() {
+        for (text, cores, matches) in [
+            ("cores>2", Some("3"), true),
+            ("cores > 2", Some("2"), false),
+            ("cores<2", Some("1"), true),
+            ("cores<2", Some("2"), false),
+            ("cores>2", Some("many"), false),
+            ("cores<2", None, false),
+            ("cores>2,cores<5", Some("4"), true),
+            ("cores>2,cores in (5,6)", Some("4"), false),
+        ] {
+            let labels: BTreeMap<_, _> =
+                cores.map(|cores| ("cores".to_owned(), cores.to_owned())).into_iter().collect();
+            assert_eq!(LabelSelector::new(text).unwrap().matches(&labels), matches, "{text} {cores:?}");
         }
     }
 
@@ -94,10 +156,12 @@ mod tests {
             ("=cart", "=cart"),
             ("!", "!"),
             ("tier in web)", "tier in web)"),
-            ("cores>2", "cores>2"),
+            ("cores>two", "cores>two"),
+            ("cores>=2", "cores>=2"),
+            (">2", ">2"),
             ("app=a=b", "app=a=b"),
         ] {
-            assert_eq!(selector(text), Err(SelectorError(wrong.to_owned())), "{text}");
+            assert_eq!(LabelSelector::new(text), Err(SelectorError(wrong.to_owned())), "{text}");
         }
     }
 }

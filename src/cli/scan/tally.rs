@@ -1,14 +1,15 @@
 //! What a scan has seen so far. Of healthy pods only the number is kept.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use kube::core::{Selector, SelectorExt};
 
 use crate::{
     diagnosis::{Facts, Finding, Health, Thresholds, judge, needs_job},
     pods::Pod,
 };
+
+use super::{namespaces::Namespaces, selector::LabelSelector};
 
 /// How many pods that can't be decoded are named.
 const NAMED: usize = 3;
@@ -16,10 +17,10 @@ const NAMED: usize = 3;
 /// Which pods count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    /// Those of this namespace.
-    pub(super) namespace: Option<String>,
+    /// Those of these namespaces.
+    pub(super) namespaces: Namespaces,
     /// Those with these labels.
-    pub(super) selector: Selector,
+    pub(super) selector: LabelSelector,
 }
 
 /// What a scan has seen so far.
@@ -27,6 +28,8 @@ pub(super) struct Tally {
     thresholds: Thresholds,
     now: Timestamp,
     filter: Filter,
+    /// How many pods were seen that don't count.
+    passed_over: u64,
     /// How many pods count.
     pub(super) pods: u64,
     /// Those with a problem.
@@ -48,6 +51,7 @@ impl Tally {
             thresholds,
             now,
             filter,
+            passed_over: 0,
             pods: 0,
             troubled: Vec::new(),
             unreadable: 0,
@@ -69,11 +73,13 @@ impl Tally {
 
     /// How many objects were seen, of whatever kind.
     pub(super) fn objects(&self) -> u64 {
-        self.pods + self.unreadable + self.strangers
+        self.pods + self.passed_over + self.unreadable + self.strangers
     }
 
     pub(super) fn pod(&mut self, pod: Pod) {
-        if !self.filter.selects(&pod) {
+        let labels = pod.labels.iter().map(|(key, value)| (key, value));
+        if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
+            self.passed_over += 1;
             return;
         }
         self.pods += 1;
@@ -82,12 +88,28 @@ impl Tally {
         }
     }
 
-    /// A pod that can't be decoded.
-    pub(super) fn unreadable(&mut self, name: String) {
+    /// A pod that can't be decoded. It counts unless its namespace or its labels, if these are known, exclude it.
+    pub(super) fn unreadable(
+        &mut self,
+        namespace: Option<&str>,
+        name: &str,
+        labels: Option<&BTreeMap<String, String>>,
+    ) {
+        if !namespace.is_none_or(|namespace| self.filter.namespaces.selects(namespace))
+            || !labels.is_none_or(|labels| self.filter.selector.matches(labels))
+        {
+            self.passed_over += 1;
+            return;
+        }
         self.unreadable += 1;
         if self.unreadable_names.len() < NAMED {
-            self.unreadable_names.push(name);
+            self.unreadable_names.push(format!("{}/{name}", namespace.unwrap_or_default()));
         }
+    }
+
+    /// Where was looked.
+    pub(super) fn namespaces(&self) -> &Namespaces {
+        &self.filter.namespaces
     }
 
     /// An object that is no pod.
@@ -120,12 +142,5 @@ impl Tally {
             let job_complete = needs_job(pod).is_some_and(|job| completed.contains(&job.uid));
             !job_complete || matches!(judge(pod, Facts { job_complete }, thresholds, now).health, Health::Problem(_))
         });
-    }
-}
-
-impl Filter {
-    fn selects(&self, pod: &Pod) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| *namespace == pod.namespace)
-            && (self.selector.selects_all() || self.selector.matches(&pod.labels.iter().cloned().collect()))
     }
 }

@@ -1,0 +1,173 @@
+//! What `orchestr scan` looks at: nothing that was not there to be looked at passes for healthy.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::{
+    command::{assert_fails, ends, fed, list, orchestr},
+    world::{World, crash_looping, healthy},
+};
+
+fn pod(namespace: &str, name: &str, changes: Value) -> Value {
+    let mut pod = json!({
+        "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "status": {"phase": "Succeeded"},
+    });
+    for (field, value) in changes.as_object().unwrap() {
+        pod[field] = value.clone();
+    }
+    pod
+}
+
+#[tokio::test]
+async fn a_namespace_that_does_not_exist_is_an_error() {
+    let world = World::new("scan-missing").await;
+    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap();
+    let scan = |more: &[&str]| orchestr(&[&["scan", "--kubeconfig", kubeconfig], more].concat());
+    assert_fails(&mut scan(&["-n", "nosuchns"]), "there is no namespace \"nosuchns\"");
+    assert_fails(&mut scan(&["-n", "nosuchns", "-l", "app=cart", "-o", "json"]), "there is no namespace \"nosuchns\"");
+    assert_fails(&mut scan(&["-n", "nosuch-*"]), "no namespace matches \"nosuch-*\"");
+
+    // One that is empty is there, and nothing in it is wrong.
+    let namespace = world.namespace.as_str();
+    let nothing = format!("No pods found in {namespace} namespace.\n");
+    assert_eq!(ends(&mut scan(&["-n", namespace])), (0, String::new(), nothing.clone()));
+    let pattern = format!("{}?", &namespace[..namespace.len() - 1]);
+    assert_eq!(ends(&mut scan(&["-n", &pattern])).0, 0);
+    let (code, _, err) = ends(&mut scan(&["-n", namespace, "--fail-on-empty"]));
+    assert_eq!((code, err), (2, nothing + "orchestr: there was no pod to look at (--fail-on-empty)\n"));
+    world.pod("well", healthy()).await;
+    assert_eq!(ends(&mut scan(&["-n", namespace, "--fail-on-empty"])).0, 0);
+}
+
+#[tokio::test]
+async fn several_namespaces_and_patterns_are_looked_at() {
+    let (shop, bank) = (World::new("scan-shop").await, World::new("scan-bank").await);
+    shop.pod("cart", crash_looping(7)).await;
+    bank.pod("ledger", crash_looping(7)).await;
+    let kubeconfig = shop.plane.admin_kubeconfig().to_str().unwrap();
+    let both = format!("{},{}", shop.namespace, bank.namespace);
+    let pattern = format!("{{{},{}}}*", shop.namespace, bank.namespace);
+    for namespaces in [&["-n", &*both][..], &["-n", &*shop.namespace, "-n", &*bank.namespace], &["-n", &*pattern]] {
+        let (code, out, err) = ends(&mut orchestr(&[&["scan", "--kubeconfig", kubeconfig], namespaces].concat()));
+        assert_eq!(code, 1, "{err}");
+        assert!(err.starts_with("2 of 2 pods in namespaces ") && err.ends_with(" have problems.\n"), "{err}");
+        assert!(out.starts_with("NAMESPACE ") && out.contains("cart") && out.contains("ledger"), "{out}");
+    }
+    let missing = format!("{},nosuchns", shop.namespace);
+    let sentence = "there is no namespace \"nosuchns\"";
+    assert_fails(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &missing]), sentence);
+}
+
+#[tokio::test]
+async fn a_namespace_that_may_be_missing_is_no_success() {
+    let world = World::new("scan-blind").await;
+    let namespace = world.namespace.as_str();
+    let accounts = Api::<ServiceAccount>::namespaced(world.client.clone(), namespace);
+    let account = serde_json::from_value(json!({"metadata": {"name": "blind"}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    // It may list pods, and nothing else.
+    let subject = format!("--serviceaccount={namespace}:blind");
+    for grant in [
+        &["create", "role", "blind", "--namespace", namespace, "--verb=list", "--resource=pods"][..],
+        &["create", "rolebinding", "blind", "--namespace", namespace, "--role=blind", &subject],
+    ] {
+        let granted = world.plane.kubectl(grant, None).await.unwrap();
+        assert!(granted.status.success(), "{}", granted.stderr);
+    }
+    let access = world.plane.service_account(namespace, "blind").await.unwrap();
+    let kubeconfig = access.kubeconfig().to_str().unwrap();
+    let scan = || ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", namespace]));
+    let wanted = format!(
+        "orchestr: no pods were found in \"{namespace}\", and it cannot be known whether it exists: RBAC refuses \
+         \"system:serviceaccount:{namespace}:blind\" to get namespaces in namespace {namespace}"
+    );
+    let (code, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::PATIENCE, async || {
+        let outcome = scan();
+        if outcome.2.contains("list pods") { Err(outcome.2) } else { Ok(outcome) }
+    })
+    .await
+    .unwrap();
+    assert!(code == 2 && err.starts_with(&wanted), "{code} {err}");
+    world.pod("well", healthy()).await;
+    assert_eq!(scan(), (0, String::new(), format!("No problems in {namespace} namespace: 1 pod.\n")));
+}
+
+#[tokio::test]
+async fn labels_are_compared_as_numbers() {
+    let world = World::new("scan-cores").await;
+    for (name, cores) in [("small", "2"), ("large", "16")] {
+        world.pod_with(name, json!({"metadata": {"labels": {"cores": cores}}}), crash_looping(7)).await;
+    }
+    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap();
+    let scan =
+        orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &world.namespace, "-l", "cores>2"]).output().unwrap();
+    let out = String::from_utf8(scan.stdout).unwrap();
+    assert!(out.contains("large") && !out.contains("small"), "{out}");
+    let file = list(&[
+        pod(
+            "shop",
+            "small",
+            json!({"metadata": {"name": "small", "labels": {"cores": "2"}}, "status": {"phase": "Failed"}}),
+        ),
+        pod(
+            "shop",
+            "large",
+            json!({"metadata": {"name": "large", "labels": {"cores": "16"}}, "status": {"phase": "Failed"}}),
+        ),
+    ]);
+    let (code, out, err) = fed(&["scan", "-f", "-", "-l", "cores>2"], &file);
+    assert_eq!((code, err.as_str()), (1, "1 of 1 pods has a problem.\n"));
+    assert!(out.contains("large"), "{out}");
+}
+
+#[test]
+fn a_file_that_lacks_what_was_named_is_an_error() {
+    let file = list(&[pod("shop", "cart", json!({})), pod("team-a", "train", json!({}))]);
+    let scan = |more: &[&str]| fed(&[&["scan", "-f", "-"], more].concat(), &file);
+    for (wanted, missing) in [("none", "none"), ("shop,none", "none"), ("shop,none-*", "none-*")] {
+        let sentence = format!("orchestr: standard input holds no pods of namespace \"{missing}\"\n");
+        assert_eq!(scan(&["-n", wanted]), (2, String::new(), sentence));
+    }
+    assert_eq!(scan(&["-n", "shop,team-*"]).2, "No problems in namespaces shop, team-*: 2 pods.\n");
+    assert_eq!(
+        scan(&["-n", "shop", "-l", "app=none"]),
+        (0, String::new(), "No pods found in shop namespace.\n".to_owned())
+    );
+    assert_eq!(scan(&["-n", "shop", "-l", "app=none", "--fail-on-empty"]).0, 2);
+    assert_eq!(fed(&["scan", "-f", "-", "--fail-on-empty"], r#"{"kind":"List","items":[]}"#).0, 2);
+    assert_fails(
+        &mut orchestr(&["scan", "-n", "Shop"]),
+        "--namespace: \"Shop\" holds 'S', which is in no namespace's name",
+    );
+}
+
+#[test]
+fn what_cannot_be_decoded_counts_only_within_the_selection() {
+    let bad = pod("ml", "bad", json!({"status": {"phase": ["hunter2"]}}));
+    let file = list(&[bad, pod("shop", "well", json!({}))]);
+    let scan = |more: &[&str]| fed(&[&["scan", "-f", "-"], more].concat(), &file);
+    assert_eq!(scan(&[]).0, 2);
+    assert_eq!(scan(&["-n", "shop"]), (0, String::new(), "No problems in shop namespace: 1 pod.\n".to_owned()));
+    assert_eq!(scan(&["-n", "ml"]).0, 2);
+}
+
+#[test]
+fn a_document_without_a_pod_is_refused() {
+    let (code, out, err) = fed(&["scan", "-f", "-"], r#"{"kind": "Pod"}"#);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(
+        err,
+        "orchestr: cannot read pods from standard input: it holds a Pod without a name rather than pods: `kubectl get pods \
+         -A -o json` prints them\n"
+    );
+}
+
+#[test]
+fn a_time_that_cannot_be_read_shows_how_one_is_written() {
+    assert_fails(
+        &mut orchestr(&["scan", "-f", "-", "--at", "yesterday"]),
+        "invalid value 'yesterday' for '--at <TIME>': is not a time such as 2026-03-01T12:00:00Z or \
+         2026-03-01T13:00:00+01:00; see `orchestr scan --help`",
+    );
+}
