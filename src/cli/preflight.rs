@@ -8,6 +8,7 @@ use kube::{
     api::ListParams,
     core::{Request, Resource},
 };
+use tokio::time::{Instant, sleep};
 
 use crate::api::Orchestr;
 
@@ -19,23 +20,45 @@ use super::{
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the definition of the objects is waited for: whoever installs applies it together with the operator, and
+/// the API server takes a moment to establish it.
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
+/// How often is looked for it.
+const POLL: Duration = Duration::from_millis(500);
 
 /// Makes sure that the cluster knows Orchestr objects, and that they may be listed: everywhere, or in
 /// each of these namespaces.
 ///
 /// # Errors
-/// When it doesn't, they may not, or the cluster can't be asked.
+/// When it doesn't within half a minute, they may not, or the cluster can't be asked.
 pub async fn preflight(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<(), Failure> {
+    let deadline = Instant::now() + ESTABLISHED_WITHIN;
+    let mut waits = false;
+    while !serves_objects(cluster, namespaces).await? {
+        if Instant::now() >= deadline {
+            return Err(Failure::new(
+                "the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply --server-side \
+                 -f -`",
+            ));
+        }
+        if !std::mem::replace(&mut waits, true) {
+            tracing::info!("waiting for the CustomResourceDefinition of Orchestr objects");
+        }
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// Whether the cluster serves Orchestr objects. Discovery names them before they can be listed, so both count.
+async fn serves_objects(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<bool, Failure> {
     let version = Orchestr::api_version(&());
     let resources = match within(cluster, cluster.client.list_api_group_resources(&version)).await? {
         Ok(list) => list.resources,
-        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) if is_not_found(&error) => return Ok(false),
         Err(error) => return Err(cluster.target.explain(&error)),
     };
     if !resources.iter().any(|resource| resource.kind == Orchestr::kind(&())) {
-        return Err(Failure::new(
-            "the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply --server-side -f -`",
-        ));
+        return Ok(false);
     }
     let everywhere = [None];
     let places: Vec<_> =
@@ -45,11 +68,17 @@ pub async fn preflight(cluster: &Cluster, namespaces: Option<&[String]>) -> Resu
         let request = Request::new(Orchestr::url_path(&(), namespace))
             .list(&ListParams::default().limit(1))
             .map_err(Failure::new)?;
-        within(cluster, cluster.client.request_text(request))
-            .await?
-            .map_err(|error| cluster.target.explain_access(&error, &access))?;
+        match within(cluster, cluster.client.request_text(request)).await? {
+            Ok(_) => {}
+            Err(error) if is_not_found(&error) => return Ok(false),
+            Err(error) => return Err(cluster.target.explain_access(&error, &access)),
+        }
     }
-    Ok(())
+    Ok(true)
+}
+
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, builder::PossibleValue, value_parser};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +70,7 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
+    log_start(&config);
     let shutdown = CancellationToken::new();
     let terminated = shutdown.clone().drop_guard();
     let signals = signals().map_err(|error| Failure::new(format!("can't listen for signals: {error}")))?;
@@ -79,6 +80,24 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     });
     app::run(cluster.client, &config, shutdown).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how the operator runs: the first thing to know of a log that somebody sends. Nothing in it is secret.
+fn log_start(config: &RunConfig) {
+    let RunConfig { namespaces, streaming_lists, pod_log_reads, webhooks, logging } = config;
+    let streaming_lists = streaming_lists.to_possible_value();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        namespaces = namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
+        streaming_lists = streaming_lists.as_ref().map(PossibleValue::get_name),
+        pod_log_reads,
+        webhook_allow_http = webhooks.urls.plain_http,
+        webhook_refuse_private = !webhooks.urls.addresses.private,
+        webhook_allow_loopback = webhooks.urls.addresses.loopback,
+        webhook_proxy_from_env = webhooks.proxy_from_env,
+        log = logging.filter,
+        "started"
+    );
 }
 
 /// Ends with the first SIGTERM or SIGINT.

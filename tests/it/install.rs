@@ -284,11 +284,6 @@ async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
 #[tokio::test]
 async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
-    let kubeconfig = plane.admin_kubeconfig().to_str().unwrap();
-    let unknown = "the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply \
-                   --server-side -f -`";
-    assert_fails(&mut orchestr(&["run", "--kubeconfig", kubeconfig]), unknown);
-
     plane.ensure_namespace("shop").await.unwrap();
     plane.ensure_namespace("elsewhere").await.unwrap();
     apply(&plane, "deploy/namespaced").await;

@@ -318,7 +318,8 @@ impl Courier {
         line.sent(message, &attempt.outcome, self.office.clock.now());
         self.unrecorded = true;
         let ObjectId { namespace, name: object, .. } = &self.object;
-        let milliseconds = attempt.latency.as_millis();
+        // As u64: the log writes a u128 as text.
+        let milliseconds = u64::try_from(attempt.latency.as_millis()).unwrap_or(u64::MAX);
         match &attempt.outcome {
             Outcome::Answered { status: status @ 200..=299, .. } => {
                 tracing::info!(namespace, object, webhook = name, status, milliseconds, id = message.id, "delivered");

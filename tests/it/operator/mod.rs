@@ -13,6 +13,7 @@ mod kopf;
 mod lifecycle;
 mod many;
 mod outages;
+mod own_log;
 mod rights;
 mod shutdown;
 mod spec_errors;

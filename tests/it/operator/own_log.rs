@@ -1,0 +1,116 @@
+//! What the operator writes about itself.
+
+use std::{fs::File, path::Path, process::Stdio, time::Duration};
+
+use orchestr_testbed::{ControlPlane, Options, Receiver, eventually};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use crate::{
+    support::PATIENCE,
+    world::{World, crash_looping},
+};
+
+/// The program, whose log goes to this file.
+fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_orchestr"))
+        .arg("run")
+        .args(more)
+        .env_clear()
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(log).unwrap())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// The lines that were written so far, each a JSON object; the last may be incomplete.
+fn lines(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+async fn until_logged(log: &Path, message: &str) -> Value {
+    eventually(&format!("the line {message:?}"), PATIENCE, async || {
+        let lines = lines(log);
+        lines.iter().find(|line| line["message"] == message).cloned().ok_or(format!("{lines:?}"))
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
+    let world = World::new("own-log").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.secret("ops", &[("url", &receiver.url("/token-hunter2"))]).await;
+    world.pod("cart", crash_looping(7)).await;
+    let webhook = json!({
+        "name": "ops", "format": "Generic", "after": "0s",
+        "urlFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "url"}},
+    });
+    world.object("cluster", json!({"alerts": {"checkRunningPods": true}, "webhooks": [webhook]})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let more = ["--namespaces", &world.namespace, "--webhook-allow-http", "--webhook-allow-loopback"];
+    let mut operator = program(world.plane.admin_kubeconfig(), &log, &more);
+    let delivered = until_logged(&log, "delivered").await;
+    assert!(delivered["milliseconds"].is_u64() && delivered["status"] == 200, "{delivered}");
+    operator.kill().await.unwrap();
+
+    let lines = lines(&log);
+    let expected = json!({
+        "level": "INFO", "target": "orchestr::cli::run", "message": "started", "version": env!("CARGO_PKG_VERSION"),
+        "namespaces": world.namespace, "streaming_lists": "auto", "pod_log_reads": 8,
+        "webhook_allow_http": true, "webhook_refuse_private": false, "webhook_allow_loopback": true,
+        "webhook_proxy_from_env": false, "log": "info",
+    });
+    let mut first = lines[0].clone();
+    first.as_object_mut().unwrap().remove("timestamp");
+    assert_eq!(first, expected);
+    assert_eq!(lines.iter().filter(|line| line["message"] == "started").count(), 1);
+    for line in &lines {
+        for (field, value) in line.as_object().unwrap() {
+            let number = value.as_str().is_some_and(|text| text.parse::<f64>().is_ok());
+            assert!(!number, "{field} is a number in quotes: {line}");
+            assert!(!value.to_string().contains("hunter2"), "{line}");
+        }
+    }
+}
+
+/// As when the definition and the operator are applied in one go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_is_not_yet_established_is_waited_for() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
+    until_logged(&log, "waiting for the CustomResourceDefinition of Orchestr objects").await;
+    crate::support::install_crd(&plane).await;
+    until_logged(&log, "started").await;
+    assert!(operator.try_wait().unwrap().is_none(), "it runs on");
+    operator.kill().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_never_comes_is_waited_for_half_a_minute() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let begun = std::time::Instant::now();
+    let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
+    let status = tokio::time::timeout(PATIENCE, operator.wait()).await.expect("it gives up").unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert!(begun.elapsed() >= Duration::from_secs(30), "{:?}", begun.elapsed());
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(
+        text.lines().last(),
+        Some(
+            "orchestr: the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply \
+             --server-side -f -`"
+        )
+    );
+    assert_eq!(text.lines().count(), 2, "{text}");
+}
