@@ -188,8 +188,8 @@ pub struct LastTermination {
     pub reason: String,
     /// The exit code.
     pub exit_code: i32,
-    /// The signal, where the runtime tells it.
-    #[serde(default)]
+    /// The signal, if the runtime says that there was one.
+    #[serde(default, skip_serializing_if = "no_signal")]
     pub signal: i32,
     /// When it ended; absent where the runtime doesn't know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,6 +197,10 @@ pub struct LastTermination {
     /// The termination message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+fn no_signal(signal: &i32) -> bool {
+    *signal == 0
 }
 
 /// Where a log comes from.

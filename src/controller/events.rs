@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    api::{Incident, reason},
+    api::{Incident, OrchestrStatus, reason},
     report::Transitions,
     settings::SpecError,
 };
@@ -28,6 +28,8 @@ const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(30);
 /// The API's bound on a note is 1 kB.
 const NOTE_LIMIT: usize = 1000;
+/// The longest cause, in bytes: there must be room for the pods.
+const CAUSE_LIMIT: usize = 400;
 /// The API's bound on a reason.
 const REASON_LIMIT: usize = 128;
 
@@ -125,16 +127,16 @@ impl Ration {
         granted
     }
 
-    /// The events that tell of these transitions. What the ration leaves out is counted, and told by the
-    /// next event.
-    pub fn events(&mut self, transitions: &Transitions<'_>, now: Instant) -> Vec<Event> {
+    /// The events that tell of these transitions to a status. What the ration leaves out is counted, and told
+    /// by the next event.
+    pub fn events(&mut self, transitions: &Transitions<'_>, status: &OrchestrStatus, now: Instant) -> Vec<Event> {
         let began = transitions.began.iter().map(|incident| (EventType::Warning, *incident));
         let ended = transitions.ended.iter().map(|incident| (EventType::Normal, *incident));
         let mut events = Vec::new();
         for (type_, incident) in began.chain(ended) {
             if self.take(now) {
                 let untold = std::mem::take(&mut self.untold);
-                events.push(incident_event(type_, incident, untold));
+                events.push(incident_event(type_, incident, cause(incident, status), untold));
             } else {
                 self.untold += 1;
             }
@@ -143,16 +145,23 @@ impl Ration {
     }
 }
 
-fn incident_event(type_: EventType, incident: &Incident, untold: usize) -> Event {
-    let Incident { namespace, owner, container, pods, .. } = incident;
+/// What an incident's example says of its cause, if the status details one.
+fn cause<'s>(incident: &Incident, status: &'s OrchestrStatus) -> Option<&'s str> {
+    let examples = status.problematic_pods.iter().filter(|pod| {
+        pod.namespace == incident.namespace && pod.kind == incident.kind && incident.example_pods.contains(&pod.name)
+    });
+    examples.map(|pod| pod.message.as_str()).find(|message| !message.is_empty())
+}
+
+fn incident_event(type_: EventType, incident: &Incident, cause: Option<&str>, untold: usize) -> Event {
+    let Incident { namespace, owner, container, reason, .. } = incident;
     let subject = format!("{} {namespace}/{}", owner.kind, owner.name);
     let container = if container.is_empty() { String::new() } else { format!(", container {container}") };
-    let mut note = match type_ {
-        EventType::Warning => {
-            let count = if *pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
-            format!("{subject}{container}: {count}, such as {}", incident.example_pods.join(", "))
-        }
-        EventType::Normal => format!("{subject}{container}: {} is over", incident.reason),
+    let mut note = match (type_, cause) {
+        // The cause names the container.
+        (EventType::Warning, Some(cause)) => format!("{subject}: {}{}", clip(cause, CAUSE_LIMIT), pods_of(incident)),
+        (EventType::Warning, None) => format!("{subject}{container}: {reason}{}", pods_of(incident)),
+        (EventType::Normal, _) => format!("{subject}{container}: {reason} is over"),
     };
     if untold > 0 {
         note = format!("{note} ({untold} more changes had no event of their own)");
@@ -173,6 +182,18 @@ fn incident_event(type_: EventType, incident: &Incident, untold: usize) -> Event
             field_path: (!incident.container.is_empty()).then(|| format!("spec.containers{{{}}}", incident.container)),
             ..ObjectReference::default()
         }),
+    }
+}
+
+/// Which pods, in parentheses; nothing for a pod that is its own owner and so named already.
+fn pods_of(incident: &Incident) -> String {
+    let Incident { owner, pods, example_pods, .. } = incident;
+    match (*pods, example_pods.as_slice()) {
+        (1, [only]) if owner.kind == "Pod" && owner.name == *only => String::new(),
+        (1, [only]) => format!(" (pod {only})"),
+        (1, _) => String::new(),
+        (pods, []) => format!(" ({pods} pods)"),
+        (pods, examples) => format!(" ({pods} pods, such as {})", examples.join(", ")),
     }
 }
 
@@ -232,23 +253,53 @@ mod tests {
     fn a_storm_is_rationed_and_what_it_cut_is_told() {
         let incidents: Vec<_> = (0..50).map(|index| incident(&format!("web{index}"))).collect();
         let storm = Transitions { began: incidents.iter().collect(), ended: vec![] };
-        let start = Instant::now();
+        let (start, status) = (Instant::now(), OrchestrStatus::default());
         let mut ration = Ration::new(start);
-        assert_eq!(ration.events(&storm, start).len(), 10);
+        assert_eq!(ration.events(&storm, &status, start).len(), 10);
         let one = Transitions { began: vec![], ended: vec![&incidents[0]] };
-        assert!(ration.events(&one, start + Duration::from_secs(29)).is_empty());
-        let events = ration.events(&one, start + Duration::from_secs(30));
+        assert!(ration.events(&one, &status, start + Duration::from_secs(29)).is_empty());
+        let events = ration.events(&one, &status, start + Duration::from_secs(30));
         assert_eq!(events.len(), 1);
         assert!(events[0].note.as_ref().unwrap().contains("41 more changes"), "{:?}", events[0].note);
-        assert!(ration.events(&one, start + Duration::from_secs(59)).is_empty(), "one every half minute");
-        assert_eq!(ration.events(&one, start + Duration::from_secs(60)).len(), 1);
+        assert!(ration.events(&one, &status, start + Duration::from_secs(59)).is_empty(), "one every half minute");
+        assert_eq!(ration.events(&one, &status, start + Duration::from_secs(60)).len(), 1);
+    }
+
+    #[test]
+    fn the_note_gives_the_cause_and_names_each_pod_once() {
+        let message = "container app was OOM-killed (exit 137), 7 restarts";
+        let own = |owner: (&str, &str), pods: i64, examples: &[&str]| Incident {
+            owner: Owner { kind: owner.0.to_owned(), name: owner.1.to_owned() },
+            pods,
+            example_pods: examples.iter().map(|&name| name.to_owned()).collect(),
+            ..incident("web")
+        };
+        for (incident, expected) in [
+            (own(("Pod", "cart"), 1, &["cart"]), format!("Pod shop/cart: {message}")),
+            (own(("Deployment", "cart"), 1, &["cart-1"]), format!("Deployment shop/cart: {message} (pod cart-1)")),
+            (
+                own(("Deployment", "cart"), 3, &["cart-1", "cart-2"]),
+                format!("Deployment shop/cart: {message} (3 pods, such as cart-1, cart-2)"),
+            ),
+        ] {
+            assert_eq!(incident_event(EventType::Warning, &incident, Some(message), 0).note, Some(expected));
+        }
+        let cut = own(("Deployment", "cart"), 3, &["cart-1"]);
+        assert_eq!(
+            incident_event(EventType::Warning, &cut, None, 0).note.unwrap(),
+            "Deployment shop/cart, container app: OOMKilled (3 pods, such as cart-1)"
+        );
+        assert_eq!(
+            incident_event(EventType::Normal, &cut, None, 0).note.unwrap(),
+            "Deployment shop/cart, container app: OOMKilled is over"
+        );
     }
 
     #[test]
     fn hostile_names_stay_within_the_bounds_of_the_api() {
         let mut long = incident(&"é".repeat(2000));
         long.reason = "é".repeat(2000);
-        let event = incident_event(EventType::Warning, &long, 0);
+        let event = incident_event(EventType::Warning, &long, Some(&"é".repeat(2000)), 3);
         assert!(event.note.unwrap().len() <= NOTE_LIMIT && event.reason.len() <= REASON_LIMIT);
     }
 }

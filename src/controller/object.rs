@@ -181,7 +181,7 @@ impl Object {
                 let is_news = answered != written.observed_generation;
                 is_news.then(|| spec_event(error)).into_iter().collect()
             }
-            Ok(_) => self.ration.events(&transitions(old, written), now),
+            Ok(_) => self.ration.events(&transitions(old, written), written, now),
         }
     }
 }

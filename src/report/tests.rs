@@ -163,7 +163,7 @@ fn a_status_as_the_contract_shows_it() {
                     "message": "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)",
                     "ready": false, "restarts": 7,
                     "lastTermination": {
-                        "reason": "OOMKilled", "exitCode": 137, "signal": 0, "finishedAt": "1970-01-01T00:00:49Z",
+                        "reason": "OOMKilled", "exitCode": 137, "finishedAt": "1970-01-01T00:00:49Z",
                     },
                     "logs": "allocating\n", "logSource": "Previous",
                 }],

@@ -35,9 +35,10 @@ async fn a_problem_is_told_when_it_begins_and_when_it_ends() {
         let event = &events[index];
         (event.type_.as_deref().unwrap(), event.reason.as_deref().unwrap(), event.note.as_deref().unwrap())
     };
-    let subject = format!("Pod {}/cart, container app", world.namespace);
-    assert_eq!(told(0), ("Warning", "OOMKilled", format!("{subject}: 1 pod, such as cart").as_str()));
-    assert_eq!(told(1), ("Normal", "Recovered", format!("{subject}: OOMKilled is over").as_str()));
+    let subject = format!("Pod {}/cart", world.namespace);
+    let cause = "container app was OOM-killed (exit 137), 3 restarts";
+    assert_eq!(told(0), ("Warning", "OOMKilled", format!("{subject}: {cause}").as_str()));
+    assert_eq!(told(1), ("Normal", "Recovered", format!("{subject}, container app: OOMKilled is over").as_str()));
     let regarding = events[0].regarding.as_ref().unwrap();
     assert_eq!(regarding.uid, world.objects().get("cluster").await.unwrap().metadata.uid);
     operator.stop().await;
