@@ -15,7 +15,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, Thresholds, judge},
     logs::{LogPolicy, Tail, clean},
     pods::{JsonPod, Pod, from_json, protobuf},
-    report::{Input, Troubled, differs, watching},
+    report::{Input, Tracker, Troubled, differs, watching},
 };
 use orchestr_testbed::{
     ControlPlane, Options,
@@ -78,7 +78,7 @@ fn judging(c: &mut Criterion) {
     let (thresholds, now) = (Thresholds::default(), Timestamp::now());
     let mut group = c.benchmark_group("judging");
     for (name, pod) in [("healthy", &healthy), ("crash-looping", &failing)] {
-        group.bench_function(name, |b| b.iter(|| judge(black_box(pod), Facts::default(), &thresholds, now)));
+        group.bench_function(name, |b| b.iter(|| judge(black_box(pod), &Facts::default(), &thresholds, now)));
     }
     group.finish();
 }
@@ -99,13 +99,14 @@ fn status(c: &mut Criterion) {
     let (pods, now) = (failing(), Timestamp::now());
     let findings: Vec<Box<Finding>> = pods
         .iter()
-        .filter_map(|pod| match judge(pod, Facts::default(), &Thresholds::default(), now).health {
+        .filter_map(|pod| match judge(pod, &Facts::default(), &Thresholds::default(), now).health {
             Health::Problem(finding) => Some(finding),
             _ => None,
         })
         .collect();
     assert_eq!(findings.len(), PAGE);
     let tail = Tail { text: "a line of a log\n".repeat(20), source: LogSource::Previous, note: String::new() };
+    let tracker = Tracker::default();
     let make = || {
         watching(&Input {
             generation: 1,
@@ -116,6 +117,10 @@ fn status(c: &mut Criterion) {
             logs: true,
             tail: &|_, _| Some(tail.clone()),
             masking: None,
+            tracker: &tracker,
+            ignored_pods: 0,
+            warnings: Vec::new(),
+            has_webhooks: false,
             previous: None,
             now,
         })

@@ -9,8 +9,8 @@ use regex::{Regex, RegexBuilder};
 
 use crate::{
     alerts::Subscriber,
-    api::{GoDuration, Logs, OrchestrSpec, PodScope, limits, whole_duration},
-    diagnosis::Thresholds,
+    api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, whole_duration},
+    diagnosis::{Thresholds, is_known_reason},
     glob::Glob,
     logs::LogPolicy,
 };
@@ -24,8 +24,10 @@ pub struct Settings {
     pub scope: Scope,
     /// How long a state may last.
     pub thresholds: Thresholds,
-    /// Reasons that are never reported.
+    /// Kinds and reasons that are never reported.
     pub ignore_reasons: Vec<String>,
+    /// What is odd about the spec, in words: it can be used, but may not do what was meant.
+    pub warnings: Vec<String>,
     /// What is shown of logs; absent where they aren't read.
     pub logs: Option<Arc<LogPolicy>>,
     /// How many pods the status details.
@@ -87,6 +89,7 @@ impl Settings {
                 restarted: threshold("restarted", &given.restarted, defaults.restarted)?,
                 failed: threshold("failed", &given.failed, defaults.failed)?,
             },
+            warnings: unknown_reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default()),
             ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
             scope: Scope::new(&scope)?,
             logs: log_policy(spec.logs.clone().unwrap_or_default())?.map(Arc::new),
@@ -98,6 +101,14 @@ impl Settings {
             )? as usize,
             webhooks: Subscriber::all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
         })
+    }
+}
+
+impl Settings {
+    /// Whether problems of this kind or reason are not reported.
+    #[must_use]
+    pub fn ignores(&self, kind: ProblemKind, reason: &str) -> bool {
+        self.ignore_reasons.iter().any(|ignored| ignored == reason || ignored == kind.as_str())
     }
 }
 
@@ -173,7 +184,21 @@ fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
     for (index, reason) in reasons.iter().enumerate() {
         short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
     }
-    Ok(reasons.to_vec())
+    Ok(reasons.iter().map(|reason| canonical_reason(reason).to_owned()).collect())
+}
+
+/// The name that problems have for what users may also call otherwise.
+pub(crate) fn canonical_reason(reason: &str) -> &str {
+    if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason }
+}
+
+/// A sentence for each of the first reasons that is neither a kind nor a reason that is known.
+fn unknown_reasons(field: &str, reasons: &[String]) -> Vec<String> {
+    const NAMED: usize = 3;
+    let is_unknown =
+        |reason: &&String| ProblemKind::from_name(reason) == ProblemKind::Unknown && !is_known_reason(reason);
+    let warn = |reason: &String| format!("{field}: {reason:?} is no kind or reason that is known");
+    reasons.iter().filter(is_unknown).take(NAMED).map(warn).collect()
 }
 
 fn expressions(field: &str, selector: &LabelSelector) -> Result<Vec<Expression>, SpecError> {

@@ -29,6 +29,10 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// How long the first list may take before a status says Syncing: a restart of the operator is nothing
 /// that its users need to see, and a status that is about to be complete is not worth two writes.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a status waits for Jobs that decide about pods. It is as long as a read may take.
+const FACTS_PATIENCE: Duration = Duration::from_secs(6);
+/// How many warnings a status holds.
+const WARNINGS: usize = 4;
 
 /// What a look has found.
 struct Sight {
@@ -118,33 +122,63 @@ impl Controller {
     }
 
     fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
-        let object = self.objects.get(key)?;
+        let object = self.objects.get_mut(key)?;
         let view = object.view?;
+        let mut tracker = std::mem::take(&mut object.tracker);
+        let may_guess = object.facts_awaited.is_some_and(|since| now >= since + FACTS_PATIENCE);
         let mut recheck: Option<Timestamp> = None;
         let mut check_again = |at: Timestamp| recheck = Some(recheck.map_or(at, |known| known.min(at)));
         let mut queries: Vec<JobKey> = Vec::new();
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
+        let mut warnings = settings.warnings.clone();
+        let (mut lacks_facts, mut must_wait, mut ignored) = (false, !tracker.is_resumed(), 0);
         for pod in self.index.kept(view) {
-            let mut facts = Facts::default();
-            if let Some(job) = needs_job(pod) {
-                let fact = self.jobs.fact(JobKey::new(pod, job), now);
-                queries.extend(fact.query);
-                if let Some(at) = fact.ask_at {
+            let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && self.index.is_replaced(pod) };
+            let mut verdict = judge(pod, &facts, &settings.thresholds, wall);
+            if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
+                let answer = self.jobs.ask(JobKey::new(pod, job), now);
+                queries.extend(answer.query);
+                if let Some(at) = answer.ask_at {
                     check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
                 }
-                match fact.complete {
-                    Some(complete) => facts.job_complete = complete,
-                    None => continue,
+                if !answer.refusal.is_empty() {
+                    let warning = format!("could not read the Job of a failed pod: {}", answer.refusal);
+                    if !warnings.contains(&warning) && warnings.len() < WARNINGS {
+                        warnings.push(warning);
+                    }
                 }
+                if answer.facts.is_none() {
+                    lacks_facts = true;
+                    must_wait |= tracker.knows(pod.uid);
+                    if !may_guess {
+                        continue;
+                    }
+                }
+                facts.job = answer.facts;
+                verdict = judge(pod, &facts, &settings.thresholds, wall);
             }
-            let verdict = judge(pod, facts, &settings.thresholds, wall);
             verdict.recheck.into_iter().for_each(&mut check_again);
-            if let Health::Problem(finding) = verdict.health
-                && !settings.ignore_reasons.contains(&finding.reason)
-            {
-                found.push((pod, finding));
+            match verdict.health {
+                Health::Problem(_) if pod.ignored => ignored += 1,
+                Health::Problem(finding) => found.push((pod, finding)),
+                Health::Healthy | Health::Settling => {}
             }
         }
+        // A status must not call pods healthy, nor a trouble over, that is not judged yet.
+        if lacks_facts && !may_guess && (must_wait || found.is_empty()) {
+            let until = object.facts_awaited.get_or_insert(now).checked_add(FACTS_PATIENCE).unwrap_or(now);
+            object.tracker = tracker;
+            queries.into_iter().for_each(|query| self.read_job(query));
+            self.rest(key, until);
+            return None;
+        }
+        if !lacks_facts {
+            object.facts_awaited = None;
+        }
+        tracker.update(&mut found, object.status.as_ref(), |uid| self.index.contains(uid));
+        let problems = found.len();
+        found.retain(|(_, finding)| !settings.ignores(finding.kind, &finding.reason));
+        ignored += problems - found.len();
 
         let policy = settings.logs.as_ref();
         let input = report::Input {
@@ -156,6 +190,10 @@ impl Controller {
             logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             masking: policy.map(Arc::as_ref),
+            tracker: &tracker,
+            ignored_pods: ignored as u64,
+            warnings,
+            has_webhooks: !settings.webhooks.is_empty(),
             previous: object.status.as_ref(),
             now: wall,
         };
@@ -191,6 +229,9 @@ impl Controller {
                 }
             }
         }
+        if let Some(object) = self.objects.get_mut(key) {
+            object.tracker = tracker;
+        }
         queries.into_iter().for_each(|query| self.read_job(query));
         Some(Sight { status, lacks_logs, recheck, incidents })
     }
@@ -199,8 +240,8 @@ impl Controller {
         let (client, permits) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
             let _permit = permits.acquire_owned().await;
-            let end = jobs::read(&client, &query).await;
-            ReadOutcome::Job { key: query, end }
+            let reading = jobs::read(&client, &query).await;
+            ReadOutcome::Job { key: query, reading }
         });
     }
 

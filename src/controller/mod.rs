@@ -275,7 +275,7 @@ impl Controller {
     fn compact(&mut self) {
         self.index.compact(self.clock.now());
         self.tails.sweep();
-        let needed: HashSet<JobKey> = self.index.failed_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
+        let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
     }
 }

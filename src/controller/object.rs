@@ -11,7 +11,7 @@ use crate::{
     api::{OrchestrSpec, OrchestrStatus},
     backoff::Backoff,
     pods::ViewId,
-    report::transitions,
+    report::{Tracker, transitions},
     settings::{Settings, SpecError},
 };
 
@@ -121,6 +121,10 @@ pub struct Object {
     pub backoff: Backoff,
     /// How many events it may still have.
     pub ration: Ration,
+    /// What is remembered of its problems.
+    pub tracker: Tracker,
+    /// Since when its status waits for Jobs that decide about pods.
+    pub facts_awaited: Option<Instant>,
 }
 
 impl Object {
@@ -141,6 +145,8 @@ impl Object {
             writing: false,
             backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
             ration: Ration::new(now),
+            tracker: Tracker::default(),
+            facts_awaited: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
 use super::{
     Controller,
     events::spec_event,
-    jobs::{JobEnd, JobKey},
+    jobs::{JobKey, JobReading},
     object::{ObjectKey, Observed},
     slots::Slot,
     status::WriteError,
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 /// What a task has come to that reads.
 pub(super) enum ReadOutcome {
     Log { request: Box<LogRequest>, outcome: logs::Outcome },
-    Job { key: JobKey, end: JobEnd },
+    Job { key: JobKey, reading: JobReading },
 }
 
 impl Controller {
@@ -110,8 +110,8 @@ impl Controller {
                     self.queue(&waiting);
                 }
             }
-            ReadOutcome::Job { key, end } => {
-                if self.jobs.answered(&key, end, now) {
+            ReadOutcome::Job { key, reading } => {
+                if self.jobs.answered(&key, reading, now) {
                     let views = self.index.viewers_of_job(&key.uid);
                     self.touch_views(views);
                 }

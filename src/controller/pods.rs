@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    diagnosis::needs_job,
     pods::{SeenPod, ViewId},
     watch::Change,
 };
@@ -61,11 +62,12 @@ impl Controller {
         match seen.pod {
             Ok(pod) => {
                 let mut concerned = Vec::new();
-                if pod.phase == "Succeeded"
-                    && let Some(job) = pod.controller.as_ref().filter(|owner| owner.kind == "Job")
-                    && self.jobs.pod_succeeded(&JobKey::new(&pod, job), Instant::now())
+                if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+                    && let Some(job) = needs_job(&pod)
                 {
-                    concerned = self.index.viewers_of_job(&job.uid);
+                    for job in self.jobs.pod_ended(&JobKey::new(&pod, job), Instant::now()) {
+                        concerned.extend(self.index.viewers_of_job(&job.uid));
+                    }
                 }
                 concerned.extend(self.index.apply(pod, now));
                 concerned

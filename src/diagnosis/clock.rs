@@ -4,18 +4,29 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How far a node's clock may run ahead of ours and still be believed.
-const SKEW: SignedDuration = SignedDuration::from_mins(5);
+use crate::pods::Pod;
 
-/// Answers questions about the present, and remembers when the first of its answers will be another.
+/// How far a time may lie in the future and still be believed: clocks differ.
+const SKEW: SignedDuration = SignedDuration::from_mins(10);
+
+/// Answers questions about the present of one pod, and remembers when the first of its answers will change.
+///
+/// The times in a pod come from several clocks. The index notes how far the clocks of the node and of the API server
+/// were seen to be ahead of ours; times are set back by that much. No state of a pod is older than the pod.
 pub(super) struct Clock {
     now: Timestamp,
     changes: Option<Timestamp>,
+    created: Option<Timestamp>,
+    node_ahead: SignedDuration,
 }
 
 impl Clock {
-    pub(super) fn new(now: Timestamp) -> Self {
-        Self { now, changes: None }
+    pub(super) fn new(pod: &Pod, now: Timestamp) -> Self {
+        let seconds = |seconds: u32| SignedDuration::from_secs(seconds.into());
+        let mut clock = Self { now, changes: None, created: None, node_ahead: seconds(pod.history.node_ahead) };
+        let created = pod.created.filter(|created| clock.credible(*created));
+        clock.created = created.map(|created| before(created, seconds(pod.history.server_ahead)));
+        clock
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -36,23 +47,29 @@ impl Clock {
         false
     }
 
-    /// When something began: the first of these that can be believed. Instants in the future can't, nor
-    /// can the epoch, which the kubelet writes where there was no such moment.
+    /// When something began: the first of these times that can be believed, else when the pod was created. Times far
+    /// in the future can't be believed, nor can the epoch, which the kubelet writes if there was no such moment.
     pub(super) fn began(&mut self, evidence: impl IntoIterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
-        evidence.into_iter().flatten().find(|instant| self.credible(*instant))
+        let found = evidence.into_iter().flatten().find(|instant| self.credible(*instant));
+        found.map(|instant| before(instant, self.node_ahead)).max(self.created)
     }
 
-    /// The later of two instants, where the second can be believed.
+    /// The later of a time from [`Self::began`] and another, if the other can be believed.
     pub(super) fn later(&mut self, began: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-        began.max(other.filter(|instant| self.credible(*instant)))
+        began.max(other.filter(|instant| self.credible(*instant)).map(|instant| before(instant, self.node_ahead)))
     }
 
     fn credible(&mut self, instant: Timestamp) -> bool {
-        instant > Timestamp::UNIX_EPOCH && self.reached(instant.checked_sub(SKEW).unwrap_or(Timestamp::MIN))
+        instant > Timestamp::UNIX_EPOCH && self.reached(before(instant, SKEW))
     }
 }
 
-/// An instant moved by a duration; the last instant there is where that lies beyond it.
+/// An instant moved back; the first instant there is if that lies before it.
+fn before(instant: Timestamp, duration: SignedDuration) -> Timestamp {
+    instant.checked_sub(duration).unwrap_or(Timestamp::MIN)
+}
+
+/// An instant moved by a duration; the last instant there is if that lies beyond it.
 pub(super) fn after(instant: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)
         .ok()
@@ -68,23 +85,43 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn clock(pod: &Pod) -> Clock {
+        Clock::new(pod, at(10_000))
+    }
+
     #[test]
     fn remembers_the_first_change() {
-        let mut clock = Clock::new(at(1000));
-        assert!(clock.reached(at(1000)));
+        let mut clock = clock(&Pod::default());
+        assert!(clock.reached(at(10_000)));
         assert_eq!(clock.changes(), None);
-        assert!(!clock.reached(at(1030)) && !clock.reached(at(1010)) && !clock.reached(at(1020)));
-        assert_eq!(clock.changes(), Some(at(1010)));
+        assert!(!clock.reached(at(10_030)) && !clock.reached(at(10_010)) && !clock.reached(at(10_020)));
+        assert_eq!(clock.changes(), Some(at(10_010)));
     }
 
     #[test]
     fn the_first_credible_evidence_counts() {
-        let mut clock = Clock::new(at(1000));
+        let mut clock = clock(&Pod::default());
         assert_eq!(clock.began([None, Some(at(0)), Some(at(900)), Some(at(800))]), Some(at(900)));
-        assert_eq!(clock.began([Some(at(1299)), Some(at(800))]), Some(at(1299)), "a clock ahead of ours");
+        assert_eq!(clock.began([Some(at(10_599)), Some(at(800))]), Some(at(10_599)), "a clock ahead of ours");
         assert_eq!(clock.changes(), None);
-        assert_eq!(clock.began([Some(at(9000)), Some(at(800))]), Some(at(800)));
-        assert_eq!(clock.changes(), Some(at(8700)), "when it begins to be believed");
+        assert_eq!(clock.began([Some(at(19_000)), Some(at(800))]), Some(at(800)));
+        assert_eq!(clock.changes(), Some(at(18_400)), "when it begins to be believed");
+    }
+
+    #[test]
+    fn nothing_is_older_than_the_pod() {
+        let mut clock = clock(&Pod { created: Some(at(9_970)), ..Pod::default() });
+        assert_eq!(clock.began([Some(at(9_400))]), Some(at(9_970)), "a node's clock that is behind");
+        assert_eq!(clock.began([None]), Some(at(9_970)));
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_is_set_back() {
+        let mut pod = Pod { created: Some(at(9_000)), started: Some(at(10_500)), ..Pod::default() };
+        pod.remember(None, at(9_980));
+        let mut clock = clock(&pod);
+        assert_eq!(clock.began([pod.started]), Some(at(9_980)), "it was seen 20 s ago, when it was new");
+        assert_eq!(clock.later(Some(at(9_500)), Some(at(10_510))), Some(at(9_990)));
     }
 
     #[test]

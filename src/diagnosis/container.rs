@@ -2,23 +2,25 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{ContainerKind, ContainerStateName, ProblemKind},
-    pods::{ContainerSpec, ContainerStatus, Pod, Terminated, Waiting},
+    pods::{ContainerSpec, ContainerStatus, Pod, RestartPolicy, StartCause, Terminated, Waiting},
 };
 
 use super::{
     clock::{Clock, after},
     finding::{ContainerFinding, LogChoice},
     printed::termination_reason,
+    reasons::telling,
     text::{REASON_LIMIT, one_line},
 };
 
 /// A container that the pod's status tells of; its spec may lack it.
 #[derive(Clone, Copy)]
 pub(super) struct Container<'a> {
+    pod: &'a Pod,
     pub(super) kind: ContainerKind,
     pub(super) status: &'a ContainerStatus,
     pub(super) spec: Option<&'a ContainerSpec>,
@@ -31,26 +33,42 @@ pub(super) enum Trouble<'a> {
     Waits(&'a Waiting),
     /// Its life is over, and failed.
     Ended(&'a Terminated),
-    /// It failed, and was started again.
+    /// It failed, or ended too often, and was started again or is about to be.
     Restarted(&'a Terminated),
 }
 
-/// The pod's containers: init containers and sidecars, then the others, each in the status' order.
+/// The kubelet's delay before it starts a container for the third time within ten minutes is ten seconds. Times are in
+/// whole seconds, so one second less may be seen.
+const BACK_OFF_DELAY: SignedDuration = SignedDuration::from_secs(9);
+/// A container that has run for this long is not held back.
+const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
+
+/// The pod's containers: init containers and sidecars, then the others, each in the spec's order. The status is in
+/// another order: the kubelet sorts it by name.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = Container<'_>> {
-    fn spec<'a>(specs: &'a [ContainerSpec], status: &ContainerStatus) -> Option<&'a ContainerSpec> {
-        specs.iter().find(|spec| spec.name == status.name)
-    }
-    let init = pod.init_statuses.iter().map(|status| {
-        let spec = spec(&pod.init_containers, status);
-        let sidecar = spec.is_some_and(|spec| spec.restart_always);
-        Container { kind: if sidecar { ContainerKind::Sidecar } else { ContainerKind::Init }, status, spec }
+    let init = in_order(&pod.init_containers, &pod.init_statuses).map(move |(spec, status)| {
+        let kind =
+            if spec.is_some_and(ContainerSpec::is_sidecar) { ContainerKind::Sidecar } else { ContainerKind::Init };
+        Container { pod, kind, status, spec }
     });
-    let app = pod.statuses.iter().map(|status| Container {
+    let app = in_order(&pod.containers, &pod.statuses).map(move |(spec, status)| Container {
+        pod,
         kind: ContainerKind::App,
         status,
-        spec: spec(&pod.containers, status),
+        spec,
     });
     init.chain(app)
+}
+
+fn in_order<'a>(
+    specs: &'a [ContainerSpec],
+    statuses: &'a [ContainerStatus],
+) -> impl Iterator<Item = (Option<&'a ContainerSpec>, &'a ContainerStatus)> {
+    let known = specs
+        .iter()
+        .filter_map(|spec| statuses.iter().find(|status| status.name == spec.name).map(|status| (Some(spec), status)));
+    let unknown = statuses.iter().filter(|status| specs.iter().all(|spec| spec.name != status.name));
+    known.chain(unknown.map(|status| (None, status)))
 }
 
 impl<'a> Container<'a> {
@@ -68,60 +86,129 @@ impl<'a> Container<'a> {
         self.state() == ContainerStateName::Running
     }
 
-    /// Whether its life is over, and it did what it should.
-    pub(super) fn completed(&self) -> bool {
-        self.state() == ContainerStateName::Terminated && self.status.state.terminated.as_ref().is_some_and(succeeded)
+    /// Whether its life is over, and it is not started again.
+    pub(super) fn is_final(&self) -> bool {
+        let Some(life) = self.life().filter(|_| self.state() == ContainerStateName::Terminated) else { return false };
+        if self.has_rule_for(life) {
+            return false;
+        }
+        match self.restart_policy() {
+            RestartPolicy::Always => self.kind == ContainerKind::Init && succeeded(life),
+            RestartPolicy::OnFailure => succeeded(life),
+            RestartPolicy::Never => true,
+        }
     }
 
-    /// What is wrong with it now. A failure that it was restarted after isn't considered.
+    /// Whether its life is over, and it did what it should.
+    pub(super) fn completed(&self) -> bool {
+        self.is_final() && self.life().is_some_and(succeeded)
+    }
+
+    fn life(&self) -> Option<&'a Terminated> {
+        self.status.state.terminated.as_ref()
+    }
+
+    fn restart_policy(&self) -> RestartPolicy {
+        self.spec.and_then(|spec| spec.restart_policy).unwrap_or(self.pod.restart_policy)
+    }
+
+    /// Whether the spec asks for a restart after this exit code.
+    fn has_rule_for(&self, life: &Terminated) -> bool {
+        self.spec.is_some_and(|spec| spec.restart_rules.iter().any(|codes| codes.contains(life.exit_code)))
+    }
+
+    /// Whether the kubelet ended a life because a resource was resized, and the spec asks for a restart then.
+    fn was_resized(&self) -> bool {
+        self.spec.is_some_and(|spec| spec.restarts_on_resize)
+            && match self.state() {
+                ContainerStateName::Terminated => self.pod.is_resizing(),
+                _ => self.pod.history.start_cause(self.status) == Some(StartCause::Resize),
+            }
+    }
+
+    fn failed(&self, life: &Terminated) -> bool {
+        !succeeded(life) && !self.has_rule_for(life)
+    }
+
+    /// What is wrong with it now. A failure after which it was restarted isn't considered.
     pub(super) fn failing(&self) -> Option<Trouble<'a>> {
         let state = &self.status.state;
         match self.state() {
-            ContainerStateName::Waiting => state
-                .waiting
-                .as_ref()
-                .filter(|waiting| !matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing"))
-                .map(Trouble::Waits),
+            ContainerStateName::Waiting => {
+                let waiting = state.waiting.as_ref()?;
+                let is_asked_for =
+                    waiting.reason == BACK_OFF && self.status.last.as_ref().is_some_and(|life| self.has_rule_for(life));
+                let is_normal = matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing");
+                (!is_normal && !is_asked_for).then_some(Trouble::Waits(waiting))
+            }
             ContainerStateName::Terminated => {
-                state.terminated.as_ref().filter(|terminated| !succeeded(terminated)).map(Trouble::Ended)
+                state.terminated.as_ref().filter(|life| self.failed(life) && !self.was_resized()).map(Trouble::Ended)
             }
             ContainerStateName::Running => None,
         }
     }
 
-    /// How its previous life failed, where it was started again since and hasn't come to a good end.
+    /// The life after which it was restarted, or is about to be, if that is a trouble: the life failed, or the kubelet
+    /// holds the container back because it ends too often, with whatever exit code.
     pub(super) fn restarted(&self) -> Option<&'a Terminated> {
-        let again = self.failing().is_none() && !self.completed();
-        self.status.last.as_ref().filter(|last| again && !succeeded(last))
+        let last = self.status.last.as_ref()?;
+        let again = self.failing().is_none() && !self.is_final() && !self.was_resized();
+        (again && (self.failed(last) || self.was_held_back(last))).then_some(last)
     }
 
-    /// What is wrong with it, a failure that is younger than `forget` included, and since when.
-    pub(super) fn trouble(
-        &self,
-        pod: &Pod,
-        forget: Duration,
-        clock: &mut Clock,
-    ) -> Option<(Trouble<'a>, Option<Timestamp>)> {
-        if let Some(trouble) = self.failing() {
-            return Some((trouble, self.began(pod, trouble, clock)));
+    /// Whether the kubelet waited before it began the present life.
+    fn was_held_back(&self, last: &Terminated) -> bool {
+        if self.restart_policy() != RestartPolicy::Always || self.has_rule_for(last) {
+            return false;
         }
-        let trouble = Trouble::Restarted(self.restarted()?);
-        let began = self.began(pod, trouble, clock)?;
-        (!clock.reached(after(began, forget))).then_some((trouble, Some(began)))
+        if self.pod.history.start_cause(self.status) == Some(StartCause::BackOff) {
+            return true;
+        }
+        let running = self.status.state.running.as_ref().and_then(|running| running.started);
+        let began = running.or_else(|| self.life().and_then(|life| life.started));
+        let (Some(began), Some(started), Some(finished)) = (began, last.started, last.finished) else { return false };
+        self.status.restarts > 1
+            && finished.duration_since(started) < BACK_OFF_RESET
+            && began.duration_since(finished) >= BACK_OFF_DELAY
     }
 
-    fn began(&self, pod: &Pod, trouble: Trouble<'_>, clock: &mut Clock) -> Option<Timestamp> {
-        let evidence = match trouble {
-            Trouble::Ended(life) => [life.finished, life.started],
-            Trouble::Restarted(life) => {
-                [life.finished, self.status.state.running.as_ref().and_then(|life| life.started)]
+    /// What is wrong with it and since when. A container that runs again is in trouble until it has run for `restarted`
+    /// and is ready, if it has a readiness probe.
+    pub(super) fn trouble(&self, restarted: Duration, clock: &mut Clock) -> Option<(Trouble<'a>, Option<Timestamp>)> {
+        if let Some(trouble) = self.failing() {
+            return Some((trouble, self.began(trouble, clock)));
+        }
+        let last = self.restarted()?;
+        let trouble = Trouble::Restarted(last);
+        if let Some(running) = self.status.state.running.as_ref().filter(|_| self.runs()) {
+            let since = clock.began([running.started, last.finished]);
+            let has_run = since.is_some_and(|since| clock.reached(after(since, restarted)));
+            let is_ready = self.status.ready || !self.spec.is_some_and(|spec| spec.readiness_probe);
+            if has_run && is_ready {
+                return None;
             }
-            Trouble::Waits(_) => match &self.status.last {
-                Some(life) => [life.finished, life.started],
-                None => [unready_since(pod), None],
+        }
+        Some((trouble, self.began(trouble, clock)))
+    }
+
+    /// When the trouble began, as far as the pod shows: with the earlier of the two lives that it tells of, if both
+    /// belong to the trouble.
+    fn began(&self, trouble: Trouble<'_>, clock: &mut Clock) -> Option<Timestamp> {
+        let last = self.status.last.as_ref();
+        let evidence = match trouble {
+            Trouble::Ended(life) => match last.filter(|last| self.failed(last)) {
+                Some(last) => [last.finished, life.finished, life.started],
+                None => [life.finished, life.started, None],
+            },
+            Trouble::Restarted(life) => {
+                [life.finished, self.status.state.running.as_ref().and_then(|life| life.started), None]
+            }
+            Trouble::Waits(_) => match last {
+                Some(life) => [life.finished, life.started, None],
+                None => [unready_since(self.pod), None, None],
             },
         };
-        clock.began(evidence.into_iter().chain([pod.started, pod.created]))
+        clock.began(evidence.into_iter().chain([self.pod.started]))
     }
 
     /// The life whose end is the trouble.
@@ -135,32 +222,44 @@ impl<'a> Container<'a> {
 
     /// What kind of problem the trouble is. It stays the same while the kubelet goes on trying.
     pub(super) fn kind_of(&self, trouble: Trouble<'a>) -> ProblemKind {
-        let life = match trouble {
-            Trouble::Waits(waiting) => match waiting.reason.as_str() {
-                BACK_OFF => self.status.last.as_ref(),
-                "PostStartHookError" => return ProblemKind::Crash,
+        if let Trouble::Waits(waiting) = trouble {
+            match waiting.reason.as_str() {
+                BACK_OFF => {}
+                POST_START => return ProblemKind::Crash,
                 reason if IMAGE_REASONS.contains(&reason) => return ProblemKind::Image,
                 _ => return ProblemKind::Start,
-            },
-            Trouble::Ended(life) | Trouble::Restarted(life) => Some(life),
-        };
-        if life.is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
+            }
+        }
+        if self.failed_life(trouble).is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
     }
 
-    /// The trouble's name: kubectl's, but for a crash loop that of the crash, where that says more.
+    /// The reason of the trouble, which does not depend on what the kubelet is doing this second.
     pub(super) fn reason(&self, trouble: Trouble<'a>) -> String {
-        let reason = match trouble {
-            Trouble::Ended(life) | Trouble::Restarted(life) => termination_reason(life),
-            Trouble::Waits(waiting) => self
-                .failed_life(trouble)
-                .map(|life| life.reason.as_str())
-                .filter(|reason| !matches!(*reason, "" | "Error" | "Completed"))
-                .unwrap_or(&waiting.reason)
-                .into(),
+        let reason = match (self.kind_of(trouble), trouble) {
+            (ProblemKind::Crash, _) => self.crash_reason(trouble),
+            (ProblemKind::Image, Trouble::Waits(waiting)) if waiting.reason == "ErrImagePull" => PULL_BACK_OFF,
+            (_, Trouble::Waits(waiting)) => {
+                let last =
+                    self.status.last.as_ref().filter(|life| never_started(life)).map(|life| life.reason.as_str());
+                last.filter(|last| telling(last) > telling(&waiting.reason)).unwrap_or(&waiting.reason)
+            }
+            (_, Trouble::Ended(life) | Trouble::Restarted(life)) => &life.reason,
         };
-        match one_line(&reason, REASON_LIMIT) {
+        match one_line(reason, REASON_LIMIT) {
             line if line.is_empty() => "Unknown".to_owned(),
             line => line,
+        }
+    }
+
+    fn crash_reason(&self, trouble: Trouble<'a>) -> &'a str {
+        let life = self.failed_life(trouble).or(self.status.last.as_ref());
+        let life_reason = life.map_or("", |life| life.reason.as_str());
+        // A container that ends well, and is in trouble all the same, ends too often.
+        let is_loop = self.status.restarts > 1 || life.is_none_or(succeeded);
+        match life_reason {
+            "" | "Error" | "Completed" if is_loop => BACK_OFF,
+            "" | "Error" | "Completed" => "Error",
+            reason => reason,
         }
     }
 
@@ -216,6 +315,8 @@ impl<'a> Container<'a> {
 }
 
 const BACK_OFF: &str = "CrashLoopBackOff";
+const PULL_BACK_OFF: &str = "ImagePullBackOff";
+const POST_START: &str = "PostStartHookError";
 
 /// The kubelet's reasons for an image that cannot be had (`pkg/kubelet/images/types.go`).
 const IMAGE_REASONS: [&str; 8] = [

@@ -47,6 +47,38 @@ pub struct Finding {
     pub owner: Option<Owner>,
     /// Each troubled container: those that cause the problem first, then in the pod's order.
     pub containers: Vec<ContainerFinding>,
+    /// What else is wrong with the pod, one for each further troubled container.
+    pub others: Vec<Cause>,
+}
+
+/// One of several things that are wrong with a pod at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// What kind of problem it is.
+    pub kind: ProblemKind,
+    /// The reason.
+    pub reason: String,
+    /// The container.
+    pub container: String,
+    /// In words; one line.
+    pub message: String,
+    /// When it began, as far as the pod shows.
+    pub since: Timestamp,
+}
+
+impl Finding {
+    /// Makes the cause at `index` of `others` the one that the finding is about.
+    pub fn promote(&mut self, index: usize) {
+        let Some(other) = self.others.get_mut(index) else { return };
+        std::mem::swap(&mut self.kind, &mut other.kind);
+        std::mem::swap(&mut self.reason, &mut other.reason);
+        std::mem::swap(&mut self.container, &mut other.container);
+        std::mem::swap(&mut self.message, &mut other.message);
+        std::mem::swap(&mut self.since, &mut other.since);
+        if let Some(place) = self.containers.iter().position(|container| container.name == self.container) {
+            self.containers[..=place].rotate_right(1);
+        }
+    }
 }
 
 /// What is wrong with a container.

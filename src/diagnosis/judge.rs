@@ -1,132 +1,156 @@
 //! The judgement: which of the things that may be wrong with a pod is the problem.
 
-use std::{cmp::Reverse, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{api::ProblemKind, pods::Pod};
+use crate::{
+    api::{ContainerKind, ContainerStateName, ProblemKind},
+    pods::Pod,
+};
 
 use super::{
     clock::{Clock, after},
     container::{Container, Trouble, containers},
-    finding::{ContainerFinding, Finding, Health, Verdict},
-    lasting::Lasting,
+    facts::Facts,
+    finding::{Cause, ContainerFinding, Finding, Health, Verdict},
     node,
-    owner::owner,
+    overdue::Overdue,
+    owner::owner_with,
     printed::printed_status,
     text::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
     thresholds::Thresholds,
     words,
 };
 
-/// What a judgement takes into account that the pod itself doesn't tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Whether the Job that [`needs_job`](super::needs_job) names has the condition Complete.
-    pub job_complete: bool,
-}
-
 /// Judges a pod.
 ///
 /// Of several troubles the one that explains most is the problem, in this order:
 ///
-/// 1. pods annotated as ignored and Succeeded pods are healthy, whatever else they show;
-/// 2. a pod being deleted is only ever StuckTerminating;
-/// 3. a Failed pod has failed, for its own reason or else its container's, unless its Job is complete;
-/// 4. containers that fail now, the first of the pod first, then those that failed and run again, the
-///    most recent failure first;
-/// 5. a pod of phase Unknown;
-/// 6. states that have lasted too long: not scheduled, an init container that runs on, containers being
-///    created, not ready.
+/// 1. a pod being deleted is only ever StuckTerminating, and otherwise a Succeeded pod is healthy;
+/// 2. a Failed pod has failed, for its own reason or else its container's, unless its Job is complete, a later run of
+///    its CronJob succeeded, or its controller replaced it long enough ago;
+/// 3. containers that fail now, then those that failed and run again, each in the pod's order;
+/// 4. a pod of phase Unknown;
+/// 5. states that have lasted too long: not scheduled, an init container that runs on, containers being created, not
+///    ready.
 ///
-/// In 4, sidecars don't count once all app containers have ended: the kubelet stops them then. A pod
-/// without any believable time at all is taken to be in its state for long.
+/// In 3, sidecars don't count once all app containers have ended for good: the kubelet stops them then. A pod without
+/// any believable time at all is taken to be in its state for long. Whether the pod asks not to be reported is for the
+/// caller to consider.
 #[must_use]
-pub fn judge(pod: &Pod, facts: Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
-    let mut clock = Clock::new(now);
+pub fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
+    let mut clock = Clock::new(pod, now);
     let health = health(pod, facts, thresholds, &mut clock);
     Verdict { health, recheck: clock.changes() }
 }
 
-/// Whether the pod is healthy and will stay so until it changes, under all thresholds that forget a
-/// restart after `horizon` or sooner: of such a pod, nothing need be kept.
+/// Whether the pod is healthy and will stay so until it changes, under all thresholds that forget a restart after
+/// `lookback` or sooner: of such a pod, nothing need be kept.
 #[must_use]
-pub fn is_plain(pod: &Pod, horizon: Duration, now: Timestamp) -> bool {
+pub fn is_plain(pod: &Pod, lookback: Duration, now: Timestamp) -> bool {
     let strictest = Thresholds {
         pending: Duration::ZERO,
         initializing: Duration::ZERO,
         not_ready: Duration::ZERO,
         terminating: Duration::ZERO,
-        restarted: horizon,
+        restarted: lookback,
         failed: Duration::MAX,
     };
-    let verdict = judge(pod, Facts::default(), &strictest, now);
+    // What follows on a resize is judged by the version before.
+    if pod.is_resizing() {
+        return false;
+    }
+    let verdict = judge(pod, &Facts::default(), &strictest, now);
     verdict.health == Health::Healthy && verdict.recheck.is_none()
 }
 
-fn health(pod: &Pod, facts: Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {
-    if pod.ignored || pod.phase == "Succeeded" {
-        return Health::Healthy;
-    }
+fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {
     if let Some(deletion) = pod.deletion {
         if !clock.reached(after(deletion, thresholds.terminating)) {
             return Health::Settling;
         }
-        let cause =
-            Cause { since: Some(deletion), ..Cause::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck(pod)) };
-        return cause.found_in(pod, clock);
+        let problem = Problem::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck(pod));
+        return Problem { since: Some(deletion), ..problem }.found_in(pod, facts, clock);
     }
-    if pod.phase == "Failed" {
-        return if facts.job_complete { Health::Healthy } else { failed(pod, clock).found_in(pod, clock) };
+    match pod.phase.as_str() {
+        "Succeeded" => return Health::Healthy,
+        "Failed" => return failed(pod, facts, thresholds, clock),
+        _ => {}
     }
     let troubles = troubles(pod, thresholds.restarted, clock);
-    if let Some(first) = troubles.first() {
-        return Cause::of_container(first, &troubles).found_in(pod, clock);
+    if !troubles.is_empty() {
+        return Problem::of_containers(&troubles, facts, clock).found_in(pod, facts, clock);
     }
     if pod.phase == "Unknown" {
         let since = unready(pod, clock);
-        return Cause { since, ..Cause::of_pod(ProblemKind::NodeLost, "Unknown", unknown(pod)) }.found_in(pod, clock);
+        let problem = Problem::of_pod(ProblemKind::NodeLost, "Unknown", unknown(pod));
+        return Problem { since, ..problem }.found_in(pod, facts, clock);
     }
-    let Some(state) = Lasting::of(pod, thresholds, clock) else { return Health::Healthy };
+    let Some(state) = Overdue::of(pod, thresholds, clock) else { return Health::Healthy };
     match state.since {
         Some(since) if !clock.reached(after(since, state.limit)) => Health::Settling,
-        since => Cause {
+        since => Problem {
             since,
             container: state.container(),
             containers: state.findings(),
-            ..Cause::of_pod(state.kind, state.reason, state.message(pod))
+            ..Problem::of_pod(state.kind, state.reason, state.message(pod))
         }
-        .found_in(pod, clock),
+        .found_in(pod, facts, clock),
     }
 }
 
 /// What a finding is made from.
-struct Cause<'a> {
+struct Problem<'a> {
     kind: ProblemKind,
     reason: String,
     container: &'a str,
     message: String,
     since: Option<Timestamp>,
     containers: Vec<ContainerFinding>,
+    others: Vec<Cause>,
 }
 
-impl<'a> Cause<'a> {
+impl<'a> Problem<'a> {
     fn of_pod(kind: ProblemKind, reason: &str, message: String) -> Self {
-        Self { kind, reason: reason.to_owned(), container: "", message, since: None, containers: Vec::new() }
-    }
-
-    fn of_container(first: &Troubled<'a>, all: &[Troubled<'a>]) -> Self {
         Self {
-            kind: first.container.kind_of(first.trouble),
-            reason: first.container.reason(first.trouble),
-            container: &first.container.status.name,
-            message: words::of_container(first.container, first.trouble),
-            since: first.since,
-            containers: findings(all),
+            kind,
+            reason: reason.to_owned(),
+            container: "",
+            message,
+            since: None,
+            containers: Vec::new(),
+            others: Vec::new(),
         }
     }
 
-    fn found_in(self, pod: &Pod, clock: &Clock) -> Health {
+    fn of_containers(troubles: &[Troubled<'a>], facts: &Facts, clock: &Clock) -> Self {
+        let mut causes = troubles.iter().map(|troubled| {
+            let mut message = words::of_container(troubled.container, troubled.trouble);
+            message.push_str(&words::of_attempts(facts));
+            Cause {
+                kind: troubled.container.kind_of(troubled.trouble),
+                reason: troubled.container.reason(troubled.trouble),
+                container: troubled.container.status.name.clone(),
+                message: one_line(&message, MESSAGE_LIMIT),
+                since: troubled.since.unwrap_or(clock.now()),
+            }
+        });
+        let Some((first, container)) = causes.next().zip(troubles.first().map(|first| first.container)) else {
+            return Self::of_pod(ProblemKind::Unknown, "Unknown", String::new());
+        };
+        Self {
+            kind: first.kind,
+            reason: first.reason,
+            container: &container.status.name,
+            message: first.message,
+            since: Some(first.since),
+            containers: findings(troubles),
+            others: causes.collect(),
+        }
+    }
+
+    fn found_in(self, pod: &Pod, facts: &Facts, clock: &Clock) -> Health {
         Health::Problem(Box::new(Finding {
             status: one_line(&printed_status(pod), REASON_LIMIT),
             kind: self.kind,
@@ -134,8 +158,9 @@ impl<'a> Cause<'a> {
             container: self.container.to_owned(),
             message: one_line(&self.message, MESSAGE_LIMIT),
             since: self.since.unwrap_or(clock.now()),
-            owner: owner(pod),
+            owner: owner_with(pod, facts),
             containers: self.containers,
+            others: self.others,
         }))
     }
 }
@@ -147,21 +172,18 @@ struct Troubled<'a> {
     since: Option<Timestamp>,
 }
 
-/// The containers in trouble, that which explains most first.
-fn troubles<'a>(pod: &'a Pod, forget: Duration, clock: &mut Clock) -> Vec<Troubled<'a>> {
+/// The containers in trouble: those that fail now, then those that run again.
+fn troubles<'a>(pod: &'a Pod, restarted: Duration, clock: &mut Clock) -> Vec<Troubled<'a>> {
     let over = apps_are_over(pod);
     let mut troubles: Vec<_> = containers(pod)
-        .filter(|container| !(over && pod.is_sidecar(&container.status.name)))
+        .filter(|container| !(over && container.kind == ContainerKind::Sidecar))
         .filter_map(|container| {
-            let (trouble, since) = container.trouble(pod, forget, clock)?;
+            let (trouble, since) = container.trouble(restarted, clock)?;
             Some(Troubled { container, trouble, since })
         })
         .collect();
-    // Stable: those that fail now stay in the pod's order.
-    troubles.sort_by_key(|troubled| match troubled.trouble {
-        Trouble::Restarted(_) => (1, Reverse(troubled.since)),
-        _ => (0, Reverse(None)),
-    });
+    // Stable: each half stays in the pod's order.
+    troubles.sort_by_key(|troubled| matches!(troubled.trouble, Trouble::Restarted(_)));
     troubles
 }
 
@@ -169,34 +191,41 @@ fn findings(troubles: &[Troubled<'_>]) -> Vec<ContainerFinding> {
     troubles.iter().map(|troubled| troubled.container.finding(Some(troubled.trouble))).collect()
 }
 
+/// Whether every app container has ended and none is started again.
 fn apps_are_over(pod: &Pod) -> bool {
+    let ended = |container: Container<'_>| {
+        if pod.phase == "Failed" { container.state() == ContainerStateName::Terminated } else { container.is_final() }
+    };
     !pod.statuses.is_empty()
         && pod.statuses.len() >= pod.containers.len()
-        && pod.statuses.iter().all(|status| status.state.terminated.is_some())
+        && containers(pod).filter(|container| container.kind == ContainerKind::App).all(ended)
 }
 
-fn failed<'a>(pod: &'a Pod, clock: &mut Clock) -> Cause<'a> {
-    // Nothing is started again, so earlier failures explain nothing.
-    let troubles = troubles(pod, Duration::ZERO, clock);
-    let reason = one_line(&pod.reason, REASON_LIMIT);
-    match troubles.first() {
-        Some(first) if reason.is_empty() => Cause::of_container(first, &troubles),
-        first => Cause {
-            since: first.and_then(|first| first.since).or_else(|| unready(pod, clock)),
-            containers: findings(&troubles),
-            ..Cause::of_pod(
-                ProblemKind::Failed,
-                if reason.is_empty() { "Failed" } else { &reason },
-                if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() },
-            )
-        },
+fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {
+    if facts.job.as_ref().is_some_and(|job| job.complete || job.superseded) {
+        return Health::Healthy;
     }
+    // Nothing is started again, so earlier failures explain nothing.
+    let mut troubles = troubles(pod, Duration::ZERO, clock);
+    troubles.retain(|troubled| !matches!(troubled.trouble, Trouble::Restarted(_)));
+    let since = troubles.iter().filter_map(|troubled| troubled.since).min().or_else(|| unready(pod, clock));
+    if facts.replaced && since.is_some_and(|since| clock.reached(after(since, thresholds.failed))) {
+        return Health::Healthy;
+    }
+    let reason = one_line(&pod.reason, REASON_LIMIT);
+    if reason.is_empty() && !troubles.is_empty() {
+        return Problem::of_containers(&troubles, facts, clock).found_in(pod, facts, clock);
+    }
+    let mut message = if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() };
+    message.push_str(&words::of_attempts(facts));
+    let problem = Problem::of_pod(ProblemKind::Failed, if reason.is_empty() { "Failed" } else { &reason }, message);
+    Problem { since, containers: findings(&troubles), ..problem }.found_in(pod, facts, clock)
 }
 
 /// Since when the pod hasn't been ready, else since when it exists.
 fn unready(pod: &Pod, clock: &mut Clock) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status != "True");
-    clock.began([ready.and_then(|ready| ready.since), pod.started, pod.created])
+    clock.began([ready.and_then(|ready| ready.since), pod.started])
 }
 
 fn unknown(pod: &Pod) -> String {

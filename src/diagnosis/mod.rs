@@ -2,18 +2,22 @@
 
 mod clock;
 mod container;
+mod facts;
 mod finding;
 mod judge;
-mod lasting;
 mod node;
+mod overdue;
 mod owner;
 mod printed;
+mod reasons;
 mod text;
 mod thresholds;
 mod words;
 
-pub use finding::{ContainerFinding, Finding, Health, LogChoice, Verdict};
-pub use judge::{Facts, is_plain, judge};
-pub use owner::{needs_job, owner};
+pub use facts::{Facts, JobFacts};
+pub use finding::{Cause, ContainerFinding, Finding, Health, LogChoice, Verdict};
+pub use judge::{is_plain, judge};
+pub use owner::{needs_job, owner, owner_names};
 pub use printed::{human_duration, printed_status, ready_counts, restarts};
+pub use reasons::{is_known_reason, telling};
 pub use thresholds::Thresholds;

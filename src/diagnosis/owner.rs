@@ -5,75 +5,108 @@ use crate::{
     pods::{Controller, Pod},
 };
 
-/// The pod's top controller as far as names tell: a ReplicaSet whose name ends in the pod's
-/// `pod-template-hash` is its Deployment's. A Job stays a Job, whatever CronJob made it.
+use super::facts::Facts;
+
+/// The labels that hold a ReplicaSet's hash, and the kind of controller that makes such ReplicaSets.
+const TEMPLATE_HASHES: [(&str, &str); 2] =
+    [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
+
+/// The pod's top controller as far as the pod shows: a ReplicaSet whose name ends in the pod's template hash belongs
+/// to a Deployment, or to an Argo Rollout. That a Job belongs to a CronJob only the Job shows.
 #[must_use]
 pub fn owner(pod: &Pod) -> Option<Owner> {
+    let (kind, name) = owner_names(pod)?;
+    Some(Owner { kind: kind.to_owned(), name: name.to_owned() })
+}
+
+/// The kind and the name of [`owner`].
+#[must_use]
+pub fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
     let Controller { kind, name, .. } = pod.controller.as_ref()?;
     if kind.is_empty() || name.is_empty() {
         return None;
     }
-    let deployment = || {
-        let (_, hash) = pod.labels.iter().find(|(key, _)| key == "pod-template-hash")?;
-        name.strip_suffix(hash.as_str())?.strip_suffix('-').filter(|name| !hash.is_empty() && !name.is_empty())
+    let template = |(label, owner)| {
+        let (_, hash) = pod.labels.iter().find(|(key, _)| key == label)?;
+        let name = name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+        (!hash.is_empty() && !name.is_empty()).then_some((owner, name))
     };
-    Some(match deployment() {
-        Some(name) if kind == "ReplicaSet" => Owner { kind: "Deployment".to_owned(), name: name.to_owned() },
-        _ => Owner { kind: kind.clone(), name: name.clone() },
-    })
+    let top = if kind == "ReplicaSet" { TEMPLATE_HASHES.into_iter().find_map(template) } else { None };
+    Some(top.unwrap_or((kind, name)))
 }
 
-/// The Job whose state decides whether this pod is a problem: a failed pod of a Job that completed all
-/// the same is none. Absent for every other pod.
-///
-/// The owner reference names it, in the pod's namespace; another API group's Job is told apart by its UID.
+/// The top controller, with what its Job shows.
+pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
+    match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
+        Some(name) => Some(Owner { kind: "CronJob".to_owned(), name: name.clone() }),
+        None => owner(pod),
+    }
+}
+
+/// The Job that must be read before a problem of this pod can be reported: it shows whether the work succeeded after
+/// all, and the CronJob that owns the problem. Absent for every other pod, also for those of another group's Job.
 #[must_use]
 pub fn needs_job(pod: &Pod) -> Option<&Controller> {
-    let judged = pod.phase == "Failed" && pod.deletion.is_none() && !pod.ignored;
-    pod.controller.as_ref().filter(|controller| judged && controller.kind == "Job" && !controller.name.is_empty())
+    pod.controller.as_ref().filter(|controller| {
+        let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+        controller.kind == "Job" && group == "batch" && !controller.name.is_empty()
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn pod(kind: &str, name: &str, hash: Option<&str>) -> Pod {
-        Pod {
-            controller: Some(Controller { kind: kind.into(), name: name.into(), uid: "1".into() }),
-            labels: hash.map(|hash| ("pod-template-hash".into(), hash.into())).into_iter().collect(),
-            ..Pod::default()
-        }
+    use super::*;
+    use crate::diagnosis::JobFacts;
+
+    fn pod(kind: &str, name: &str, labels: &[(&str, &str)]) -> Pod {
+        let controller =
+            Controller { api_version: "batch/v1".into(), kind: kind.into(), name: name.into(), uid: "1".into() };
+        let labels = labels.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        Pod { controller: Some(controller), labels, ..Pod::default() }
     }
 
     #[test]
-    fn names_tell_the_top_controller() {
-        for (kind, name, hash, expected) in [
-            ("ReplicaSet", "cart-5d9f", Some("5d9f"), "Deployment/cart"),
-            ("ReplicaSet", "cart-5d9f", Some("other"), "ReplicaSet/cart-5d9f"),
-            ("ReplicaSet", "cart-5d9f", None, "ReplicaSet/cart-5d9f"),
-            ("ReplicaSet", "cart5d9f", Some("5d9f"), "ReplicaSet/cart5d9f"),
-            ("ReplicaSet", "-5d9f", Some("5d9f"), "ReplicaSet/-5d9f"),
-            ("ReplicaSet", "cart-", Some(""), "ReplicaSet/cart-"),
-            ("StatefulSet", "db-5d9f", Some("5d9f"), "StatefulSet/db-5d9f"),
-            ("Job", "backup-29384750", None, "Job/backup-29384750"),
-            ("Node", "node-7", None, "Node/node-7"),
+    fn a_template_hash_names_the_top_controller() {
+        const HASH: &str = "pod-template-hash";
+        for (kind, name, labels, expected) in [
+            ("ReplicaSet", "cart-5d9f", [(HASH, "5d9f")].as_slice(), "Deployment/cart"),
+            ("ReplicaSet", "cart-5d9f", &[("rollouts-pod-template-hash", "5d9f")], "Rollout/cart"),
+            ("ReplicaSet", "cart-5d9f", &[(HASH, "other")], "ReplicaSet/cart-5d9f"),
+            ("ReplicaSet", "cart-5d9f", &[], "ReplicaSet/cart-5d9f"),
+            ("ReplicaSet", "cart5d9f", &[(HASH, "5d9f")], "ReplicaSet/cart5d9f"),
+            ("ReplicaSet", "-5d9f", &[(HASH, "5d9f")], "ReplicaSet/-5d9f"),
+            ("ReplicaSet", "cart-", &[(HASH, "")], "ReplicaSet/cart-"),
+            ("StatefulSet", "db-5d9f", &[(HASH, "5d9f")], "StatefulSet/db-5d9f"),
+            ("Job", "backup-29384750", &[], "Job/backup-29384750"),
+            ("Node", "node-7", &[], "Node/node-7"),
         ] {
-            let owner = owner(&pod(kind, name, hash)).unwrap();
+            let owner = owner(&pod(kind, name, labels)).unwrap();
             assert_eq!(format!("{}/{}", owner.kind, owner.name), expected);
         }
         assert_eq!(owner(&Pod::default()), None);
-        assert_eq!(owner(&pod("", "x", None)), None);
+        assert_eq!(owner(&pod("", "x", &[])), None);
     }
 
     #[test]
-    fn only_failed_pods_of_jobs_need_their_job() {
-        let failed = Pod { phase: "Failed".into(), ..pod("Job", "sums", None) };
-        assert_eq!(needs_job(&failed).unwrap().name, "sums");
-        let none = |pod: Pod| assert_eq!(needs_job(&pod), None);
-        none(Pod { phase: "Running".into(), ..failed.clone() });
-        none(Pod { ignored: true, ..failed.clone() });
-        none(Pod { deletion: Some(jiff::Timestamp::UNIX_EPOCH), ..failed.clone() });
-        none(Pod { phase: "Failed".into(), ..pod("ReplicaSet", "sums", None) });
-        none(Pod { controller: None, ..failed });
+    fn a_job_names_its_cron_job() {
+        let job = JobFacts { cron_job: Some("backup".to_owned()), ..JobFacts::default() };
+        let facts = Facts { job: Some(Arc::new(job)), ..Facts::default() };
+        let owner = owner_with(&pod("Job", "backup-29384750", &[]), &facts).unwrap();
+        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "backup"));
+    }
+
+    #[test]
+    fn only_pods_of_kubernetes_own_jobs_need_their_job() {
+        assert_eq!(needs_job(&pod("Job", "sums", &[])).unwrap().name, "sums");
+        assert_eq!(needs_job(&pod("ReplicaSet", "sums", &[])), None);
+        assert_eq!(needs_job(&pod("Job", "", &[])), None);
+        assert_eq!(needs_job(&Pod::default()), None);
+        let mut foreign = pod("Job", "sums", &[]);
+        for version in ["v1", "", "batch.volcano.sh/v1alpha1", "batch"] {
+            foreign.controller.as_mut().unwrap().api_version = version.to_owned();
+            assert_eq!(needs_job(&foreign), None, "{version}");
+        }
     }
 }

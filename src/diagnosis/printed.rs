@@ -85,7 +85,7 @@ impl<'a> Printed<'a> {
         let mut printed = Self {
             status: Cow::Borrowed(if pod.reason.is_empty() { &pod.phase } else { &pod.reason }),
             ready: 0,
-            total: pod.containers.len() + pod.init_containers.iter().filter(|spec| spec.restart_always).count(),
+            total: pod.containers.len() + pod.init_containers.iter().filter(|spec| spec.is_sidecar()).count(),
             restarts: Restarts::default(),
         };
         if pod.conditions.iter().any(|condition| condition.kind == "PodScheduled" && condition.reason == GATED) {

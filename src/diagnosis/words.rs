@@ -7,7 +7,10 @@ use crate::{
     pods::{Pod, Terminated},
 };
 
-use super::container::{Container, Trouble};
+use super::{
+    container::{Container, Trouble},
+    facts::{Facts, JobFacts},
+};
 
 /// Such as "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".
 ///
@@ -37,6 +40,16 @@ pub(super) fn of_container(container: Container<'_>, trouble: Trouble<'_>) -> St
         words.push_str(if container.runs() { "; it runs again" } else { "; it is being started again" });
     }
     words
+}
+
+/// Such as "; its Job retries: 2 of at most 7 attempts failed", while the Job retries.
+pub(super) fn of_attempts(facts: &Facts) -> String {
+    match facts.job.as_deref() {
+        Some(JobFacts { complete: false, failed: None, attempts: Some((failed, limit)), .. }) if *failed > 0 => {
+            format!("; its Job retries: {failed} of at most {} attempts failed", limit.saturating_add(1))
+        }
+        _ => String::new(),
+    }
 }
 
 fn how_it_ended(words: &mut String, life: &Terminated) {

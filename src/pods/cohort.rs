@@ -1,7 +1,13 @@
-//! Pods that no selection can tell apart: the same namespace and the same labels. A selection is
-//! evaluated once per cohort, not per pod, and a healthy pod is no more than a member of one.
+//! Pods that neither a selection nor an owner can tell apart: the same namespace, the same top controller and the same
+//! labels. A selection is evaluated once per cohort, not per pod, and a healthy pod is no more than a member of one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+
+use jiff::Timestamp;
+
+use crate::diagnosis::owner_names;
+
+use super::Pod;
 
 /// A cohort's place in [`Cohorts`]. Places of cohorts that are gone are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,29 +16,34 @@ pub struct CohortId(pub u32);
 /// All cohorts that have members.
 #[derive(Debug, Default)]
 pub struct Cohorts {
-    ids: HashMap<Arc<str>, CohortId>,
+    /// By text: the cohorts of a namespace, or of an owner, are neighbours.
+    ids: BTreeMap<Arc<str>, CohortId>,
     places: Vec<Place>,
     free: Vec<CohortId>,
 }
 
 #[derive(Debug)]
 struct Place {
-    /// Namespace, then key and value of each label, each ended by a NUL: one allocation, and its own
-    /// key in the map.
+    /// Namespace, kind and name of the owner, then key and value of each label, each ended by a NUL: one allocation,
+    /// and its own key in the map.
     text: Arc<str>,
     members: u32,
+    /// How many of them may not be healthy.
+    suspects: u32,
+    /// When the youngest pod was created that was a healthy member, in seconds since 1970.
+    youngest: i64,
 }
 
 impl Cohorts {
-    /// Adds a member to the cohort of this namespace and these labels; tells whether the cohort is new.
-    pub fn join(&mut self, namespace: &str, labels: &[(String, String)]) -> (CohortId, bool) {
-        let text = encode(namespace, labels);
+    /// Adds a member to a pod's cohort, and returns whether the cohort is new.
+    pub fn join(&mut self, pod: &Pod) -> (CohortId, bool) {
+        let text = encode(pod);
         if let Some(&id) = self.ids.get(text.as_str()) {
             self.places[id.0 as usize].members += 1;
             return (id, false);
         }
         let text: Arc<str> = text.into();
-        let place = Place { text: Arc::clone(&text), members: 1 };
+        let place = Place { text: Arc::clone(&text), members: 1, suspects: 0, youngest: i64::MIN };
         let id = match self.free.pop() {
             Some(id) => {
                 self.places[id.0 as usize] = place;
@@ -47,6 +58,40 @@ impl Cohorts {
         (id, true)
     }
 
+    /// Counts a member that may not be healthy, or no longer counts it.
+    pub fn suspect(&mut self, id: CohortId, is_suspect: bool) {
+        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
+        place.suspects = if is_suspect { place.suspects.saturating_add(1) } else { place.suspects.saturating_sub(1) };
+    }
+
+    /// Notes when a healthy member was created.
+    pub fn saw_healthy(&mut self, id: CohortId, created: Option<Timestamp>) {
+        if let (Some(place), Some(created)) = (self.places.get_mut(id.0 as usize), created) {
+            place.youngest = place.youngest.max(created.as_second());
+        }
+    }
+
+    /// Whether the pod's owner has a healthy pod that was created after it.
+    #[must_use]
+    pub fn is_replaced(&self, pod: &Pod) -> bool {
+        let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };
+        self.of_owner(&pod.namespace, kind, name)
+            .any(|place| place.members > place.suspects && place.youngest > created.as_second())
+    }
+
+    fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &Place> {
+        let mut prefix = String::new();
+        push(&mut prefix, [namespace, kind, name]);
+        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let cohorts: Vec<CohortId> = self
+            .ids
+            .range::<str, _>(from)
+            .take_while(|(text, _)| text.starts_with(&prefix))
+            .map(|(_, id)| *id)
+            .collect();
+        cohorts.into_iter().filter_map(|id| self.places.get(id.0 as usize))
+    }
+
     /// Takes a member out; with the last, the cohort is gone.
     pub fn leave(&mut self, id: CohortId) {
         let Some(place) = self.places.get_mut(id.0 as usize) else { return };
@@ -58,13 +103,14 @@ impl Cohorts {
         }
     }
 
-    /// Whether this is the cohort of this namespace and these labels.
+    /// Whether this is the pod's cohort.
     #[must_use]
-    pub fn is(&self, id: CohortId, namespace: &str, labels: &[(String, String)]) -> bool {
+    pub fn is(&self, id: CohortId, pod: &Pod) -> bool {
+        let (kind, name) = owner_names(pod).unwrap_or_default();
         self.places.get(id.0 as usize).is_some_and(|place| {
             let mut parts = place.text.split_terminator('\0');
-            parts.next() == Some(namespace)
-                && labels.iter().all(|(key, value)| parts.next() == Some(key) && parts.next() == Some(value))
+            [&*pod.namespace, kind, name].into_iter().all(|part| parts.next() == Some(part))
+                && pod.labels.iter().all(|(key, value)| parts.next() == Some(key) && parts.next() == Some(value))
                 && parts.next().is_none()
         })
     }
@@ -87,6 +133,7 @@ impl Cohorts {
         self.places.iter().enumerate().filter(|(_, place)| place.members > 0).map(|(index, place)| {
             let mut parts = place.text.split_terminator('\0');
             let namespace = parts.next().unwrap_or_default();
+            let mut parts = parts.skip(2);
             let mut labels = Vec::new();
             while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
                 labels.push((key.to_owned(), value.to_owned()));
@@ -96,42 +143,90 @@ impl Cohorts {
     }
 }
 
-fn encode(namespace: &str, labels: &[(String, String)]) -> String {
-    let length = labels.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
-    let mut text = String::with_capacity(namespace.len() + 1 + length);
-    for part in std::iter::once(namespace).chain(labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]))
-    {
+fn encode(pod: &Pod) -> String {
+    let (kind, name) = owner_names(pod).unwrap_or_default();
+    let labels = pod.labels.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
+    let mut text = String::with_capacity(pod.namespace.len() + kind.len() + name.len() + 3 + labels);
+    push(&mut text, [&pod.namespace, kind, name]);
+    push(&mut text, pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]));
+    text
+}
+
+fn push<'a>(text: &mut String, parts: impl IntoIterator<Item = &'a str>) {
+    for part in parts {
         text.push_str(part);
         text.push('\0');
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pods::Controller;
 
-    fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    fn pod(namespace: &str, owner: &str, hash: &str, created: i64) -> Pod {
+        let controller = Controller {
+            api_version: "apps/v1".to_owned(),
+            kind: "ReplicaSet".to_owned(),
+            name: format!("{owner}-{hash}"),
+            uid: String::new(),
+        };
+        Pod {
+            namespace: namespace.to_owned(),
+            labels: vec![("app".to_owned(), "web".to_owned()), ("pod-template-hash".to_owned(), hash.to_owned())],
+            controller: Some(controller),
+            created: Timestamp::from_second(created).ok(),
+            ..Pod::default()
+        }
     }
 
     #[test]
     fn members_share_a_cohort_until_the_last_leaves() {
         let mut cohorts = Cohorts::default();
-        let web = labels(&[("app", "web"), ("empty", "")]);
-        let (a, new) = cohorts.join("shop", &web);
+        let web = pod("shop", "web", "1", 0);
+        let (a, new) = cohorts.join(&web);
         assert!(new);
-        assert_eq!(cohorts.join("shop", &web), (a, false));
-        let (b, new) = cohorts.join("bank", &web);
-        assert!(new && b != a);
+        assert_eq!(cohorts.join(&web), (a, false));
+        for other in [pod("bank", "web", "1", 0), pod("shop", "api", "1", 0), pod("shop", "web", "2", 0)] {
+            let (b, new) = cohorts.join(&other);
+            assert!(new && b != a && !cohorts.is(b, &web) && !cohorts.is(a, &other));
+            cohorts.leave(b);
+        }
         assert_eq!((cohorts.members(a), cohorts.namespace(a)), (2, "shop"));
-        assert!(cohorts.is(a, "shop", &web) && !cohorts.is(b, "shop", &web) && !cohorts.is(a, "shop", &web[..1]));
-        assert_eq!(cohorts.iter().next(), Some((a, "shop", web.clone())));
+        assert!(cohorts.is(a, &web));
+        assert_eq!(cohorts.iter().next(), Some((a, "shop", web.labels.clone())));
 
         cohorts.leave(a);
         assert_eq!(cohorts.members(a), 1);
         cohorts.leave(a);
-        assert_eq!(cohorts.iter().map(|(id, ..)| id).collect::<Vec<_>>(), [b]);
-        assert_eq!(cohorts.join("other", &[]), (a, true), "its place is used again");
+        assert_eq!(cohorts.iter().count(), 0);
+        assert!(cohorts.join(&Pod::default()).1, "a place is used again");
+        assert!(cohorts.places.len() <= 2);
+    }
+
+    #[test]
+    fn a_younger_healthy_pod_of_the_owner_is_a_replacement() {
+        let mut cohorts = Cohorts::default();
+        let failed = pod("shop", "web", "1", 100);
+        let (old, _) = cohorts.join(&failed);
+        cohorts.suspect(old, true);
+        assert!(!cohorts.is_replaced(&failed));
+
+        let other = pod("shop", "web-2", "1", 900);
+        let (id, _) = cohorts.join(&other);
+        cohorts.saw_healthy(id, other.created);
+        assert!(!cohorts.is_replaced(&failed), "another owner, whose name begins alike");
+
+        let before = pod("shop", "web", "1", 50);
+        assert_eq!(cohorts.join(&before).0, old);
+        cohorts.saw_healthy(old, before.created);
+        assert!(!cohorts.is_replaced(&failed), "it was there before");
+
+        let next = pod("shop", "web", "2", 200);
+        let (new, _) = cohorts.join(&next);
+        cohorts.saw_healthy(new, next.created);
+        assert!(cohorts.is_replaced(&failed), "the next revision's pod");
+        cohorts.suspect(new, true);
+        assert!(!cohorts.is_replaced(&failed), "it is not healthy any more");
     }
 }

@@ -10,9 +10,10 @@ use serde::{
 
 use crate::api::IGNORE_ANNOTATION;
 
+use super::History;
 use super::pod::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
-    Uid, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, RestartPolicy, Running,
+    TEXT_LIMIT, Terminated, Uid, Waiting,
 };
 
 /// The most containers, conditions, labels or finalizers that are kept of one pod: the API server takes
@@ -79,6 +80,7 @@ impl From<WirePod> for Pod {
             labels: metadata.labels.0,
             ignored: metadata.annotations.0,
             controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
+                api_version: owner.api_version,
                 kind: owner.kind,
                 name: owner.name,
                 uid: owner.uid,
@@ -87,6 +89,7 @@ impl From<WirePod> for Pod {
             created: metadata.creation_timestamp,
             deletion: metadata.deletion_timestamp,
             node: spec.node_name,
+            restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
             init_containers: spec.init_containers.into_iter().map(Into::into).collect(),
             containers: spec.containers.into_iter().map(Into::into).collect(),
             phase: status.phase,
@@ -96,6 +99,7 @@ impl From<WirePod> for Pod {
             conditions: status.conditions.into_iter().map(Into::into).collect(),
             init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
+            history: History::default(),
         }
     }
 }
@@ -156,6 +160,8 @@ struct WireMeta {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireOwner {
+    #[serde(rename = "apiVersion", deserialize_with = "text")]
+    api_version: String,
     #[serde(deserialize_with = "text")]
     kind: String,
     #[serde(deserialize_with = "text")]
@@ -171,6 +177,8 @@ struct WireOwner {
 struct WireSpec {
     #[serde(deserialize_with = "text")]
     node_name: String,
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
     #[serde(deserialize_with = "list")]
     init_containers: Vec<WireContainer>,
     #[serde(deserialize_with = "list")]
@@ -184,8 +192,38 @@ struct WireContainer {
     name: String,
     #[serde(deserialize_with = "text")]
     restart_policy: String,
+    #[serde(deserialize_with = "list")]
+    restart_policy_rules: Vec<WireRestartRule>,
+    #[serde(deserialize_with = "list")]
+    resize_policy: Vec<WireResizePolicy>,
+    readiness_probe: Option<IgnoredAny>,
     #[serde(deserialize_with = "or_default")]
     resources: WireResources,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireRestartRule {
+    #[serde(deserialize_with = "text")]
+    action: String,
+    #[serde(deserialize_with = "or_default")]
+    exit_codes: WireExitCodes,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireExitCodes {
+    #[serde(deserialize_with = "text")]
+    operator: String,
+    #[serde(deserialize_with = "list")]
+    values: Vec<i32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireResizePolicy {
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -206,10 +244,30 @@ impl From<WireContainer> for ContainerSpec {
     fn from(wire: WireContainer) -> Self {
         Self {
             name: wire.name,
-            restart_always: wire.restart_policy == "Always",
+            restart_policy: RestartPolicy::from_name(&wire.restart_policy),
+            restart_rules: wire.restart_policy_rules.into_iter().filter_map(exit_codes).collect(),
+            restarts_on_resize: wire.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
+            readiness_probe: wire.readiness_probe.is_some(),
             memory_limit: wire.resources.limits.memory,
         }
     }
+}
+
+/// What `resizePolicy[].restartPolicy` holds if a resize restarts the container.
+pub(super) const RESTART_CONTAINER: &str = "RestartContainer";
+
+fn exit_codes(rule: WireRestartRule) -> Option<ExitCodes> {
+    restart_rule(&rule.action, &rule.exit_codes.operator, rule.exit_codes.values)
+}
+
+/// The exit codes after which a rule of `restartPolicyRules` restarts the container, or all of the pod's.
+pub(super) fn restart_rule(action: &str, operator: &str, values: Vec<i32>) -> Option<ExitCodes> {
+    let negated = match operator {
+        "In" => false,
+        "NotIn" => true,
+        _ => return None,
+    };
+    matches!(action, "Restart" | "RestartAllContainers").then_some(ExitCodes { negated, values })
 }
 
 #[derive(Deserialize, Default)]

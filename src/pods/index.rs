@@ -113,21 +113,27 @@ impl Index {
 
     /// A pod was made, changed, or named by a list. Returns the viewers for whom that may matter: a pod
     /// that was healthy and still is matters to nobody.
-    pub fn apply(&mut self, pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
+    pub fn apply(&mut self, mut pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
         self.unreadable.remove(uid);
         let before = self.pods.get(&uid).map(|entry| entry.cohort);
         let cohort = match before {
-            Some(cohort) if self.cohorts.is(cohort, &pod.namespace, &pod.labels) => cohort,
+            Some(cohort) if self.cohorts.is(cohort, &pod) => cohort,
             _ => self.join(&pod),
         };
         self.pods.insert(uid, Entry { cohort, list: self.list });
 
+        pod.remember(self.kept.get(&uid).map(|kept| &*kept.pod), now);
         let changed = if is_plain(&pod, self.horizon, now) {
-            self.kept.remove(&uid).is_some()
-        } else if self.kept.get(&uid).is_some_and(|kept| kept.pod == pod) {
+            if pod.phase == "Running" {
+                self.cohorts.saw_healthy(cohort, pod.created);
+            }
+            self.release(uid)
+        } else if self.kept.get(&uid).is_some_and(|kept| kept.cohort == cohort && kept.pod == pod) {
             false
         } else {
+            self.release(uid);
+            self.cohorts.suspect(cohort, true);
             self.kept.insert(uid, Kept { cohort, pod });
             true
         };
@@ -152,9 +158,16 @@ impl Index {
         self.remove_readable(uid)
     }
 
+    /// Drops the details of a pod. Returns whether there were any.
+    fn release(&mut self, uid: Uid) -> bool {
+        let Some(kept) = self.kept.remove(&uid) else { return false };
+        self.cohorts.suspect(kept.cohort, false);
+        true
+    }
+
     fn remove_readable(&mut self, uid: Uid) -> Vec<ViewId> {
         let Some(Entry { cohort, .. }) = self.pods.remove(&uid) else { return Vec::new() };
-        let concerned = if self.kept.remove(&uid).is_some() { self.viewers(cohort, None) } else { Vec::new() };
+        let concerned = if self.release(uid) { self.viewers(cohort, None) } else { Vec::new() };
         self.cohorts.leave(cohort);
         concerned
     }
@@ -184,7 +197,15 @@ impl Index {
 
     /// Drops the details of pods that have become plain with time alone.
     pub fn compact(&mut self, now: Timestamp) {
-        self.kept.retain(|_, kept| !is_plain(&kept.pod, self.horizon, now));
+        let cohorts = &mut self.cohorts;
+        self.kept.retain(|_, kept| {
+            let is_plain = is_plain(&kept.pod, self.horizon, now);
+            if is_plain {
+                cohorts.suspect(kept.cohort, false);
+                cohorts.saw_healthy(kept.cohort, kept.pod.created.filter(|_| kept.pod.phase == "Running"));
+            }
+            !is_plain
+        });
         if self.kept.capacity() > 4 * self.kept.len().max(64) {
             self.kept.shrink_to_fit();
         }
@@ -218,12 +239,24 @@ impl Index {
         self.unreadable.changes()
     }
 
-    /// The failed pods of Jobs, each with its Job.
-    pub fn failed_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
+    /// Whether a pod still exists.
+    #[must_use]
+    pub fn contains(&self, uid: Uid) -> bool {
+        self.pods.contains_key(&uid)
+    }
+
+    /// Whether the pod's owner has a healthy pod that was created after it.
+    #[must_use]
+    pub fn is_replaced(&self, pod: &Pod) -> bool {
+        self.cohorts.is_replaced(pod)
+    }
+
+    /// The pods of Jobs that may not be healthy, each with its Job.
+    pub fn suspect_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
         self.kept.values().filter_map(|kept| Some((&*kept.pod, needs_job(&kept.pod)?)))
     }
 
-    /// Who looks at failed pods of this Job.
+    /// Who looks at pods of this Job that may not be healthy.
     #[must_use]
     pub fn viewers_of_job(&self, uid: &str) -> Vec<ViewId> {
         let failed = self.kept.values().filter(|kept| needs_job(&kept.pod).is_some_and(|job| job.uid == uid));
@@ -250,7 +283,7 @@ impl Index {
     }
 
     fn join(&mut self, pod: &Pod) -> CohortId {
-        let (cohort, new) = self.cohorts.join(&pod.namespace, &pod.labels);
+        let (cohort, new) = self.cohorts.join(pod);
         if new {
             for view in self.views.iter_mut().flatten() {
                 view.cohorts.set(cohort, view.scope.selects(&pod.namespace, &pod.labels));

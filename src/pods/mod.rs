@@ -2,6 +2,7 @@
 
 mod cohort;
 mod decode;
+mod history;
 mod index;
 mod pod;
 pub mod protobuf;
@@ -9,9 +10,10 @@ mod seen;
 mod unreadable;
 
 pub use decode::{DecodeError, from_json};
+pub use history::{History, StartCause};
 pub use index::{Index, ViewId};
 pub use pod::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, Pod, PodCondition, Running, TEXT_LIMIT, Terminated,
-    Uid, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, RestartPolicy, Running,
+    TEXT_LIMIT, Terminated, Uid, Waiting,
 };
 pub use seen::{JsonPod, SeenPod, Unreadable};

@@ -5,6 +5,8 @@
 
 use jiff::Timestamp;
 
+use super::History;
+
 /// The longest text kept of a `message` or a `reason`, in bytes. The kubelet itself cuts termination
 /// messages at 4096.
 pub const TEXT_LIMIT: usize = 4096;
@@ -47,8 +49,10 @@ pub struct Pod {
     pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`: when its grace period ends.
     pub deletion: Option<Timestamp>,
-    /// `spec.nodeName`; empty where it is not scheduled.
+    /// `spec.nodeName`; empty if it is not scheduled.
     pub node: String,
+    /// `spec.restartPolicy`.
+    pub restart_policy: RestartPolicy,
     /// `spec.initContainers`, in order.
     pub init_containers: Vec<ContainerSpec>,
     /// `spec.containers`, in order.
@@ -67,11 +71,15 @@ pub struct Pod {
     pub init_statuses: Vec<ContainerStatus>,
     /// `status.containerStatuses`, in order.
     pub statuses: Vec<ContainerStatus>,
+    /// What earlier versions of the pod showed. The API does not have it: the index fills it in.
+    pub history: History,
 }
 
 /// A controller as an owner reference names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
+    /// Such as `apps/v1`.
+    pub api_version: String,
     /// Such as ReplicaSet.
     pub kind: String,
     /// Its name.
@@ -85,10 +93,58 @@ pub struct Controller {
 pub struct ContainerSpec {
     /// Its name.
     pub name: String,
-    /// Whether `restartPolicy` is Always, which makes an init container a native sidecar.
-    pub restart_always: bool,
+    /// Its own `restartPolicy`, if it has one; Always makes an init container a native sidecar.
+    pub restart_policy: Option<RestartPolicy>,
+    /// The exit codes after which `restartPolicyRules` ask for a restart.
+    pub restart_rules: Vec<ExitCodes>,
+    /// Whether `resizePolicy` asks for a restart when a resource is resized.
+    pub restarts_on_resize: bool,
+    /// Whether it has a readiness probe.
+    pub readiness_probe: bool,
     /// `resources.limits.memory` as written; empty where there is none.
     pub memory_limit: String,
+}
+
+/// Whether a container is started again after it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// Always, which is the API's default.
+    #[default]
+    Always,
+    /// Only after a failure.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+impl RestartPolicy {
+    /// The policy of this name; absent for a name that the API does not have.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "Always" => Some(Self::Always),
+            "OnFailure" => Some(Self::OnFailure),
+            "Never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+/// A set of exit codes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitCodes {
+    /// Whether the set is of all codes but these.
+    pub negated: bool,
+    /// The codes.
+    pub values: Vec<i32>,
+}
+
+impl ExitCodes {
+    /// Whether the code is one of the set.
+    #[must_use]
+    pub fn contains(&self, code: i32) -> bool {
+        self.values.contains(&code) != self.negated
+    }
 }
 
 /// One of `status.conditions`.
@@ -169,6 +225,14 @@ pub struct Terminated {
     pub container_id: String,
 }
 
+impl ContainerSpec {
+    /// Whether this init container is a native sidecar.
+    #[must_use]
+    pub fn is_sidecar(&self) -> bool {
+        self.restart_policy == Some(RestartPolicy::Always)
+    }
+}
+
 impl Pod {
     /// The condition of this type, if the pod has it.
     #[must_use]
@@ -185,6 +249,6 @@ impl Pod {
     /// Whether a container of this name is a native sidecar: an init container that always restarts.
     #[must_use]
     pub fn is_sidecar(&self, container: &str) -> bool {
-        self.init_containers.iter().any(|spec| spec.name == container && spec.restart_always)
+        self.init_containers.iter().any(|spec| spec.name == container && spec.is_sidecar())
     }
 }

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::{api::PodProblem, diagnosis::LogChoice};
+use crate::{alerts::ALERT_BYTES, api::PodProblem, diagnosis::LogChoice};
 
 use super::{
     Input, json,
@@ -17,10 +17,16 @@ use super::{
 
 /// The largest status, as JSON in bytes.
 pub(super) const STATUS_LIMIT: usize = 256 * 1024;
-/// What of it is left to the status's other writers: ten webhooks, and AlertsDelivered.
-const RESERVED: usize = 24 * 1024;
+/// What of it is left for what changes without a new status, such as times.
+const SPARE: usize = 2 * 1024;
+/// What is left to the writer of webhooks if there are any: the state of ten of them with their alerts, and
+/// AlertsDelivered.
+const WEBHOOKS: usize = ALERT_BYTES + 24 * 1024;
+
 /// What a status made here may take.
-pub(super) const BUDGET: usize = STATUS_LIMIT - RESERVED;
+pub(super) const fn budget(has_webhooks: bool) -> usize {
+    STATUS_LIMIT - SPARE - if has_webhooks { WEBHOOKS } else { 0 }
+}
 
 /// How many incidents are listed.
 pub(super) const MAX_INCIDENTS: usize = 100;
@@ -61,12 +67,23 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
         .collect()
 }
 
-/// The pods, as many and in as much detail as `budget` bytes have room for.
-pub(super) fn pods(problems: &[Problem<'_>], input: &Input<'_>, budget: usize) -> Vec<PodProblem> {
-    DETAILS
-        .iter()
-        .find_map(|detail| Draft::new(problems, detail, input, budget))
-        .map_or_else(|| prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget), Draft::with_logs)
+/// The pods, as many and in as much detail as `budget` bytes have room for: those that come first here go before
+/// others. In the status they stand in the order of all problems.
+pub(super) fn pods(problems: &[&Problem<'_>], input: &Input<'_>, budget: usize) -> Vec<PodProblem> {
+    let ordered = in_order(problems);
+    DETAILS.iter().find_map(|detail| Draft::new(&ordered, detail, input, budget)).map_or_else(
+        || {
+            let fitting = prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget).len();
+            in_order(&problems[..fitting]).iter().map(|problem| problem.show(&LEAST)).collect()
+        },
+        Draft::with_logs,
+    )
+}
+
+fn in_order<'p, 'a>(problems: &[&'p Problem<'a>]) -> Vec<&'p Problem<'a>> {
+    let mut ordered = problems.to_vec();
+    ordered.sort_by_key(|problem| problem.order());
+    ordered
 }
 
 /// With its comma.
@@ -91,7 +108,7 @@ struct Log {
 
 impl Draft {
     /// None where not even the shortest logs would leave it within the budget.
-    fn new(problems: &[Problem<'_>], detail: &Detail, input: &Input<'_>, budget: usize) -> Option<Self> {
+    fn new(problems: &[&Problem<'_>], detail: &Detail, input: &Input<'_>, budget: usize) -> Option<Self> {
         let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
         let mut room = budget;
         for problem in problems {

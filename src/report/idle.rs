@@ -123,7 +123,7 @@ fn keep(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
 
     // While it is measured, with as many digits as it may come to have.
     status.omitted_pods = i64::MAX;
-    let budget = fit::BUDGET.saturating_sub(json::size(status));
+    let budget = fit::budget(!kept.webhooks.is_empty()).saturating_sub(json::size(status));
     status.problematic_pods = fit::prefix(kept.problematic_pods.iter().cloned(), budget);
     let cut = count(kept.problematic_pods.len() - status.problematic_pods.len());
     status.omitted_pods = kept.omitted_pods.saturating_add(cut);

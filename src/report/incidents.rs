@@ -2,19 +2,19 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
 };
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    api::{Incident, OrchestrStatus, Owner, ProblemKind},
+    api::{Incident, Owner, ProblemKind},
     diagnosis::Finding,
     pods::Pod,
 };
 
-use super::{problem::Problem, seconds, text, wire_time};
+use super::{Tracker, problem::Problem, text, wire_time};
 
 /// How many pods an incident names.
 const EXAMPLES: usize = 3;
@@ -32,7 +32,7 @@ pub(super) struct Identity<'a> {
 /// The pods of an incident.
 pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
-    /// The most recent pod's.
+    /// The most telling so far.
     pub(super) reason: &'a str,
     pub(super) pods: usize,
     /// The most recent of them, and what is wrong with it.
@@ -41,23 +41,18 @@ pub(super) struct Group<'a> {
     examples: BTreeSet<&'a str>,
 }
 
-/// All incidents; the most recent first, then by identity.
-pub(super) fn ordered<'a>(problems: &[Problem<'a>], previous: Option<&'a OrchestrStatus>) -> Vec<Group<'a>> {
-    let known: HashMap<Identity<'_>, Timestamp> = previous
-        .into_iter()
-        .flat_map(|status| &status.incidents)
-        .map(|incident| (Identity::of(incident), seconds(incident.since.0)))
-        .collect();
-
+/// All incidents; the most recent first, then by identity. What the tracker remembers of one goes before what its
+/// present pods show.
+pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec<Group<'a>> {
     let mut groups = BTreeMap::<Identity<'a>, Group<'a>>::new();
     for problem in problems {
-        let identity = problem.identity();
+        let identity = Identity::of(problem.pod, problem.finding);
         let group = groups.entry(identity).or_insert_with(|| Group {
             identity,
             reason: text::name(&problem.finding.reason),
             pods: 0,
             example: (problem.pod, problem.finding),
-            since: known.get(&identity).copied().unwrap_or(problem.since),
+            since: problem.since,
             examples: BTreeSet::new(),
         });
         group.pods += 1;
@@ -68,38 +63,53 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], previous: Option<&'a Orchest
         }
     }
     let mut groups: Vec<_> = groups.into_values().collect();
+    for group in &mut groups {
+        if let Some(known) = tracker.incident(&group.identity) {
+            group.since = group.since.min(known.since);
+            group.reason = known.reason;
+        }
+    }
     // Stable: within a second they stay in the order of their identities.
     groups.sort_by_key(|group| Reverse(group.since));
     groups
 }
 
 impl<'a> Identity<'a> {
-    fn of(incident: &'a Incident) -> Self {
+    pub(super) fn of(pod: &'a Pod, finding: &'a Finding) -> Self {
+        let (owner_kind, owner_name) = match &finding.owner {
+            Some(owner) => (text::name(&owner.kind), text::name(&owner.name)),
+            None => ("Pod", text::name(&pod.name)),
+        };
         Self {
-            namespace: &incident.namespace,
-            owner_kind: &incident.owner.kind,
-            owner_name: &incident.owner.name,
-            container: &incident.container,
-            kind: incident.kind,
+            namespace: text::name(&pod.namespace),
+            owner_kind,
+            owner_name,
+            container: text::name(&finding.container),
+            kind: finding.kind,
         }
     }
 
-    /// The first 16 hexadecimal digits of a SHA-256. Each part's length goes before it: parts that are
-    /// joined otherwise never make the same bytes, whatever stands in them.
-    fn key(&self) -> String {
+    /// The first 8 bytes of a SHA-256. Each part's length goes before it: parts that are joined otherwise never make the
+    /// same bytes, whatever stands in them.
+    pub(super) fn hash(&self) -> u64 {
         let mut hash = Sha256::new();
         for part in [self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hash.finalize().iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
     }
+}
+
+/// A hash as users see it: 16 hexadecimal digits.
+pub(super) fn key(hash: u64) -> String {
+    format!("{hash:016x}")
 }
 
 impl Group<'_> {
     pub(super) fn incident(&self) -> Incident {
         Incident {
-            key: self.identity.key(),
+            key: key(self.identity.hash()),
             kind: self.identity.kind,
             namespace: self.identity.namespace.to_owned(),
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },

@@ -6,6 +6,7 @@
 
 mod change;
 mod conditions;
+mod fair;
 mod fit;
 mod idle;
 mod incidents;
@@ -13,6 +14,7 @@ mod json;
 mod problem;
 mod text;
 mod told;
+mod tracker;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -20,6 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
 pub use told::told;
+pub use tracker::Tracker;
 
 use crate::{
     api::{Incident, OrchestrStatus, PodProblem, condition, reason},
@@ -59,8 +62,15 @@ pub struct Input<'a> {
     pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
     /// What is masked in messages, which may quote what a container said; credentials where absent.
     pub masking: Option<&'a LogPolicy>,
-    /// The status as it stands in the API: transition times and the beginnings of problems that go on
-    /// are kept from it.
+    /// What is remembered of earlier reconciles; it has been updated with `troubled`.
+    pub tracker: &'a Tracker,
+    /// How many pods have a problem that is not reported.
+    pub ignored_pods: u64,
+    /// What the status should warn of, such as a right that is missing, in words.
+    pub warnings: Vec<String>,
+    /// Whether the status has further writers' parts: those of webhooks.
+    pub has_webhooks: bool,
+    /// The status as it stands in the API: transition times are kept from it.
     pub previous: Option<&'a OrchestrStatus>,
     /// The time.
     pub now: Timestamp,
@@ -68,16 +78,13 @@ pub struct Input<'a> {
 
 /// The status of an object whose pods are watched.
 ///
-/// A problem that the previous status lists under the same namespace, name and reason keeps the earlier
-/// of both beginnings, as does an incident: a container that crashes again has not just begun to. What
-/// the previous status had left out begins when the finding says.
 #[must_use]
 pub fn watching(input: &Input<'_>) -> OrchestrStatus {
     let problems = problem::ordered(input);
-    let incidents = incidents::ordered(&problems, input.previous);
+    let incidents = incidents::ordered(&problems, input.tracker);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
-    let ready = text::watching(input.watched_pods, input.unreadable.as_ref());
+    let ready = text::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
     let reasons = text::Reasons::of(&problems);
     let healthy = if problems.is_empty() {
         conditions.is_true(condition::PODS_HEALTHY, reason::PODS_HEALTHY, &text::healthy(input.watched_pods))
@@ -91,6 +98,7 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
         conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
+        ignored_pods: count(input.ignored_pods),
         top_reason: text::shortened(reasons.top(), text::REASON_LIMIT).into_owned(),
         // Before anything is listed, all is left out: so the digits of both counts are in the size.
         omitted_pods: count(problems.len()),
@@ -101,9 +109,8 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
     status.incidents = fit::prefix(listed, fit::INCIDENT_BYTES);
     status.omitted_incidents = count(incidents.len() - status.incidents.len());
 
-    let budget = fit::BUDGET.saturating_sub(json::size(&status));
-    let candidates = &problems[..problems.len().min(input.max_pods)];
-    status.problematic_pods = fit::pods(candidates, input, budget);
+    let budget = fit::budget(input.has_webhooks).saturating_sub(json::size(&status));
+    status.problematic_pods = fit::pods(&fair::pick(&problems, &incidents, input.max_pods), input, budget);
     status.omitted_pods = count(problems.len() - status.problematic_pods.len());
     status
 }
@@ -112,6 +119,7 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
 /// asks once and keeps nothing.
 #[must_use]
 pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, Vec<PodProblem>) {
+    let tracker = Tracker::default();
     let input = Input {
         generation: 0,
         max_pods: troubled.len(),
@@ -121,11 +129,15 @@ pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, V
         logs: false,
         tail: &|_, _| None,
         masking: None,
+        tracker: &tracker,
+        ignored_pods: 0,
+        warnings: Vec::new(),
+        has_webhooks: false,
         previous: None,
         now,
     };
     let problems = problem::ordered(&input);
-    let incidents = incidents::ordered(&problems, None);
+    let incidents = incidents::ordered(&problems, &tracker);
     (
         incidents.iter().map(incidents::Group::incident).collect(),
         problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),

@@ -1,6 +1,6 @@
 //! Pods with a problem: in order, and as the status shows them.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
@@ -40,48 +40,31 @@ impl Detail {
 
 /// The pods with a problem: the most recent first, then by namespace and name.
 pub(super) fn ordered<'a>(input: &Input<'a>) -> Vec<Problem<'a>> {
-    let known: HashMap<(&str, &str, &str), Timestamp> = input
-        .previous
-        .into_iter()
-        .flat_map(|status| &status.problematic_pods)
-        .map(|old| ((&*old.namespace, &*old.name, &*old.reason), seconds(old.since.0)))
-        .collect();
-
     let mut problems: Vec<_> = input
         .troubled
         .iter()
-        .map(|troubled| {
-            let (namespace, name) = (text::name(&troubled.pod.namespace), text::name(&troubled.pod.name));
-            let found = seconds(troubled.finding.since);
-            let known = known.get(&(namespace, name, text::name(&troubled.finding.reason)));
-            Problem {
-                pod: troubled.pod,
-                finding: troubled.finding,
-                namespace,
-                name,
-                since: known.map_or(found, |known| found.min(*known)),
-                masking: input.masking,
-            }
+        .map(|troubled| Problem {
+            pod: troubled.pod,
+            finding: troubled.finding,
+            namespace: text::name(&troubled.pod.namespace),
+            name: text::name(&troubled.pod.name),
+            since: seconds(troubled.finding.since),
+            masking: input.masking,
         })
         .collect();
-    // A name can be taken again before its former bearer is forgotten: the UID tells them apart.
-    problems.sort_by_key(|problem| (Reverse(problem.since), problem.namespace, problem.name, problem.pod.uid));
+    problems.sort_by_key(Problem::order);
     problems
 }
 
 impl<'a> Problem<'a> {
+    /// Its place among all problems. A name can be taken again before its former bearer is forgotten: the UID tells
+    /// them apart.
+    pub(super) fn order(&self) -> impl Ord + use<'a> {
+        (Reverse(self.since), self.namespace, self.name, self.pod.uid)
+    }
+
     pub(super) fn identity(&self) -> Identity<'a> {
-        let (owner_kind, owner_name) = match &self.finding.owner {
-            Some(owner) => (text::name(&owner.kind), text::name(&owner.name)),
-            None => ("Pod", self.name),
-        };
-        Identity {
-            namespace: self.namespace,
-            owner_kind,
-            owner_name,
-            container: text::name(&self.finding.container),
-            kind: self.finding.kind,
-        }
+        Identity::of(self.pod, self.finding)
     }
 
     /// The pod as the status shows it, without its logs. What is cut ends with an ellipsis; containers

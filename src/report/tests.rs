@@ -29,6 +29,7 @@ pub(super) struct World {
     pub(super) pods: Vec<(Pod, Finding)>,
     pub(super) tails: HashMap<(Uid, String), Tail>,
     pub(super) logs: bool,
+    pub(super) webhooks: bool,
     pub(super) now: Timestamp,
 }
 
@@ -42,6 +43,7 @@ impl Default for World {
             pods: Vec::new(),
             tails: HashMap::new(),
             logs: true,
+            webhooks: false,
             now: at(800),
         }
     }
@@ -67,15 +69,22 @@ impl World {
         previous: Option<&OrchestrStatus>,
         use_input: impl FnOnce(&Input<'_>) -> T,
     ) -> T {
+        let mut found: Vec<_> = self.pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
+        let mut tracker = Tracker::default();
+        tracker.update(&mut found, previous, |_| true);
         use_input(&Input {
             generation: self.generation,
             max_pods: self.max_pods,
             watched_pods: self.watched,
-            troubled: self.pods.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
             logs: self.logs,
             tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             masking: None,
+            tracker: &tracker,
+            ignored_pods: 0,
+            warnings: Vec::new(),
+            has_webhooks: self.webhooks,
             previous,
             now: self.now,
         })
@@ -100,6 +109,7 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
         since: at(since),
         owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
         containers: vec![container("app")],
+        others: Vec::new(),
     };
     (pod, finding)
 }
@@ -189,6 +199,23 @@ fn the_most_recent_comes_first() {
 }
 
 #[test]
+fn every_incident_has_an_example_before_any_has_many() {
+    let noisy = (0..300).map(|n| crashing("noisy", "web", "Error", 1000 + n));
+    let others = (0..20).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n));
+    let twins = (0..2).map(|n| crashing("ml", "train", "OOMKilled", 500 + n));
+    let status = World::of(noisy.chain(others).chain(twins)).status(None);
+    let shown = |namespace: &str| status.problematic_pods.iter().filter(|pod| pod.namespace == namespace).count();
+    assert_eq!((shown("shop"), shown("ml"), shown("noisy")), (20, 2, 28));
+    assert_eq!((status.problematic_pod_count, status.omitted_pods), (322, 272));
+    assert!(status.problematic_pods.is_sorted_by_key(|pod| std::cmp::Reverse(pod.since.0)), "shown in the usual order");
+    assert_eq!(status.top_reason, "Error");
+
+    let many = World { max_pods: 7, ..World::of((0..30).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n))) };
+    let owners: Vec<_> = many.status(None).problematic_pods.iter().map(|pod| pod.since.0.as_second()).collect();
+    assert_eq!(owners, [29, 28, 27, 26, 25, 24, 23], "the most recent incidents, if there are too many");
+}
+
+#[test]
 fn pods_that_fail_alike_are_one_incident() {
     let with_owner = |owner: Option<Owner>, (pod, finding): (Pod, Finding)| (pod, Finding { owner, ..finding });
     let mut pods: Vec<_> = (0..500).map(|n| crashing("shop", "cart", "Error", 1000 - n)).collect();
@@ -240,8 +267,12 @@ fn a_problem_that_goes_on_keeps_its_beginning() {
     let earlier = World::of([crashing("shop", "cart", "Error", 30)]).status(Some(&first));
     assert_eq!(earlier.problematic_pods[0].since.0, at(30), "what is found may reach further back");
     assert_eq!(earlier.incidents[0].since.0, at(30));
-    let other = World::of([crashing("shop", "cart", "OOMKilled", 70)]).status(Some(&first));
-    assert_eq!(other.problematic_pods[0].since.0, at(70), "another reason is another problem");
+    let reason = World::of([crashing("shop", "cart", "OOMKilled", 70)]).status(Some(&first));
+    assert_eq!(reason.problematic_pods[0].since.0, at(50), "another reason is the same problem");
+    assert_eq!((&*reason.incidents[0].reason, &reason.incidents[0].key), ("OOMKilled", &first.incidents[0].key));
+    let mut other = World::of([crashing("shop", "cart", "Error", 70)]);
+    other.pods[0].1.kind = ProblemKind::Image;
+    assert_eq!(other.status(Some(&first)).problematic_pods[0].since.0, at(70), "another kind is another problem");
 
     let mut replaced = World::of([crashing("shop", "cart", "Error", 70)]);
     replaced.pods[0].0.name = "cart-9".to_owned();

@@ -45,13 +45,17 @@ fn is_bidi_control(character: char) -> bool {
 }
 
 /// Of an object that watches.
-pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>) -> String {
-    let watching = format!("watching {}", pods(watched));
+pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>, warnings: &[String]) -> String {
+    let mut message = format!("watching {}", pods(watched));
     match unreadable {
-        None | Some((0, _)) => watching,
-        Some((1, pod)) => format!("{watching}; 1 pod could not be read: {pod}"),
-        Some((count, pod)) => format!("{watching}; {count} pods could not be read, one of them: {pod}"),
+        None | Some((0, _)) => {}
+        Some((1, pod)) => _ = write!(message, "; 1 pod could not be read: {pod}"),
+        Some((count, pod)) => _ = write!(message, "; {count} pods could not be read, one of them: {pod}"),
     }
+    for warning in warnings {
+        _ = write!(message, "; {warning}");
+    }
+    message
 }
 
 /// Where no pod has a problem.
@@ -223,7 +227,7 @@ mod tests {
             (0, Some((1, pod.clone())), format!("watching 0 pods; 1 pod could not be read: {pod}")),
             (5, Some((3, pod.clone())), format!("watching 5 pods; 3 pods could not be read, one of them: {pod}")),
         ] {
-            assert_eq!(super::watching(watched, unreadable.as_ref()), expected);
+            assert_eq!(super::watching(watched, unreadable.as_ref(), &[]), expected);
         }
         assert_eq!(healthy(1284), "all 1284 pods are healthy");
         assert_eq!(healthy(1), "the 1 pod is healthy");

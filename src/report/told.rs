@@ -16,7 +16,7 @@ const LOGS: usize = 4_096;
 #[must_use]
 pub fn told(input: &Input<'_>) -> Vec<alerts::Incident> {
     let problems = problem::ordered(input);
-    incidents::ordered(&problems, input.previous).iter().map(|group| incident(group, input)).collect()
+    incidents::ordered(&problems, input.tracker).iter().map(|group| incident(group, input)).collect()
 }
 
 fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident {

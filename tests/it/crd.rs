@@ -390,6 +390,7 @@ async fn the_columns_tell_what_is_wrong() {
     let status = json!({"status": {
         "watchedPods": 1284,
         "problematicPodCount": 3,
+        "topReason": "OOMKilled",
         "incidents": [
             {"key": "5f0c2a91", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"}, "container": "app",
              "reason": "OOMKilled", "pods": 3, "since": "2026-01-01T00:00:00Z"},
@@ -416,6 +417,7 @@ async fn the_columns_tell_what_is_wrong() {
             ("Problems", 0),
             ("Top", 0),
             ("Ready", 0),
+            ("Checked", 0),
             ("Age", 0),
             ("Message", 1),
             ("Delivered", 1)
@@ -423,15 +425,25 @@ async fn the_columns_tell_what_is_wrong() {
     );
     let without_age = |name: &str| {
         let mut cells = table.row(&namespace, name).unwrap().cells.clone();
-        cells.remove(6);
+        cells.remove(7);
         cells
     };
     assert_eq!(
         without_age("told"),
-        ["told", "true", "1284", "3", "OOMKilled", "True", "3 of 1284 pods: 3 OOMKilled (shop/cart)", "Unknown"]
+        [
+            "told",
+            "true",
+            "1284",
+            "3",
+            "OOMKilled",
+            "True",
+            "<none>",
+            "3 of 1284 pods: 3 OOMKilled (shop/cart)",
+            "Unknown"
+        ]
     );
     let none = "<none>";
-    assert_eq!(without_age("new"), ["new", "true", none, none, none, none, none, none]);
+    assert_eq!(without_age("new"), ["new", "true", none, none, none, none, none, none, none]);
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! What holds for every verdict, whatever the pod, the thresholds and the time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     diagnosis::{
-        Facts, Health, Thresholds, Verdict, is_plain, judge, needs_job, owner, printed_status, ready_counts, restarts,
+        Facts, Health, JobFacts, Thresholds, Verdict, is_plain, judge, owner, printed_status, ready_counts, restarts,
     },
     pods::Pod,
 };
@@ -40,7 +40,10 @@ fn now() -> impl Strategy<Value = Timestamp> {
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
-    any::<bool>().prop_map(|job_complete| Facts { job_complete })
+    (any::<Option<bool>>(), any::<bool>()).prop_map(|(complete, replaced)| Facts {
+        job: complete.map(|complete| Arc::new(JobFacts { complete, ..JobFacts::default() })),
+        replaced,
+    })
 }
 
 /// Without `since`, which is the present where the pod tells no time.
@@ -48,6 +51,7 @@ fn timeless(verdict: Verdict) -> Health {
     match verdict.health {
         Health::Problem(mut finding) => {
             finding.since = Timestamp::UNIX_EPOCH;
+            finding.others.iter_mut().for_each(|cause| cause.since = Timestamp::UNIX_EPOCH);
             Health::Problem(finding)
         }
         other => other,
@@ -81,21 +85,21 @@ proptest! {
         pod in any_pod(), facts in facts(), thresholds in thresholds(), now in now(), part in 0.0..1.0_f64,
     ) {
         let pod = pod.decode();
-        let verdict = judge(&pod, facts, &thresholds, now);
+        let verdict = judge(&pod, &facts, &thresholds, now);
         check(&pod, &verdict, now);
-        prop_assert_eq!(&verdict, &judge(&pod, facts, &thresholds, now), "the same again");
+        prop_assert_eq!(&verdict, &judge(&pod, &facts, &thresholds, now), "the same again");
 
         // At any instant between, it is the same; at the recheck, it isn't.
         let end = verdict.recheck.unwrap_or(Timestamp::MAX);
         let span = end.duration_since(now).as_secs_f64() * part;
         let between = now.checked_add(SignedDuration::from_secs_f64(span)).unwrap_or(now).clamp(now, end);
         if between < end {
-            let then = judge(&pod, facts, &thresholds, between);
+            let then = judge(&pod, &facts, &thresholds, between);
             prop_assert_eq!(then.recheck, verdict.recheck);
             prop_assert_eq!(timeless(then), timeless(verdict.clone()));
         }
         if let Some(recheck) = verdict.recheck {
-            let then = judge(&pod, facts, &thresholds, recheck);
+            let then = judge(&pod, &facts, &thresholds, recheck);
             prop_assert!(then.recheck.is_none_or(|later| later > recheck));
             prop_assert_ne!(then, verdict);
         }
@@ -106,7 +110,7 @@ proptest! {
         let pod = pod.decode();
         let (mut now, mut rechecks) = (now, 0);
         loop {
-            let verdict = judge(&pod, Facts::default(), &thresholds, now);
+            let verdict = judge(&pod, &Facts::default(), &thresholds, now);
             let Some(recheck) = verdict.recheck else {
                 prop_assert_ne!(verdict.health, Health::Settling);
                 break;
@@ -126,7 +130,7 @@ proptest! {
         let thresholds = Thresholds { restarted: thresholds.restarted.min(horizon), ..thresholds };
         if is_plain(&pod, horizon, now) {
             let later = now.checked_add(jiff::SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
-            let verdict = judge(&pod, facts, &thresholds, later);
+            let verdict = judge(&pod, &facts, &thresholds, later);
             prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });
         }
     }
@@ -134,8 +138,11 @@ proptest! {
     #[test]
     fn a_complete_job_changes_only_what_needs_it(pod in any_pod(), thresholds in thresholds(), now in now()) {
         let pod = pod.decode();
-        let [complete, other] = [true, false].map(|job_complete| judge(&pod, Facts { job_complete }, &thresholds, now));
-        if pod.phase == "Failed" && needs_job(&pod).is_some() {
+        let [complete, other] = [true, false].map(|complete| {
+            let job = Some(Arc::new(JobFacts { complete, ..JobFacts::default() }));
+            judge(&pod, &Facts { job, ..Facts::default() }, &thresholds, now)
+        });
+        if pod.phase == "Failed" && pod.deletion.is_none() {
             prop_assert_eq!(complete.health, Health::Healthy);
         } else if pod.phase != "Failed" {
             prop_assert_eq!(complete, other);

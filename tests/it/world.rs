@@ -112,15 +112,21 @@ impl World {
     }
 
     /// Makes a pod whose metadata and spec are `changes` laid over a plain one's; a null takes away.
+    ///
+    /// It goes into etcd directly, because the API server sets the time of creation, and a pod whose status is older
+    /// than itself does not exist.
     pub async fn pod_with(&self, name: &str, changes: Value, status: Value) {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name},
+            "metadata": {
+                "name": name, "namespace": self.namespace, "creationTimestamp": ago(24 * 3600),
+                "uid": format!("00000000-0000-4000-9000-{:012x}", fastrand::u64(..1 << 48)),
+            },
             "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}], "nodeName": "node-1"},
         });
         lay_over(&mut pod, &changes);
-        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-        self.set_status(name, status).await;
+        pod["status"] = status;
+        self.plane.put(&orchestr_testbed::pods::key(&self.namespace, name), pod.to_string()).await.unwrap();
     }
 
     pub async fn set_status(&self, name: &str, status: Value) {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ListMeta};
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::Namespace},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
+};
 use kube::{
     Api,
     api::{GetParams, ListParams},
@@ -24,7 +27,6 @@ use crate::{
 
 use super::{
     namespaces::{Namespaces, Wanted},
-    object::Job,
     tally::Tally,
 };
 
@@ -158,7 +160,7 @@ pub(super) async fn read_jobs(cluster: &Cluster, tally: &mut Tally) -> usize {
     let mut unread = 0;
     while let Some(answer) = answers.next().await {
         match answer {
-            Some(job) => job.completed().into_iter().for_each(|uid| tally.completed_job(uid)),
+            Some(job) => tally.job(&job),
             None => unread += 1,
         }
     }
@@ -168,7 +170,7 @@ pub(super) async fn read_jobs(cluster: &Cluster, tally: &mut Tally) -> usize {
 
 /// A Job; none where it can't be read, an empty one where it is gone.
 async fn job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
-    let request = Request::new(k8s_openapi::api::batch::v1::Job::url_path(&(), Some(&namespace)));
+    let request = Request::new(Job::url_path(&(), Some(&namespace)));
     let request = request.get(&name, &GetParams::default()).ok()?;
     match within(cluster, cluster.client.request_text(request)).await.ok()? {
         Ok(text) => serde_json::from_str(&text).ok(),

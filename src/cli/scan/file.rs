@@ -442,7 +442,7 @@ mod tests {
     fn a_job_in_the_file_tells_of_its_pods() {
         let pod = ILL.replace(
             r#""name":"ill","#,
-            r#""name":"ill","ownerReferences":[{"kind":"Job","name":"sums","uid":"u1","controller":true}],"#,
+            r#""name":"ill","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"sums","uid":"u1","controller":true}],"#,
         );
         let job = |kind: &str, status: &str| {
             format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::batch::v1::Job;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -58,36 +59,6 @@ struct Meta {
     labels: Option<Value>,
 }
 
-/// Enough of a Job to tell whether it is complete.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct Job {
-    metadata: Option<Meta>,
-    status: Option<JobStatus>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct JobStatus {
-    conditions: Option<Vec<Condition>>,
-}
-
-#[derive(Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
-impl Job {
-    /// The Job's UID, if it is complete.
-    pub(super) fn completed(self) -> Option<String> {
-        let conditions = self.status?.conditions?;
-        let complete = conditions.iter().any(|condition| condition.kind == "Complete" && condition.status == "True");
-        self.metadata?.uid.filter(|_| complete)
-    }
-}
-
 /// Whether an object that is no list is an empty pod, such as `{"kind": "Pod"}`: no API server has one without a name.
 pub(super) fn is_nameless_pod(object: &impl Object) -> bool {
     let head: Head = object.decode().unwrap_or_default();
@@ -108,9 +79,9 @@ pub(super) fn look(tally: &mut Tally, object: &impl Object) {
         },
         Some(kind) => {
             if kind == "Job"
-                && let Ok(Some(uid)) = object.decode().map(Job::completed)
+                && let Ok(job) = object.decode::<Job>()
             {
-                tally.completed_job(uid);
+                tally.job(&job);
             }
             tally.stranger(kind.to_owned());
         }

@@ -159,6 +159,7 @@ mod tests {
             since: "2026-03-01T11:30:00Z".parse().unwrap(),
             owner: None,
             containers: Vec::new(),
+            others: Vec::new(),
         };
         (pod, finding)
     }

@@ -1,11 +1,15 @@
 //! What a scan has seen so far. Of healthy pods only the number is kept.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, Thresholds, judge, needs_job},
+    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, judge, needs_job},
     pods::Pod,
 };
 
@@ -42,7 +46,7 @@ pub(super) struct Tally {
     pub(super) strangers: u64,
     /// What the first of them was.
     pub(super) stranger_kind: Option<String>,
-    completed_jobs: HashSet<String>,
+    jobs: HashMap<String, Arc<JobFacts>>,
 }
 
 impl Tally {
@@ -58,7 +62,7 @@ impl Tally {
             unreadable_names: Vec::new(),
             strangers: 0,
             stranger_kind: None,
-            completed_jobs: HashSet::new(),
+            jobs: HashMap::new(),
         }
     }
 
@@ -76,14 +80,18 @@ impl Tally {
         self.pods + self.passed_over + self.unreadable + self.strangers
     }
 
-    pub(super) fn pod(&mut self, pod: Pod) {
+    pub(super) fn pod(&mut self, mut pod: Pod) {
         let labels = pod.labels.iter().map(|(key, value)| (key, value));
         if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
             self.passed_over += 1;
             return;
         }
         self.pods += 1;
-        if let Health::Problem(finding) = judge(&pod, Facts::default(), &self.thresholds, self.now).health {
+        if pod.ignored {
+            return;
+        }
+        pod.remember(None, self.now);
+        if let Health::Problem(finding) = judge(&pod, &Facts::default(), &self.thresholds, self.now).health {
             self.troubled.push((pod, *finding));
         }
     }
@@ -118,9 +126,11 @@ impl Tally {
         self.stranger_kind.get_or_insert(kind);
     }
 
-    /// A Job that is complete, by its UID.
-    pub(super) fn completed_job(&mut self, uid: String) {
-        self.completed_jobs.insert(uid);
+    /// A Job, which may decide about failed pods.
+    pub(super) fn job(&mut self, job: &Job) {
+        if let Some(uid) = &job.metadata.uid {
+            self.jobs.insert(uid.clone(), Arc::new(JobFacts::of(job)));
+        }
     }
 
     /// The Jobs whose state decides about failed pods: namespace and name, each once.
@@ -135,12 +145,19 @@ impl Tally {
         jobs
     }
 
-    /// Judges the failed pods of complete Jobs again, now that these are known.
+    /// Judges the pods of Jobs again, now that these are known.
     pub(super) fn settle_jobs(&mut self) {
-        let (thresholds, now, completed) = (&self.thresholds, self.now, &self.completed_jobs);
-        self.troubled.retain(|(pod, _)| {
-            let job_complete = needs_job(pod).is_some_and(|job| completed.contains(&job.uid));
-            !job_complete || matches!(judge(pod, Facts { job_complete }, thresholds, now).health, Health::Problem(_))
+        let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
+        self.troubled.retain_mut(|(pod, finding)| {
+            let Some(job) = needs_job(pod).and_then(|job| jobs.get(&job.uid)) else { return true };
+            let facts = Facts { job: Some(Arc::clone(job)), ..Facts::default() };
+            match judge(pod, &facts, thresholds, now).health {
+                Health::Problem(found) => {
+                    *finding = *found;
+                    true
+                }
+                Health::Healthy | Health::Settling => false,
+            }
         });
     }
 }

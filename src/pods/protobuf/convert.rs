@@ -8,8 +8,9 @@ use prost::Message;
 use crate::{
     api::IGNORE_ANNOTATION,
     pods::{
-        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, Pod, PodCondition, Running, SeenPod,
-        TEXT_LIMIT, Terminated, Uid, Unreadable, Waiting, decode::LIST_LIMIT,
+        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
+        RestartPolicy, Running, SeenPod, TEXT_LIMIT, Terminated, Uid, Unreadable, Waiting,
+        decode::{LIST_LIMIT, RESTART_CONTAINER, restart_rule},
     },
 };
 
@@ -120,16 +121,19 @@ impl From<message::Pod> for Pod {
             name: text(&metadata.name),
             labels,
             ignored: metadata.annotations.iter().any(ignored),
-            controller: metadata
-                .owner_references
-                .into_iter()
-                .take(LIST_LIMIT)
-                .find(|owner| owner.controller)
-                .map(|owner| Controller { kind: text(&owner.kind), name: text(&owner.name), uid: text(&owner.uid) }),
+            controller: metadata.owner_references.into_iter().take(LIST_LIMIT).find(|owner| owner.controller).map(
+                |owner| Controller {
+                    api_version: text(&owner.api_version),
+                    kind: text(&owner.kind),
+                    name: text(&owner.name),
+                    uid: text(&owner.uid),
+                },
+            ),
             finalizers: list(metadata.finalizers, |finalizer| text(&finalizer)),
             created: time(metadata.creation_timestamp),
             deletion: time(metadata.deletion_timestamp),
             node: text(&spec.node_name),
+            restart_policy: restart_policy(&spec.restart_policy).unwrap_or_default(),
             init_containers: list(spec.init_containers, Into::into),
             containers: list(spec.containers, Into::into),
             phase: text(&status.phase),
@@ -139,6 +143,7 @@ impl From<message::Pod> for Pod {
             conditions: list(status.conditions, Into::into),
             init_statuses: list(status.init_container_statuses, Into::into),
             statuses: list(status.container_statuses, Into::into),
+            history: History::default(),
         }
     }
 }
@@ -149,7 +154,10 @@ impl From<message::Container> for ContainerSpec {
         let memory = limits.into_iter().find(|limit| limit.key == "memory").and_then(|limit| limit.value);
         Self {
             name: text(&container.name),
-            restart_always: container.restart_policy == "Always",
+            restart_policy: restart_policy(&container.restart_policy),
+            restart_rules: container.restart_policy_rules.into_iter().take(LIST_LIMIT).filter_map(exit_codes).collect(),
+            restarts_on_resize: container.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
+            readiness_probe: container.readiness_probe.is_some(),
             memory_limit: text(&memory.unwrap_or_default().string),
         }
     }
@@ -199,6 +207,16 @@ impl From<message::ContainerStateTerminated> for Terminated {
             container_id: text(&terminated.container_id),
         }
     }
+}
+
+fn restart_policy(name: &[u8]) -> Option<RestartPolicy> {
+    RestartPolicy::from_name(&String::from_utf8_lossy(name))
+}
+
+fn exit_codes(rule: message::ContainerRestartRule) -> Option<ExitCodes> {
+    let codes = rule.exit_codes.unwrap_or_default();
+    let values = codes.values.into_iter().take(LIST_LIMIT).collect();
+    restart_rule(&text(&rule.action), &text(&codes.operator), values)
 }
 
 fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {

@@ -121,6 +121,8 @@ pub(super) struct OwnerReference {
     pub name: Bytes,
     #[prost(bytes = "bytes", tag = "4")]
     pub uid: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub api_version: Bytes,
     #[prost(bool, tag = "6")]
     pub controller: bool,
 }
@@ -129,6 +131,8 @@ pub(super) struct OwnerReference {
 pub(super) struct PodSpec {
     #[prost(message, repeated, tag = "2")]
     pub containers: Vec<Container>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub restart_policy: Bytes,
     #[prost(bytes = "bytes", tag = "10")]
     pub node_name: Bytes,
     #[prost(message, repeated, tag = "20")]
@@ -141,8 +145,40 @@ pub(super) struct Container {
     pub name: Bytes,
     #[prost(message, optional, tag = "8")]
     pub resources: Option<ResourceRequirements>,
+    #[prost(message, optional, tag = "11")]
+    pub readiness_probe: Option<Probe>,
+    #[prost(message, repeated, tag = "23")]
+    pub resize_policy: Vec<ContainerResizePolicy>,
     #[prost(bytes = "bytes", tag = "24")]
     pub restart_policy: Bytes,
+    #[prost(message, repeated, tag = "25")]
+    pub restart_policy_rules: Vec<ContainerRestartRule>,
+}
+
+/// Of a probe, only that there is one matters.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Probe {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerResizePolicy {
+    #[prost(bytes = "bytes", tag = "2")]
+    pub restart_policy: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerRestartRule {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub action: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub exit_codes: Option<ContainerRestartRuleOnExitCodes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerRestartRuleOnExitCodes {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub operator: Bytes,
+    #[prost(int32, repeated, packed = "false", tag = "2")]
+    pub values: Vec<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -6,16 +6,17 @@ use super::*;
 use crate::{
     logs::clean_text,
     report::{
-        fit::{BUDGET, LOG_ROOM, MAX_INCIDENTS},
-        json, problem,
+        fair,
+        fit::{LOG_ROOM, MAX_INCIDENTS, budget},
+        incidents, json, problem,
     },
 };
 
 /// What must hold for every status.
 fn check(world: &World, status: &OrchestrStatus) {
     let written = serde_json::to_string(status).unwrap();
-    assert!(written.len() <= BUDGET, "{} bytes", written.len());
-    assert!(json::size(status) <= BUDGET, "{} bytes as Go writes them", json::size(status));
+    assert!(written.len() <= budget(false), "{} bytes", written.len());
+    assert!(json::size(status) <= budget(false), "{} bytes as Go writes them", json::size(status));
     assert_eq!(serde_json::from_str::<OrchestrStatus>(&written).unwrap(), *status);
 
     let total = i64::try_from(world.pods.len()).unwrap();
@@ -160,7 +161,7 @@ proptest! {
 
         let denied = idle(&Idle::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
         check_messages(&denied);
-        prop_assert!(json::size(&denied) <= BUDGET);
+        prop_assert!(json::size(&denied) <= budget(false));
         prop_assert_eq!(denied.problematic_pods.len() as i64 + denied.omitted_pods, denied.problematic_pod_count);
     }
 
@@ -170,13 +171,17 @@ proptest! {
         let status = world.status(None);
         let mut uncut = status.clone();
         uncut.problematic_pods = world.with_input(None, |input| {
-            problem::ordered(input).iter().take(world.max_pods).map(|problem| whole(problem, &world)).collect()
+            let problems = problem::ordered(input);
+            let incidents = incidents::ordered(&problems, input.tracker);
+            let mut picked = fair::pick(&problems, &incidents, world.max_pods);
+            picked.sort_by_key(|problem| problem.order());
+            picked.into_iter().map(|problem| whole(problem, &world)).collect()
         });
         let whole = status.problematic_pods == uncut.problematic_pods;
-        prop_assert!(!whole || json::size(&uncut) <= BUDGET);
+        prop_assert!(!whole || json::size(&uncut) <= budget(false));
         // A comma and some digits may be counted too many, and for each log the room that is kept for it.
         let containers: usize = uncut.problematic_pods.iter().map(|pod| pod.container_issues.len()).sum();
-        prop_assert!(whole || json::size(&uncut) + 32 + containers * LOG_ROOM > BUDGET);
+        prop_assert!(whole || json::size(&uncut) + 32 + containers * LOG_ROOM > budget(false));
     }
 }
 
@@ -298,10 +303,14 @@ fn the_worst_cluster_fits() {
         logs: true,
         tail: &|_, _| Some(text.clone()),
         masking: None,
+        tracker: &Tracker::default(),
+        ignored_pods: u64::MAX,
+        warnings: vec![hostile.clone()],
+        has_webhooks: false,
         previous: None,
         now: Timestamp::MAX,
     });
-    assert!(serde_json::to_string(&status).unwrap().len() <= BUDGET);
+    assert!(serde_json::to_string(&status).unwrap().len() <= budget(false));
     check_messages(&status);
     assert_eq!(status.problematic_pods.len() as i64 + status.omitted_pods, 5000);
     assert!(status.problematic_pods.len() >= 20, "{} pods", status.problematic_pods.len());
@@ -330,7 +339,7 @@ fn lists_that_someone_else_wrote_are_bounded_when_kept() {
     }
     before.incidents = vec![before.incidents.clone(); 9].concat();
     let kept = idle(&Idle::Syncing, 3, Some(&before), at(900));
-    assert!(json::size(&kept) <= BUDGET);
+    assert!(json::size(&kept) <= budget(false));
     assert_eq!(kept.incidents.len(), MAX_INCIDENTS);
     assert_eq!(kept.omitted_incidents, 900);
     assert_eq!(kept.omitted_pods, i64::MAX);

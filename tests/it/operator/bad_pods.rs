@@ -51,7 +51,7 @@ fn cases() -> Vec<Case> {
         case(
             "not-in-spec",
             json!({"spec": app(), "status": {"phase": "Running", "containerStatuses": [failing("ghost", "ErrImagePull", "?")]}}),
-            Some(("ErrImagePull", "ErrImagePull", 1)),
+            Some(("ImagePullBackOff", "ErrImagePull", 1)),
         ),
         case(
             "strange-phase",
@@ -125,7 +125,7 @@ fn cases() -> Vec<Case> {
                 "name": "app", "ready": false, "restartCount": i32::MAX, "image": "", "imageID": "",
                 "state": {"terminated": {"exitCode": i32::MIN, "signal": -1, "reason": "Error", "finishedAt": ago(5)}},
             }]}}),
-            Some(("Error", "Error", 1)),
+            Some(("CrashLoopBackOff", "Error", 1)),
         ),
         case("healthy", json!({"spec": app(), "status": healthy()}), None),
     ]

@@ -37,9 +37,11 @@ async fn ignored_reasons_and_namespaces_are_left_out_of_every_count() {
     for (name, watched, problems) in
         [("all", 3, &["cart", "slow"][..]), ("no-oom", 3, &["slow"]), ("neither", 3, &[]), ("elsewhere", 0, &[])]
     {
+        let ignored = if watched == 0 { 0 } else { 2 - problems.len() as i64 };
         let status = world.ready(name, "Watching").await;
         assert_eq!((listed(&status), status.watched_pods), (problems.to_vec(), watched), "{name}");
         assert_eq!(status.incidents.len(), problems.len(), "{name}");
+        assert_eq!(status.ignored_pods, ignored, "{name}");
         assert_eq!(status.problematic_pod_count, problems.len() as i64, "{name}");
     }
     operator.stop().await;

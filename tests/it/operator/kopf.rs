@@ -66,12 +66,14 @@ async fn its_marks_go_and_its_status_is_replaced() {
         fields,
         [
             "conditions",
+            "ignoredPods",
             "incidents",
             "observedGeneration",
             "omittedIncidents",
             "omittedPods",
             "problematicPodCount",
             "problematicPods",
+            "topReason",
             "watchedPods"
         ]
     );

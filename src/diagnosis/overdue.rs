@@ -19,7 +19,7 @@ use super::{
 };
 
 /// A state that may last for a while.
-pub(super) struct Lasting<'a> {
+pub(super) struct Overdue<'a> {
     /// What kind of problem it then is.
     pub(super) kind: ProblemKind,
     /// Its reason, once it is a problem.
@@ -34,7 +34,7 @@ pub(super) struct Lasting<'a> {
     by_container: bool,
 }
 
-impl<'a> Lasting<'a> {
+impl<'a> Overdue<'a> {
     /// The state that this pod is in; absent where it runs and is ready.
     pub(super) fn of(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Option<Self> {
         match pod.phase.as_str() {
@@ -49,6 +49,7 @@ impl<'a> Lasting<'a> {
 
     fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
         let scheduled = pod.condition("PodScheduled");
+        let began = clock.began([scheduled.and_then(|condition| condition.since)]);
         Self {
             kind: ProblemKind::Unschedulable,
             reason: match scheduled.map(|condition| condition.reason.as_str()) {
@@ -56,7 +57,7 @@ impl<'a> Lasting<'a> {
                 Some("SchedulingGated") => "SchedulingGated",
                 _ => "Pending",
             },
-            since: clock.began([scheduled.and_then(|condition| condition.since), pod.created]),
+            since: began.max(pod.history.gate_removed),
             limit: thresholds.pending,
             containers: Vec::new(),
             by_container: false,
@@ -65,7 +66,7 @@ impl<'a> Lasting<'a> {
 
     fn starting(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
         let scheduled = pod.condition("PodScheduled").filter(|condition| condition.status == "True");
-        let mut since = clock.began([scheduled.and_then(|condition| condition.since), pod.started, pod.created]);
+        let mut since = clock.began([scheduled.and_then(|condition| condition.since), pod.started]);
         for init in containers(pod).take(pod.init_statuses.len()) {
             let life = &init.status.state;
             if init.completed() {
@@ -106,7 +107,7 @@ impl<'a> Lasting<'a> {
 
     fn not_ready(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
         let ready = pod.condition("Ready").and_then(|condition| condition.since);
-        let mut since = clock.began([ready, pod.started, pod.created]);
+        let mut since = clock.began([ready, pod.started]);
         // Ready is False from the beginning, but the pod runs only since its last container was started
         // for the first time: until then it was being created.
         for container in containers(pod).filter(|container| container.status.restarts == 0) {

@@ -1,0 +1,83 @@
+//! What a judgement takes into account that the pod itself does not show.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
+
+/// What is known beside the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The Job that [`needs_job`](super::needs_job) names, if it could be read.
+    pub job: Option<Arc<JobFacts>>,
+    /// Whether the pod's controller runs a healthy pod that is younger.
+    pub replaced: bool,
+}
+
+/// What matters of a Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFacts {
+    /// Whether it has the condition Complete: then its failed pods are no problem.
+    pub complete: bool,
+    /// When it failed for good, if it has the condition Failed: then it does not retry.
+    pub failed: Option<Timestamp>,
+    /// How many of its pods failed, and after how many failures it gives up.
+    pub attempts: Option<(u32, u32)>,
+    /// The CronJob that controls it.
+    pub cron_job: Option<String>,
+    /// Whether a later run of that CronJob succeeded.
+    pub superseded: bool,
+}
+
+impl JobFacts {
+    /// What a Job shows.
+    #[must_use]
+    pub fn of(job: &Job) -> Self {
+        let status = job.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let is_true = |kind: &str| conditions.iter().find(|own| own.type_ == kind && own.status == "True");
+        let time = |time: Option<&Time>| time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit);
+        let count = status.and_then(|status| status.failed);
+        let cron_job = job.metadata.owner_references.iter().flatten().find(|owner| {
+            owner.controller == Some(true) && owner.kind == "CronJob" && owner.api_version.starts_with("batch/")
+        });
+        Self {
+            complete: is_true("Complete").is_some(),
+            failed: is_true("Failed").map(|failed| time(failed.last_transition_time.as_ref())),
+            attempts: count.and_then(|count| count.try_into().ok()).zip(limit.and_then(|limit| limit.try_into().ok())),
+            cron_job: cron_job.map(|owner| owner.name.clone()),
+            superseded: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_shows_its_attempts_its_end_and_its_cron_job() {
+        let job = |status: serde_json::Value, group: &str| -> Job {
+            serde_json::from_value(json!({
+                "metadata": {"name": "nightly-1", "ownerReferences": [
+                    {"apiVersion": group, "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true},
+                ]},
+                "spec": {"backoffLimit": 6, "template": {}},
+                "status": status,
+            }))
+            .unwrap()
+        };
+        let facts = JobFacts::of(&job(json!({"failed": 2}), "batch/v1"));
+        assert_eq!((facts.attempts, facts.cron_job.as_deref(), facts.failed), (Some((2, 6)), Some("nightly"), None));
+        assert!(!facts.complete);
+        let failed = json!({"failed": 7, "conditions": [
+            {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        let facts = JobFacts::of(&job(failed, "example.com/v1"));
+        assert_eq!((facts.failed, facts.cron_job), ("2026-01-01T00:00:00Z".parse().ok(), None));
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        assert!(JobFacts::of(&job(complete, "batch/v1")).complete);
+    }
+}
