@@ -12,7 +12,8 @@ use crate::{
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources, resource},
     logs::{LogReader, ReadLimits},
-    watch::{watch, watch_pods},
+    pods::watch_pods,
+    watch::watch,
 };
 
 /// Changes that are taken from a watch in one go, where they are there already.
@@ -43,7 +44,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         Box::new(move || {
             let watches = scopes.iter().map(|scope| {
                 let scope = scope.clone();
-                watch_pods(client.clone(), scope.clone(), streaming_lists)
+                watch_pods(client.clone(), scope.as_deref(), streaming_lists)
                     .map(move |change| (scope.clone(), change))
                     .boxed()
             });

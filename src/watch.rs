@@ -1,41 +1,43 @@
-//! A list and a watch that go on: a watcher, kube's or that of pods in protobuf, with what it leaves to its
-//! users. It falls back to pages where the server has no streaming lists and to JSON where it has no
-//! protobuf, backs off, tells a refused right from an outage, and begins anew after a refusal, so that the
-//! recovery is seen, and after an event that can't be read, whose loss nothing else would mend.
-//!
-//! That a connection has gone silent is for its client to notice: see [`expect_signs_of_life`].
+//! A resilient list-and-watch stream. It falls back from streaming lists to pages and from one encoding to another,
+//! backs off, and distinguishes a right that is missing from an outage.
+
+pub(crate) mod json;
+pub mod source;
 
 use std::{fmt::Debug, time::Duration};
 
 use futures::{
-    StreamExt, TryStreamExt,
+    StreamExt,
     stream::{self, BoxStream},
 };
-use kube::{
-    Api, Client, Resource,
-    core::Status,
-    runtime::watcher::{self, watcher},
-};
+use kube::{Api, Resource, core::Status, runtime::watcher};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use crate::{
-    backoff::Backoff,
-    config::StreamingLists,
-    pods::{
-        JsonPod, SeenPod,
-        protobuf::{self, NotProtobuf, SILENCE},
-    },
+use crate::config::StreamingLists;
+
+use self::{
+    json::Json,
+    source::{Collection, SILENCE, Source, WrongEncoding, loses_an_event},
 };
 
-/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory where they come in
-/// JSON: kube holds a page's bytes twice while it is decoded.
-const PAGE_SIZE: u32 = 500;
+/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory if they come in JSON: kube
+/// holds a page's bytes twice while it is decoded.
+pub(crate) const PAGE_SIZE: u32 = 500;
 
 /// The longest text of a server's refusal that is passed on, in bytes.
 const REFUSAL_LIMIT: usize = 512;
 
-/// Has connections given up that have fallen silent. Otherwise one whose other end has vanished is
+/// How long requests must be refused, without one that is not, before the right counts as lost: an API server that
+/// starts may refuse everything until its authorizer is ready.
+const CONFIRMATION: Duration = Duration::from_secs(5);
+
+/// How many streaming lists may fail before pages are read instead.
+const STREAMING_TRIES: u32 = 3;
+/// How long pages are read then.
+const STREAMING_PAUSE: Duration = Duration::from_secs(3600);
+
+/// Drops connections that have been silent for too long. Otherwise one whose other end has vanished is
 /// noticed after five minutes while it is watched, and never while a list is awaited.
 pub fn expect_signs_of_life(config: &mut kube::Config) {
     config.read_timeout = Some(SILENCE);
@@ -56,6 +58,10 @@ pub enum Change<K> {
     Applied(K),
     /// An object was deleted.
     Deleted(K),
+    /// The watch is open again, and begins with what was missed.
+    Behind,
+    /// Nothing that was missed is left.
+    CaughtUp,
     /// The server refuses the list or the watch. Its own words, which name the verb and the resource.
     Denied(String),
     /// Something else went wrong. What was known stands, and the watch goes on by itself.
@@ -67,142 +73,119 @@ pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, Change
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    Watch::begin(lists, move |way| in_json(api.clone(), way))
+    watch_either(Box::new(Json { api, map: |object| object }), None, lists)
 }
 
-/// Watches the pods of a namespace, or of all, for ever: in protobuf, and where that is not to be had, in JSON.
-pub fn watch_pods(
-    client: Client,
-    namespace: Option<String>,
+/// Watches a collection for ever: the first, or if its encoding is not to be had, the second.
+pub(crate) fn watch_either<K: Send + 'static>(
+    collection: Box<dyn Collection<Object = K>>,
+    otherwise: Option<Box<dyn Collection<Object = K>>>,
     lists: StreamingLists,
-) -> BoxStream<'static, Change<SeenPod>> {
-    Watch::begin(lists, move |way| match (way.protobuf, &namespace) {
-        (true, namespace) => protobuf::events(client.clone(), namespace.as_deref(), way.streaming, PAGE_SIZE),
-        (false, Some(namespace)) => pods_in_json(Api::namespaced(client.clone(), namespace), way),
-        (false, None) => pods_in_json(Api::all(client.clone()), way),
+) -> BoxStream<'static, Change<K>> {
+    let watch = Watch {
+        source: Source::new(collection, lists != StreamingLists::Never),
+        otherwise,
+        may_fall_back: lists == StreamingLists::Auto,
+        streaming_failures: 0,
+        streaming_again: None,
+        refused: None,
+        pause: None,
+    };
+    stream::unfold(watch, |mut watch| async move {
+        let change = watch.next().await;
+        Some((change, watch))
     })
-}
-
-fn pods_in_json(api: Api<JsonPod>, way: Way) -> Events<SeenPod> {
-    let events = in_json(api, way).map_ok(|event| match event {
-        watcher::Event::Init => watcher::Event::Init,
-        watcher::Event::InitApply(pod) => watcher::Event::InitApply(pod.seen),
-        watcher::Event::InitDone => watcher::Event::InitDone,
-        watcher::Event::Apply(pod) => watcher::Event::Apply(pod.seen),
-        watcher::Event::Delete(pod) => watcher::Event::Delete(pod.seen),
-    });
-    events.boxed()
-}
-
-type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
-
-/// How objects come.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    /// In a streaming list rather than in pages.
-    streaming: bool,
-    /// In protobuf rather than in JSON, where there is a choice.
-    protobuf: bool,
-}
-
-fn in_json<K>(api: Api<K>, way: Way) -> Events<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    let config = watcher::Config::default().page_size(PAGE_SIZE);
-    let config = if way.streaming { config.streaming_lists() } else { config };
-    watcher(api, config).boxed()
+    .boxed()
 }
 
 struct Watch<K> {
-    open: Box<dyn Fn(Way) -> Events<K> + Send>,
-    events: Events<K>,
-    way: Way,
+    source: Source<K>,
+    otherwise: Option<Box<dyn Collection<Object = K>>>,
     may_fall_back: bool,
-    backoff: Backoff,
+    /// Streaming lists in a row that failed.
+    streaming_failures: u32,
+    /// When one is tried again.
+    streaming_again: Option<Instant>,
+    /// Since when everything is refused.
+    refused: Option<Instant>,
     pause: Option<Instant>,
 }
 
 impl<K: Send + 'static> Watch<K> {
-    fn begin(lists: StreamingLists, open: impl Fn(Way) -> Events<K> + Send + 'static) -> BoxStream<'static, Change<K>> {
-        let way = Way { streaming: lists != StreamingLists::Never, protobuf: true };
-        let state = Self {
-            events: open(way),
-            open: Box::new(open),
-            way,
-            may_fall_back: lists == StreamingLists::Auto,
-            backoff: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
-            pause: None,
-        };
-        stream::unfold(state, |mut watch| async move {
-            let change = watch.next().await;
-            Some((change, watch))
-        })
-        .boxed()
-    }
-
     async fn next(&mut self) -> Change<K> {
         loop {
             if let Some(until) = self.pause.take() {
                 sleep_until(until).await;
             }
-            let error = match self.events.next().await {
-                Some(Ok(event)) => return self.change(event),
-                Some(Err(error)) => error,
-                // Watchers never end; were one to, a new one begins where this one did.
-                None => {
-                    self.restart();
-                    continue;
-                }
-            };
-            match api_status(&error) {
-                Some(status) if self.way.streaming && self.may_fall_back && refuses_streaming(status) => {
-                    tracing::info!("no streaming lists on this server: reading pages");
-                    self.way.streaming = false;
-                    self.events = (self.open)(self.way);
-                }
-                None if self.way.protobuf && is_not_protobuf(&error) => {
-                    tracing::info!("no protobuf from this server: reading JSON");
-                    self.way.protobuf = false;
-                    self.events = (self.open)(self.way);
-                }
-                Some(status) if status.is_forbidden() => {
-                    let refusal = bounded(&status.message);
-                    self.restart();
-                    return Change::Denied(refusal);
-                }
-                _ if loses_an_event(&error) => self.restart(),
-                _ => self.pause = Some(Instant::now() + self.backoff.next_delay()),
+            if self.source.is_at_beginning() && self.streaming_again.is_some_and(|at| at <= Instant::now()) {
+                self.streaming_again = None;
+                self.source.streaming = true;
             }
-            return Change::Failed(describe(&error));
-        }
-    }
-
-    fn change(&mut self, event: watcher::Event<K>) -> Change<K> {
-        match event {
-            // Not yet a sign of success: kube's watcher says it before it has asked the server for pages.
-            watcher::Event::Init => Change::Relisting,
-            watcher::Event::InitApply(object) => Change::Listed(object),
-            watcher::Event::InitDone => {
-                self.backoff.reset();
-                Change::Synced
-            }
-            watcher::Event::Apply(object) => {
-                self.backoff.reset();
-                Change::Applied(object)
-            }
-            watcher::Event::Delete(object) => {
-                self.backoff.reset();
-                Change::Deleted(object)
+            let was_streaming = self.source.is_streaming();
+            match self.source.step().await {
+                None => {}
+                Some(Ok(change)) => {
+                    self.refused = None;
+                    if matches!(change, Change::Synced) {
+                        self.streaming_failures = 0;
+                    }
+                    return change;
+                }
+                Some(Err(error)) => return self.failed(&error, was_streaming),
             }
         }
     }
 
-    /// A watcher whose *watch* was refused goes on silently once it is allowed; one that starts over
-    /// tells by its list.
-    fn restart(&mut self) {
-        self.pause = Some(Instant::now() + self.backoff.next_delay());
-        self.events = (self.open)(self.way);
+    fn failed(&mut self, error: &watcher::Error, was_streaming: bool) -> Change<K> {
+        let now = Instant::now();
+        let status = api_status(error);
+        if let Some(status) = status
+            && (status.is_forbidden() || status.code == 403)
+        {
+            return self.refused(bounded(&status.message), now);
+        }
+        if is_wrong_encoding(error)
+            && let Some(otherwise) = self.otherwise.take()
+        {
+            tracing::info!("no protobuf from this server: reading JSON");
+            self.source.begin_with(otherwise);
+        } else if was_streaming && self.may_fall_back && self.gives_up_streaming(error, status, now) {
+            self.source.streaming = false;
+        } else {
+            self.pause = Some(now + self.source.delay());
+        }
+        Change::Failed(describe(error))
+    }
+
+    fn refused(&mut self, refusal: String, now: Instant) -> Change<K> {
+        let since = *self.refused.get_or_insert(now);
+        if now.saturating_duration_since(since) >= CONFIRMATION {
+            self.pause = Some(now + self.source.delay());
+            Change::Denied(refusal)
+        } else {
+            self.pause = Some(now + CONFIRMATION / 2);
+            Change::Failed(refusal)
+        }
+    }
+
+    fn gives_up_streaming(&mut self, error: &watcher::Error, status: Option<&Status>, now: Instant) -> bool {
+        if status.is_some_and(refuses_streaming) {
+            tracing::info!("no streaming lists on this server: reading pages");
+            return true;
+        }
+        // Without an answer, pages would fail as well.
+        let is_answer = match status {
+            Some(status) => !matches!(status.code, 401 | 429),
+            None => matches!(error, watcher::Error::WatchFailed(_)),
+        };
+        self.streaming_failures += u32::from(is_answer);
+        if self.streaming_failures < STREAMING_TRIES {
+            return false;
+        }
+        tracing::warn!(error = describe(error), "streaming lists fail again and again: reading pages");
+        self.streaming_failures = 0;
+        self.streaming_again = Some(now + STREAMING_PAUSE);
+        true
     }
 }
 
@@ -222,26 +205,22 @@ fn refuses_streaming(status: &Status) -> bool {
     status.is_invalid() || status.code == 400
 }
 
-fn is_not_protobuf(error: &watcher::Error) -> bool {
+fn is_wrong_encoding(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Service(error))
-        | watcher::Error::WatchStartFailed(kube::Error::Service(error)) => error.is::<NotProtobuf>(),
+        | watcher::Error::WatchStartFailed(kube::Error::Service(error)) => error.is::<WrongEncoding>(),
         _ => false,
     }
-}
-
-/// Whether a watch that goes on after this error would go on without an event that it should have told.
-/// kube takes an event that it can't read for a `Status`, whose fields are all optional.
-fn loses_an_event(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchFailed(kube::Error::SerdeError(_) | kube::Error::Api(_)))
 }
 
 /// What went wrong, without what a response held: bodies of pods and objects may stand in it.
 fn describe(error: &watcher::Error) -> String {
     match (api_status(error), error) {
-        _ if loses_an_event(error) => "an event that is not one".to_owned(),
+        (_, watcher::Error::WatchFailed(error)) if loses_an_event(error) => {
+            "received a malformed watch event".to_owned()
+        }
         (Some(status), _) => bounded(&status.message),
-        (None, watcher::Error::InitialListFailed(kube::Error::SerdeError(_))) => "a list that is not one".to_owned(),
+        (None, watcher::Error::InitialListFailed(kube::Error::SerdeError(_))) => "received a malformed list".to_owned(),
         (None, error) => {
             let mut text = error.to_string();
             let mut source = std::error::Error::source(error);

@@ -26,9 +26,6 @@ use super::{
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How long the first list may take before a status says Syncing: a restart of the operator is nothing
-/// that its users need to see, and a status that is about to be complete is not worth two writes.
-const GRACE: Duration = Duration::from_secs(10);
 /// How long a status waits for Jobs that decide about pods. It is as long as a read may take.
 const FACTS_PATIENCE: Duration = Duration::from_secs(6);
 /// How many warnings a status holds.
@@ -58,14 +55,16 @@ impl Controller {
                     Some(namespace) => settings.scope.selects_namespace(namespace),
                     None => true,
                 };
-                match self.pods_state.knowledge(now, concerns) {
+                match self.pods_state.knowledge(now, settings.thresholds.restarted, concerns) {
                     Knowledge::Complete => self.watching(key, &settings, now, wall),
                     Knowledge::Denied(message) => self.idle(key, &Idle::PodAccessDenied { message }, wall),
                     Knowledge::Interrupted(message) => self.idle(key, &Idle::Interrupted { message }, wall),
-                    Knowledge::Syncing => {
-                        let grace_ends = self.started + GRACE;
-                        if now < grace_ends {
-                            self.rest(key, grace_ends);
+                    Knowledge::Syncing => self.idle(key, &Idle::Syncing, wall),
+                    Knowledge::Settling { until, unanswered_until } => {
+                        let answered = object.status.as_ref().and_then(|status| status.observed_generation);
+                        let until = if answered == Some(object.generation) { until } else { unanswered_until };
+                        if now < until {
+                            self.rest(key, until);
                             return;
                         }
                         self.idle(key, &Idle::Syncing, wall)

@@ -4,6 +4,7 @@
 mod events;
 mod jobs;
 mod look;
+mod lookback;
 mod object;
 mod objects;
 mod outcomes;
@@ -41,6 +42,7 @@ use crate::{
 use self::{
     events::Teller,
     jobs::{JobKey, Jobs},
+    lookback::Lowering,
     object::{Object, ObjectKey},
     outcomes::{Outcome, ReadOutcome},
     pods_state::PodsState,
@@ -103,7 +105,7 @@ pub struct Controller {
     seen: HashSet<ObjectKey>,
     /// Whether the pods must be listed anew.
     reopen_pods: bool,
-    started: Instant,
+    lowering: Lowering,
 }
 
 impl Controller {
@@ -122,8 +124,8 @@ impl Controller {
             clock,
             reader,
             dispatcher,
-            index: Index::new(Duration::ZERO),
-            pods_state: PodsState::new(scopes),
+            index: Index::new(lookback::LEAST),
+            pods_state: PodsState::new(scopes, Instant::now()),
             jobs: Jobs::default(),
             tails: Tails::default(),
             takeovers: Takeovers::default(),
@@ -137,7 +139,7 @@ impl Controller {
             objects_answered: HashSet::new(),
             seen: HashSet::new(),
             reopen_pods: false,
-            started: Instant::now(),
+            lowering: Lowering::default(),
         }
     }
 
@@ -150,7 +152,10 @@ impl Controller {
         loop {
             self.look_at_what_is_due();
             let all_objects_known = self.objects_answered.len() == scopes.len();
-            if all_objects_known && (!pods_open || std::mem::take(&mut self.reopen_pods)) {
+            if all_objects_known && (std::mem::take(&mut self.reopen_pods) || !pods_open) {
+                if pods_open {
+                    self.pods_state.reopened(Instant::now());
+                }
                 pods = open_pods();
                 pods_open = true;
             }
@@ -273,6 +278,13 @@ impl Controller {
     }
 
     fn compact(&mut self) {
+        let settings = self.objects.values().filter_map(|object| object.settings.as_ref().ok());
+        let needed = settings.filter(|settings| settings.enabled).map(|settings| settings.thresholds.restarted).max();
+        let needed = needed.unwrap_or_default();
+        if let Some(lookback) = self.lowering.lowered(self.index.horizon(), needed, Instant::now()) {
+            self.index.narrow(lookback);
+            self.pods_state.shorten_lookback(lookback);
+        }
         self.index.compact(self.clock.now());
         self.tails.sweep();
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();

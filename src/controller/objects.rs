@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::watch::Change;
 
 use super::{
-    Controller, Scope,
+    Controller, Scope, lookback,
     object::{Object, ObjectKey, Observed},
 };
 
@@ -42,6 +42,7 @@ impl Controller {
                 // Those of other namespaces need not wait for it.
                 self.objects_answered.insert(scope);
             }
+            Change::Behind | Change::CaughtUp => {}
             Change::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
         }
     }
@@ -93,8 +94,8 @@ impl Controller {
             object.view = Some(view);
             self.viewers.insert(view, key.clone());
             if settings.thresholds.restarted > self.index.horizon() {
-                self.index.widen(settings.thresholds.restarted);
-                self.reopen_pods = !self.index.is_empty();
+                self.index.widen(lookback::step(settings.thresholds.restarted));
+                self.reopen_pods = true;
             }
         }
     }

@@ -16,27 +16,27 @@ impl Controller {
         let now = self.clock.now();
         let mut concerned = Vec::new();
         let mut all_concerned = false;
-        let mut has_listed = false;
+        let mut is_complete = false;
+        let instant = Instant::now();
         let unreadable_changes = self.index.unreadable_changes();
         for (scope, change) in changes {
             match change {
-                Change::Relisting => self.index.begin_list(scope.as_deref()),
-                Change::Listed(seen) | Change::Applied(seen) => {
-                    all_concerned |= self.pods_state.heard(&scope);
-                    concerned.extend(self.apply(seen, now));
+                Change::Relisting => {
+                    self.index.begin_list(scope.as_deref());
+                    self.pods_state.relisting(&scope, self.index.horizon(), instant);
                 }
-                Change::Deleted(seen) => {
-                    all_concerned |= self.pods_state.heard(&scope);
-                    concerned.extend(self.index.remove(match seen.pod {
-                        Ok(pod) => pod.uid,
-                        Err(unreadable) => unreadable.uid,
-                    }));
-                }
+                Change::Listed(seen) | Change::Applied(seen) => concerned.extend(self.apply(seen, now)),
+                Change::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
+                    Ok(pod) => pod.uid,
+                    Err(unreadable) => unreadable.uid,
+                })),
                 Change::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
-                    has_listed |= self.pods_state.listed(&scope);
+                    is_complete |= self.pods_state.synced(&scope);
                     tracing::debug!(pods = self.index.len(), "the list of pods is complete");
                 }
+                Change::Behind => self.pods_state.behind(&scope, instant),
+                Change::CaughtUp => is_complete |= self.pods_state.caught_up(&scope),
                 Change::Denied(refusal) => {
                     if self.pods_state.denied(&scope, refusal.clone()) {
                         tracing::error!(refusal, "may not watch pods");
@@ -45,11 +45,11 @@ impl Controller {
                 }
                 Change::Failed(error) => {
                     tracing::warn!(error, "the watch of pods is interrupted");
-                    self.pods_state.failed(&scope, error, Instant::now());
+                    self.pods_state.failed(&scope, error, instant);
                 }
             }
         }
-        if has_listed {
+        if is_complete {
             self.touch_all(Schedule::touch_at_once);
         } else if all_concerned || self.index.unreadable_changes() != unreadable_changes {
             self.touch_all(Schedule::touch);

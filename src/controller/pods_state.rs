@@ -7,30 +7,34 @@ use tokio::time::Instant;
 /// A namespace that is watched, or all of them.
 pub type Scope = Option<String>;
 
-/// How long a watch may fail before it is told: an API server that restarts is no news.
+/// How long a watch may be interrupted before that is reported: an API server that restarts is no news.
 const TOLERATED: Duration = Duration::from_secs(60);
-/// How long after its last failure a watch counts as failing. One that goes on where nothing happens
-/// doesn't tell; one that hangs is noticed after 150 s.
-const LAPSE: Duration = Duration::from_secs(180);
+/// How long a list may take before that is reported: a restart of the operator is nothing that its users need to see,
+/// and a status that is about to be complete is not worth two writes.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// The state of every watch of pods.
 #[derive(Debug)]
 pub struct PodsState {
     scopes: BTreeMap<Scope, ScopeState>,
+    /// Since when a list is awaited that nothing has interrupted.
+    awaited: Instant,
 }
 
 #[derive(Debug, Default)]
 struct ScopeState {
-    listed: bool,
+    /// How far back the last complete list kept failures.
+    listed: Option<Duration>,
+    /// The same of the list under way.
+    listing: Duration,
     denied: Option<String>,
-    failing: Option<Failing>,
+    interrupted: Option<Interruption>,
 }
 
 #[derive(Debug)]
-struct Failing {
+struct Interruption {
     since: Instant,
-    last: Instant,
-    error: String,
+    error: Option<String>,
 }
 
 /// What may be said of the pods.
@@ -38,7 +42,14 @@ struct Failing {
 pub enum Knowledge {
     /// All of them are known.
     Complete,
-    /// A first list is not complete.
+    /// They are not known at present, and that is no news until then.
+    Settling {
+        /// For an object whose status answers its spec.
+        until: Instant,
+        /// For any other.
+        unanswered_until: Instant,
+    },
+    /// A list is not complete.
     Syncing,
     /// They can't be read at present, and why.
     Interrupted(String),
@@ -49,59 +60,103 @@ pub enum Knowledge {
 impl PodsState {
     /// Nothing is known yet of these.
     #[must_use]
-    pub fn new(scopes: impl IntoIterator<Item = Scope>) -> Self {
-        Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect() }
+    pub fn new(scopes: impl IntoIterator<Item = Scope>, now: Instant) -> Self {
+        Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), awaited: now }
     }
 
-    /// The server has answered with pods. Returns whether that changes what may be said.
-    pub fn heard(&mut self, scope: &Scope) -> bool {
-        let Some(state) = self.scopes.get_mut(scope) else { return false };
-        let was_told = state.failing.take().is_some_and(|failing| failing.is_worth_telling(failing.last));
-        state.denied.take().is_some() || was_told
+    /// All watches are opened again, so that failures are kept from further back.
+    pub fn reopened(&mut self, now: Instant) {
+        self.awaited = now;
+        self.scopes.values_mut().for_each(|state| state.interrupted_at(now));
+    }
+
+    /// A list begins that keeps failures of at most that age.
+    pub fn relisting(&mut self, scope: &Scope, lookback: Duration, now: Instant) {
+        let Some(state) = self.scopes.get_mut(scope) else { return };
+        state.listing = lookback;
+        if state.listed.is_some() {
+            state.interrupted_at(now);
+        }
+    }
+
+    /// Failures of a greater age are dropped from now on.
+    pub fn shorten_lookback(&mut self, lookback: Duration) {
+        for state in self.scopes.values_mut() {
+            state.listing = state.listing.min(lookback);
+            state.listed = state.listed.map(|listed| listed.min(lookback));
+        }
     }
 
     /// A list is complete. Returns whether that changes what may be said.
-    pub fn listed(&mut self, scope: &Scope) -> bool {
-        let heard = self.heard(scope);
-        self.scopes.get_mut(scope).is_some_and(|state| !std::mem::replace(&mut state.listed, true)) || heard
+    pub fn synced(&mut self, scope: &Scope) -> bool {
+        let Some(state) = self.scopes.get_mut(scope) else { return false };
+        let grew = state.listed.replace(state.listing).is_none_or(|listed| listed < state.listing);
+        state.caught_up() || grew
+    }
+
+    /// A watch resumes with a backlog.
+    pub fn behind(&mut self, scope: &Scope, now: Instant) {
+        if let Some(state) = self.scopes.get_mut(scope) {
+            state.interrupted_at(now);
+        }
+    }
+
+    /// The backlog is complete. Returns whether that changes what may be said.
+    pub fn caught_up(&mut self, scope: &Scope) -> bool {
+        self.scopes.get_mut(scope).is_some_and(ScopeState::caught_up)
     }
 
     /// The server has refused. Returns whether that changes what may be said.
     pub fn denied(&mut self, scope: &Scope, refusal: String) -> bool {
         let Some(state) = self.scopes.get_mut(scope) else { return false };
-        state.failing = None;
         state.denied.replace(refusal.clone()) != Some(refusal)
     }
 
-    /// The watch has failed otherwise. Whether that is to be told is found when objects are looked at.
+    /// The watch has failed otherwise. Whether that is reported is decided when objects are reconciled.
     pub fn failed(&mut self, scope: &Scope, error: String, now: Instant) {
         let Some(state) = self.scopes.get_mut(scope) else { return };
-        let since = state.failing.as_ref().filter(|failing| failing.goes_on(now)).map_or(now, |failing| failing.since);
-        state.failing = Some(Failing { since, last: now, error });
+        state.interrupted_at(now);
+        if let Some(interruption) = &mut state.interrupted {
+            interruption.error = Some(error);
+        }
     }
 
-    /// What may be said now of the pods in those scopes that concern somebody.
+    /// What may be said now of the pods in those scopes that concern somebody who needs failures of at most that age.
     #[must_use]
-    pub fn knowledge(&self, now: Instant, concerns: impl Fn(&Scope) -> bool) -> Knowledge {
+    pub fn knowledge(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> Knowledge {
         let states = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);
         if let Some(refusal) = states().find_map(|state| state.denied.as_ref()) {
             return Knowledge::Denied(refusal.clone());
         }
-        let mut failing = states().filter_map(|state| state.failing.as_ref());
-        if let Some(failing) = failing.find(|failing| failing.is_worth_telling(now)) {
-            return Knowledge::Interrupted(failing.error.clone());
+        let longest = states().filter_map(|state| state.interrupted.as_ref()).min_by_key(|own| own.since);
+        if let Some(interruption) = longest
+            && now.saturating_duration_since(interruption.since) >= TOLERATED
+        {
+            let error = interruption.error.as_deref().unwrap_or("they are being listed again");
+            return Knowledge::Interrupted(error.to_owned());
         }
-        if states().all(|state| state.listed) { Knowledge::Complete } else { Knowledge::Syncing }
+        let is_listed = states().all(|state| state.listed.is_some_and(|lookback| lookback >= needed));
+        match longest {
+            _ if !is_listed => {
+                let until = self.awaited + GRACE;
+                if now < until { Knowledge::Settling { until, unanswered_until: until } } else { Knowledge::Syncing }
+            }
+            Some(Interruption { since, .. }) => {
+                Knowledge::Settling { until: *since + TOLERATED, unanswered_until: *since + GRACE }
+            }
+            None => Knowledge::Complete,
+        }
     }
 }
 
-impl Failing {
-    fn goes_on(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last) <= LAPSE
+impl ScopeState {
+    fn interrupted_at(&mut self, now: Instant) {
+        self.interrupted.get_or_insert(Interruption { since: now, error: None });
     }
 
-    fn is_worth_telling(&self, now: Instant) -> bool {
-        self.goes_on(now) && self.last.saturating_duration_since(self.since) >= TOLERATED
+    fn caught_up(&mut self) -> bool {
+        let was_interrupted = self.interrupted.take().is_some();
+        self.denied.take().is_some() || was_interrupted
     }
 }
 
@@ -109,57 +164,95 @@ impl Failing {
 mod tests {
     use super::*;
 
+    const LOOKBACK: Duration = Duration::from_secs(600);
+
     fn scopes() -> [Scope; 2] {
         [Some("a".to_owned()), Some("b".to_owned())]
     }
 
+    fn listed(start: Instant) -> (PodsState, Scope) {
+        let [a, _] = scopes();
+        let mut state = PodsState::new([a.clone()], start);
+        state.relisting(&a, LOOKBACK, start);
+        assert!(state.synced(&a));
+        (state, a)
+    }
+
     #[test]
-    fn one_refused_namespace_is_told_until_it_answers() {
+    fn one_refused_namespace_concerns_those_who_select_it() {
         let [a, b] = scopes();
-        let now = Instant::now();
-        let mut state = PodsState::new([a.clone(), b.clone()]);
-        let all = |state: &PodsState| state.knowledge(now, |_| true);
+        let start = Instant::now();
+        let now = start + GRACE;
+        let mut state = PodsState::new([a.clone(), b.clone()], start);
+        let all = |state: &PodsState| state.knowledge(now, LOOKBACK, |_| true);
         assert_eq!(all(&state), Knowledge::Syncing);
-        assert!(state.listed(&a));
+        state.relisting(&a, LOOKBACK, start);
+        assert!(state.synced(&a));
         assert!(state.denied(&b, "no".to_owned()));
         assert!(!state.denied(&b, "no".to_owned()), "the same refusal again is no news");
         assert_eq!(all(&state), Knowledge::Denied("no".to_owned()));
-        assert_eq!(
-            state.knowledge(now, |scope| *scope == a),
-            Knowledge::Complete,
-            "it concerns only those who look there"
-        );
-        assert!(state.heard(&b));
-        assert_eq!(all(&state), Knowledge::Syncing);
-        assert!(state.listed(&b));
-        assert!(!state.listed(&b));
+        assert_eq!(state.knowledge(now, LOOKBACK, |scope| *scope == a), Knowledge::Complete);
+        state.relisting(&b, LOOKBACK, start);
+        assert_eq!(all(&state), Knowledge::Denied("no".to_owned()), "a list that begins restores nothing");
+        assert!(state.synced(&b));
+        assert!(!state.synced(&b));
         assert_eq!(all(&state), Knowledge::Complete);
     }
 
     #[test]
-    fn a_watch_that_fails_on_is_told_and_one_that_recovers_is_not() {
-        let [a, _] = scopes();
+    fn an_interruption_is_reported_after_a_minute_and_until_everything_missed_has_come() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut state = PodsState::new([a.clone()]);
-        state.listed(&a);
-        let fail = |state: &mut PodsState, seconds| {
+        let (mut state, a) = listed(start);
+        for seconds in [0, 10, 59] {
             state.failed(&a, "HTTP 500".to_owned(), after(seconds));
-            state.knowledge(after(seconds), |_| true)
-        };
-        for seconds in [0, 10, 50] {
-            assert_eq!(fail(&mut state, seconds), Knowledge::Complete);
+            let settling = Knowledge::Settling { until: after(60), unanswered_until: after(10) };
+            assert_eq!(state.knowledge(after(seconds), LOOKBACK, |_| true), settling, "{seconds}");
         }
         let interrupted = Knowledge::Interrupted("HTTP 500".to_owned());
-        assert_eq!(fail(&mut state, 60), interrupted);
-        assert_eq!(state.knowledge(after(240), |_| true), interrupted);
-        assert_eq!(state.knowledge(after(241), |_| true), Knowledge::Complete, "it seems to go on");
-        assert_eq!(fail(&mut state, 500), Knowledge::Complete, "that is another failure");
-        assert_eq!(fail(&mut state, 560), interrupted);
-        assert!(state.heard(&a));
-        assert!(!state.heard(&a));
-        assert_eq!(state.knowledge(after(560), |_| true), Knowledge::Complete);
-        assert_eq!(fail(&mut state, 570), Knowledge::Complete);
-        assert!(!state.heard(&a), "nobody was told");
+        assert_eq!(state.knowledge(after(60), LOOKBACK, |_| true), interrupted);
+        state.behind(&a, after(70));
+        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), interrupted, "an open watch is not enough");
+        assert!(state.caught_up(&a));
+        assert!(!state.caught_up(&a));
+        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), Knowledge::Complete);
+    }
+
+    #[test]
+    fn two_short_outages_are_no_news() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let (mut state, a) = listed(start);
+        for begins in [0, 100, 130] {
+            for seconds in 0..25 {
+                state.failed(&a, "refused".to_owned(), after(begins + seconds));
+                let knowledge = state.knowledge(after(begins + seconds), LOOKBACK, |_| true);
+                assert!(matches!(knowledge, Knowledge::Settling { .. }), "{knowledge:?}");
+            }
+            state.behind(&a, after(begins + 25));
+            assert!(state.caught_up(&a));
+            assert_eq!(state.knowledge(after(begins + 26), LOOKBACK, |_| true), Knowledge::Complete);
+        }
+    }
+
+    #[test]
+    fn who_needs_more_history_waits_for_a_list_with_it() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let (mut state, a) = listed(start);
+        let long = 6 * LOOKBACK;
+        state.reopened(after(100));
+        let settling = Knowledge::Settling { until: after(110), unanswered_until: after(110) };
+        assert_eq!(state.knowledge(after(100), long, |_| true), settling);
+        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
+        let settling = Knowledge::Settling { until: after(160), unanswered_until: after(110) };
+        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), settling, "whoever needs no more sees less now");
+        state.relisting(&a, long, after(100));
+        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
+        assert!(state.synced(&a));
+        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Complete);
+        state.shorten_lookback(LOOKBACK);
+        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), Knowledge::Complete);
+        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
     }
 }

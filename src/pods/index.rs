@@ -85,6 +85,11 @@ impl Index {
         self.horizon = self.horizon.max(horizon);
     }
 
+    /// Narrows the horizon. Pods that failed before it are dropped by the next [`Index::compact`].
+    pub fn narrow(&mut self, horizon: Duration) {
+        self.horizon = self.horizon.min(horizon);
+    }
+
     /// Adds a viewer.
     pub fn add_view(&mut self, scope: Scope) -> ViewId {
         let mut cohorts = BitSet::default();

@@ -8,6 +8,7 @@ mod pod;
 pub mod protobuf;
 mod seen;
 mod unreadable;
+mod watch;
 
 pub use decode::{DecodeError, from_json};
 pub use history::{History, StartCause};
@@ -17,3 +18,4 @@ pub use pod::{
     TEXT_LIMIT, Terminated, Uid, Waiting,
 };
 pub use seen::{JsonPod, SeenPod, Unreadable};
+pub use watch::watch_pods;

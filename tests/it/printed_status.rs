@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    runtime::watcher::Event,
 };
 use orchestr::{
     diagnosis::{printed_status, ready_counts, restarts},
     pods::{Pod, from_json, protobuf},
+    watch::{Change, source::Source},
 };
 use orchestr_testbed::{ControlPlane, fixtures, shared};
 use proptest::{
@@ -63,16 +63,17 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
 
 /// The pods of a namespace as a first list in protobuf tells them, if need be in several pages.
 async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bool) -> BTreeMap<String, Pod> {
-    let mut events = protobuf::events(plane.admin().unwrap(), Some(namespace), streaming, 20);
-    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    let pods = protobuf::Pods::new(plane.admin().unwrap(), Some(namespace), 20);
+    let mut events = Source::new(Box::new(pods), streaming).into_stream();
+    assert!(matches!(events.next().await, Some(Ok(Change::Relisting))));
     let mut pods = BTreeMap::new();
     loop {
         match events.next().await.unwrap().unwrap() {
-            Event::InitApply(seen) => {
+            Change::Listed(seen) => {
                 let pod = seen.pod.unwrap();
                 assert!(pods.insert(pod.name.clone(), *pod).is_none());
             }
-            Event::InitDone => return pods,
+            Change::Synced => return pods,
             other => panic!("{other:?}"),
         }
     }

@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream::BoxStream};
-use kube::runtime::watcher::{Error, Event, Result};
-use orchestr::pods::{
-    SeenPod,
-    protobuf::{NotProtobuf, events},
+use kube::{
+    Client,
+    runtime::watcher::{Error, Result},
+};
+use orchestr::{
+    pods::{SeenPod, protobuf::Pods},
+    watch::{
+        Change,
+        source::{Source, WrongEncoding},
+    },
 };
 
 use crate::{
@@ -14,25 +20,39 @@ use crate::{
     world::{World, crash_looping, healthy},
 };
 
-type Events = BoxStream<'static, Result<Event<SeenPod>>>;
+type Events = BoxStream<'static, Result<Change<SeenPod>>>;
 
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
+fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u32) -> Events {
+    Source::new(Box::new(Pods::new(client, namespace, page_size)), streaming).into_stream()
+}
+
+/// What comes next but for the state of the watch.
+async fn next(events: &mut Events) -> Result<Change<SeenPod>> {
+    loop {
+        match events.next().await.unwrap() {
+            Ok(Change::Behind | Change::CaughtUp) => {}
+            other => return other,
+        }
+    }
+}
+
 async fn list(events: &mut Events) -> Vec<String> {
-    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+    assert!(matches!(next(events).await, Ok(Change::Relisting)));
     let mut names = Vec::new();
     loop {
-        match events.next().await.unwrap().unwrap() {
-            Event::InitApply(seen) => names.push(seen.pod.unwrap().name),
-            Event::InitDone => return names,
+        match next(events).await.unwrap() {
+            Change::Listed(seen) => names.push(seen.pod.unwrap().name),
+            Change::Synced => return names,
             other => panic!("{other:?}"),
         }
     }
 }
 
 async fn applied(events: &mut Events) -> (String, String) {
-    match events.next().await.unwrap() {
-        Ok(Event::Apply(seen)) => {
+    match next(events).await {
+        Ok(Change::Applied(seen)) => {
             let pod = seen.pod.unwrap();
             (pod.name.clone(), pod.statuses.first().map(|own| own.restarts.to_string()).unwrap_or_default())
         }
@@ -81,11 +101,29 @@ async fn a_watch_that_ends_at_once_is_an_error() {
     list(&mut events).await;
     proxy.end_watches();
     for _ in 0..3 {
-        let error = events.next().await.unwrap().unwrap_err();
-        assert!(matches!(&error, Error::WatchFailed(_)) && error.to_string().contains("it ended at once"), "{error}");
+        let error = next(&mut events).await.unwrap_err();
+        assert!(matches!(&error, Error::WatchFailed(_)) && error.to_string().contains("ended early"), "{error}");
     }
     assert_eq!((proxy.count(resumes), lists(&proxy)), (3, 1), "each is told before the next");
     proxy.rule(|_| Fate::Forward);
+    world.set_status("cart", crash_looping(1)).await;
+    assert_eq!(applied(&mut events).await.1, "1");
+}
+
+/// As before an API server of 1.33 or older, whose etcd is silent for ten minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_of_a_quiet_cluster_is_reopened_without_an_error() {
+    let (world, proxy) = world().await;
+    let mut config = proxy.config();
+    // Longer than a watch is silent that catches up.
+    config.read_timeout = Some(Duration::from_millis(2_500));
+    let client = Client::try_from(config).unwrap();
+    let mut events = events(client, Some(&world.namespace), true, 500);
+    assert_eq!(list(&mut events).await, ["cart"]);
+    let quiet = tokio::time::timeout(Duration::from_secs(10), next(&mut events)).await;
+    assert!(quiet.is_err(), "{:?}", quiet.unwrap().err());
+    assert!(proxy.count(resumes) >= 2);
+    assert_eq!(lists(&proxy), 1);
     world.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await.1, "1");
 }
@@ -97,9 +135,9 @@ async fn a_streaming_list_that_ends_early_begins_anew() {
     let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
     proxy.rule(|_| Fate::Answer(WATCH, pod));
     let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
-    assert!(matches!(events.next().await, Some(Ok(Event::Init))));
-    assert!(matches!(events.next().await, Some(Ok(Event::InitApply(_)))));
-    assert!(matches!(events.next().await, Some(Err(Error::WatchFailed(_)))));
+    assert!(matches!(next(&mut events).await, Ok(Change::Relisting)));
+    assert!(matches!(next(&mut events).await, Ok(Change::Listed(_))));
+    assert!(matches!(next(&mut events).await, Err(Error::WatchFailed(_))));
     proxy.rule(|_| Fate::Forward);
     assert_eq!(list(&mut events).await, ["cart"]);
 }
@@ -112,7 +150,7 @@ async fn a_version_that_is_refused_leads_to_a_new_list() {
         let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();
-        let error = events.next().await.unwrap().unwrap_err();
+        let error = next(&mut events).await.unwrap_err();
         assert!(matches!(&error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == code), "{error}");
         proxy.rule(|_| Fate::Forward);
         if anew {
@@ -136,7 +174,7 @@ async fn an_error_in_a_watch_leads_to_a_new_list_where_it_must() {
         let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();
-        let error = events.next().await.unwrap().unwrap_err();
+        let error = next(&mut events).await.unwrap_err();
         let code = if anew { 410 } else { 500 };
         assert!(matches!(&error, Error::WatchError(status) if status.code == code), "{error:?}");
         proxy.rule(|_| Fate::Forward);
@@ -159,9 +197,9 @@ async fn what_is_no_protobuf_is_told_apart() {
             let (world, proxy) = world().await;
             proxy.rule(move |_| Fate::Answer(kind, body));
             let mut events = events(proxy.client(), Some(&world.namespace), streaming, 500);
-            let mut event = events.next().await.unwrap();
+            let mut event = next(&mut events).await;
             if event.is_ok() {
-                event = events.next().await.unwrap();
+                event = next(&mut events).await;
             }
             let (Error::WatchStartFailed(error) | Error::InitialListFailed(error) | Error::WatchFailed(error)) =
                 event.unwrap_err()
@@ -169,7 +207,7 @@ async fn what_is_no_protobuf_is_told_apart() {
                 panic!("{kind}");
             };
             let kube::Error::Service(error) = error else { panic!("{kind}: {error}") };
-            assert_eq!(error.is::<NotProtobuf>(), is_json, "{kind}: {error}");
+            assert_eq!(error.is::<WrongEncoding>(), is_json, "{kind}: {error}");
         }
     }
 }
@@ -194,7 +232,7 @@ async fn a_refusal_without_a_word_has_its_http_status() {
     let (world, proxy) = world().await;
     proxy.rule(|_| Fate::Refuse(0, ""));
     let mut events = events(proxy.client(), Some(&world.namespace), false, 500);
-    let Error::InitialListFailed(kube::Error::Api(status)) = events.next().await.unwrap().unwrap_err() else {
+    let Error::InitialListFailed(kube::Error::Api(status)) = next(&mut events).await.unwrap_err() else {
         panic!("no refusal");
     };
     assert_eq!((status.code, &status.message[..]), (503, "HTTP 503 Service Unavailable"));

@@ -74,6 +74,8 @@ pub enum Fate {
     AnswerLate(Duration),
     /// It goes there, and the last four bytes of its answer wait.
     EndLate(Duration),
+    /// It goes there, and the connection is reset in the middle of its answer.
+    Cut,
     /// It is never answered.
     Hang,
     /// It is answered with this status, by nobody; with 0, by HTTP 503 whose body says nothing of it.
@@ -252,10 +254,15 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let mut late = Duration::ZERO;
     let mut mangle_bytes = None;
     let mut end_late = None;
+    let mut is_cut = false;
     let mangle = match fate {
         Fate::Forward => None,
         Fate::EndLate(by) => {
             end_late = Some(by);
+            None
+        }
+        Fate::Cut => {
+            is_cut = true;
             None
         }
         Fate::AnswerLate(by) => {
@@ -272,8 +279,9 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         }
         Fate::Hang => return std::future::pending().await,
         Fate::Refuse(code, message) => {
+            let reason = if code == 403 { "Forbidden" } else { "" };
             let status = serde_json::json!({
-                "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": "",
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": reason,
             });
             let mut refusal = Response::new(whole(status.to_string().into()));
             *refusal.status_mut() = if code == 0 { StatusCode::SERVICE_UNAVAILABLE } else { code.try_into().unwrap() };
@@ -295,6 +303,13 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
     let _ = silence.wait_for(audible).await;
+    if is_cut {
+        let mut bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
+        bytes.truncate(bytes.len() / 2);
+        let parts = [Ok(Frame::data(bytes)), Err(std::io::Error::other("cut"))];
+        head.headers.remove(header::CONTENT_LENGTH);
+        return Ok(Response::from_parts(head, StreamBody::new(futures::stream::iter(parts)).boxed_unsync()));
+    }
     if let Some(late) = end_late {
         let mut bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
         let end = bytes.split_off(bytes.len().saturating_sub(4));

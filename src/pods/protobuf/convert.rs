@@ -12,6 +12,7 @@ use crate::{
         RestartPolicy, Running, SeenPod, TEXT_LIMIT, Terminated, Uid, Unreadable, Waiting,
         decode::{LIST_LIMIT, RESTART_CONTAINER, restart_rule},
     },
+    watch::{json::INITIAL_EVENTS_END, source::WatchEvent},
 };
 
 use super::{
@@ -19,41 +20,32 @@ use super::{
     wire::Malformed,
 };
 
-/// A bookmark with this annotation ends the initial events of a streaming list.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
-/// What a watch tells.
-pub(super) enum Told {
-    /// A pod was made or changed, or stands in the list.
-    Applied(SeenPod),
-    /// A pod was deleted.
-    Deleted(SeenPod),
-    /// All was told that happened up to this version.
-    Bookmark { resource_version: String, ends_list: bool },
-    /// The watch can't go on.
-    Refused(Box<Status>),
-}
-
 /// Reads one event of a watch.
-pub(super) fn told(frame: Bytes) -> Result<Told, Malformed> {
+pub(super) fn told(frame: Bytes) -> Result<WatchEvent<SeenPod>, Malformed> {
     let message::WatchEvent { kind, object } = message::WatchEvent::decode(frame)?;
     let message::Unknown { type_meta, raw } = envelope(&object.unwrap_or_default().raw)?;
     let object_kind = type_meta.unwrap_or_default().kind;
     match (&kind[..], &object_kind[..]) {
-        (b"ADDED" | b"MODIFIED", b"Pod") => Ok(Told::Applied(seen(raw))),
-        (b"DELETED", b"Pod") => Ok(Told::Deleted(seen(raw))),
+        (b"ADDED" | b"MODIFIED", b"Pod") => {
+            let object = seen(raw);
+            Ok(WatchEvent::Applied { resource_version: object.resource_version.clone(), object })
+        }
+        (b"DELETED", b"Pod") => {
+            let object = seen(raw);
+            Ok(WatchEvent::Deleted { resource_version: object.resource_version.clone(), object })
+        }
         (b"BOOKMARK", b"Pod") => {
             let metadata = message::Pod::decode(raw)?.metadata.unwrap_or_default();
             let resource_version = text(&metadata.resource_version);
             if resource_version.is_empty() {
                 return Err(Malformed("a bookmark without a version"));
             }
-            Ok(Told::Bookmark {
+            Ok(WatchEvent::Bookmark {
                 resource_version,
                 ends_list: metadata.annotations.iter().any(|pair| pair.key == INITIAL_EVENTS_END),
             })
         }
-        (b"ERROR", b"Status") => Ok(Told::Refused(Box::new(message::Status::decode(raw)?.into()))),
+        (b"ERROR", b"Status") => Ok(WatchEvent::Refused(Box::new(message::Status::decode(raw)?.into()))),
         _ => Err(Malformed("an event of another type")),
     }
 }

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::pods::SeenPod;
+use crate::{pods::SeenPod, watch::source};
 
 use super::{
     convert::{seen, text},
@@ -27,15 +27,7 @@ pub(super) enum Page {
     List { left: usize, metadata: ListMeta },
 }
 
-/// A part of a page.
-pub(super) enum Part {
-    Pod(SeenPod),
-    /// The list is complete as of this version, unless there is a token to go on with.
-    End {
-        token: Option<String>,
-        resource_version: String,
-    },
-}
+pub(super) type Part = source::Part<SeenPod>;
 
 impl Page {
     /// Takes the next part out of the buffer. There is none as long as more must come first.
@@ -81,7 +73,7 @@ impl Page {
                     *left = after;
                     match field.number {
                         METADATA => *metadata = ListMeta::decode(content)?,
-                        ITEMS => return Ok(Some(Part::Pod(seen(content)))),
+                        ITEMS => return Ok(Some(Part::Object(seen(content)))),
                         _ => {}
                     }
                 }

@@ -2,10 +2,13 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message;
 
-use crate::pods::{Pod, TEXT_LIMIT};
+use crate::{
+    pods::{Pod, TEXT_LIMIT},
+    watch::source::WatchEvent as Told,
+};
 
 use super::{
-    convert::{Told, seen, status_in, text, told},
+    convert::{seen, status_in, text, told},
     message::{self, MAGIC, RawExtension, TypeMeta, Unknown, WatchEvent},
     page::{Page, Part},
     wire::{Buffer, Malformed},
@@ -45,7 +48,7 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
         buffer.push(chunk);
         while let Some(part) = page.next(&mut buffer)? {
             match part {
-                Part::Pod(seen) => names.push(seen.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
+                Part::Object(seen) => names.push(seen.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
                 Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
             }
         }
@@ -70,7 +73,7 @@ fn a_page_may_be_longer_than_any_message() {
     let (mut page, mut buffer) = (Page::default(), Buffer::default());
     buffer.push(start);
     buffer.push(&[&[0x12, item.len() as u8], &item[..]].concat());
-    assert!(matches!(page.next(&mut buffer), Ok(Some(Part::Pod(_)))));
+    assert!(matches!(page.next(&mut buffer), Ok(Some(Part::Object(_)))));
     assert!(matches!(page.next(&mut buffer), Ok(None)));
 }
 
@@ -96,8 +99,8 @@ fn a_watch_tells_pods_bookmarks_and_refusals() {
     let event = |kind: &'static str, raw| {
         told(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
     };
-    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(Told::Applied(_))));
-    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(Told::Deleted(_))));
+    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(Told::Applied { .. })));
+    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(Told::Deleted { .. })));
     let Ok(Told::Bookmark { resource_version, ends_list: false }) = event("BOOKMARK", envelope("Pod", &pod(""))) else {
         panic!("no bookmark");
     };

@@ -12,6 +12,7 @@ mod jobs;
 mod kopf;
 mod lifecycle;
 mod many;
+mod odd_servers;
 mod outages;
 mod own_log;
 mod rights;

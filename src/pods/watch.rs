@@ -1,0 +1,25 @@
+//! Watching pods: in protobuf, and if that is not to be had, in JSON.
+
+use futures::stream::BoxStream;
+use kube::{Api, Client};
+
+use crate::{
+    config::StreamingLists,
+    watch::{Change, PAGE_SIZE, json::Json, watch_either},
+};
+
+use super::{JsonPod, SeenPod, protobuf};
+
+/// Watches the pods of a namespace, or of all, for ever.
+pub fn watch_pods(
+    client: Client,
+    namespace: Option<&str>,
+    lists: StreamingLists,
+) -> BoxStream<'static, Change<SeenPod>> {
+    let api: Api<JsonPod> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let in_json = Json { api, map: |pod: JsonPod| pod.seen };
+    watch_either(Box::new(protobuf::Pods::new(client, namespace, PAGE_SIZE)), Some(Box::new(in_json)), lists)
+}
