@@ -114,6 +114,7 @@ fn status(c: &mut Criterion) {
             watched_pods: 10_000,
             troubled: pods.iter().zip(&findings).map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: None,
+            outside: None,
             logs: true,
             tail: &|_, _| Some(tail.clone()),
             masking: None,

@@ -55,5 +55,5 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let metrics = Arc::new(DeliveryMetrics::default());
     let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), metrics);
-    Controller::new(client, clock, reader, dispatcher, scopes).run(sources, shutdown).await;
+    Controller::new(client, clock, reader, dispatcher, scopes, config.check_interval).run(sources, shutdown).await;
 }

@@ -2,9 +2,14 @@
 //!
 //! The raw flags are [`crate::cli`]'s. What each object asks for is in its spec, [`crate::settings`].
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 
 use crate::alerts::delivery::Access;
+
+/// How often `status.lastCheckTime` is refreshed: users are promised five minutes.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(4 * 60);
 
 /// How `orchestr run` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +21,8 @@ pub struct RunConfig {
     pub streaming_lists: StreamingLists,
     /// How many containers' logs are read at once, over all objects: 1 to 256.
     pub pod_log_reads: usize,
+    /// How often an object's `status.lastCheckTime` is refreshed at least.
+    pub check_interval: Duration,
     /// What webhooks may do.
     pub webhooks: Access,
     /// What the operator says of itself.

@@ -95,6 +95,12 @@ impl Glob {
         Ok(Self { alternatives })
     }
 
+    /// The names among the alternatives: those without a wildcard.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        let byte = |token: &Token| if let Token::Byte(byte) = token { Some(char::from(*byte)) } else { None };
+        self.alternatives.iter().filter_map(move |tokens| tokens.iter().map(byte).collect())
+    }
+
     /// Whether the whole name is as the pattern says.
     #[must_use]
     pub fn is_match(&self, name: &str) -> bool {

@@ -135,6 +135,21 @@ impl Scope {
         self.selects_namespace(namespace) && self.labels.iter().all(|expression| holds(expression, labels))
     }
 
+    /// Why some of what is selected is not watched, if only these namespaces are: none of them is selected, or another
+    /// one is by its name. What a wildcard means is what is watched.
+    #[must_use]
+    pub fn outside(&self, watched: &[&str]) -> Option<String> {
+        if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {
+            return Some(format!(
+                "spec.pods selects no namespace that is watched: --namespaces is {}",
+                watched.join(",")
+            ));
+        }
+        let mut names = self.namespaces.iter().flat_map(Glob::names);
+        let outside = names.find(|name| self.selects_namespace(name) && !watched.contains(&name.as_str()))?;
+        Some(format!("the namespace {outside} is not watched: --namespaces is {}", watched.join(",")))
+    }
+
     /// Whether any pods of this namespace are looked at.
     #[must_use]
     pub fn selects_namespace(&self, namespace: &str) -> bool {

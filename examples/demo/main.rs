@@ -15,7 +15,7 @@ use orchestr::{
     alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
     api::OrchestrStatus,
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists},
+    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
 };
 use orchestr_testbed::{ControlPlane, Kubelet, Options};
 use tokio_util::sync::CancellationToken;
@@ -61,6 +61,7 @@ async fn play(once: bool) -> Result<()> {
         namespaces: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
+        check_interval: CHECK_INTERVAL,
         // The demo's receiver is on this machine.
         webhooks: Access {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },

@@ -59,6 +59,8 @@ pub mod reason {
     pub const PODS_HEALTHY: &str = "PodsHealthy";
     /// PodsHealthy=Unknown: the object selects no pod that exists.
     pub const NO_PODS_SELECTED: &str = "NoPodsSelected";
+    /// PodsHealthy=Unknown: a selected pod can't be decoded.
+    pub const PODS_UNREADABLE: &str = "PodsUnreadable";
     /// PodsHealthy=Unknown: the object selects only namespaces outside `--namespaces`.
     pub const OUTSIDE_NAMESPACES: &str = "OutsideNamespaces";
     /// PodsHealthy=False.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists},
+    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
     telemetry::logging,
 };
 
@@ -58,6 +58,7 @@ impl RunFlags {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
+            check_interval: CHECK_INTERVAL,
             webhooks: self.webhooks.access(),
             logging: Logging { format: self.log_format, filter: self.log },
         };
@@ -84,7 +85,7 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
 
 /// Says how the operator runs: the first thing to know of a log that somebody sends. Nothing in it is secret.
 fn log_start(config: &RunConfig) {
-    let RunConfig { namespaces, streaming_lists, pod_log_reads, webhooks, logging } = config;
+    let RunConfig { namespaces, streaming_lists, pod_log_reads, webhooks, logging, check_interval: _ } = config;
     let streaming_lists = streaming_lists.to_possible_value();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -88,7 +88,9 @@ impl Controller {
             Err(_) => self.dispatcher.pause(key),
         }
         let recheck = sight.recheck.map_or(INTERVAL, |at| until(at, wall).min(INTERVAL));
-        let recheck = now + recheck;
+        let interval = self.check_interval.mul_f64(object.check_share);
+        let check_due = check_due(object.status.as_ref(), interval, wall);
+        let recheck = now + recheck.min(check_due.unwrap_or(interval));
         object.schedule.recheck_at(Some(recheck));
         // A first status is awaited by somebody, and there is nothing yet whose logs it would take away.
         let is_first = object.status.is_none();
@@ -96,6 +98,7 @@ impl Controller {
             return;
         }
         match report::differs(object.status.as_ref(), &sight.status) {
+            _ if check_due.is_none() => self.write(key, sight.status, now),
             Change::None => object.schedule.settled(),
             Change::CountOnly if object.schedule.written().is_some_and(|written| now < written + INTERVAL) => {
                 object.schedule.settled();
@@ -186,6 +189,7 @@ impl Controller {
             watched_pods: self.index.watched(view),
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.index.unreadable(view).map(|(count, first)| (count, format!("{first} ({})", first.error))),
+            outside: self.pods_state.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
             tail: &|pod, container| self.tails.get(pod, container, policy?),
             masking: policy.map(Arc::as_ref),
@@ -264,6 +268,16 @@ impl Controller {
             Outcome::Written { slot, key, uid, sent: Box::new(status), result }
         });
     }
+}
+
+/// How long it is until `lastCheckTime` is to be refreshed, if it isn't yet.
+fn check_due(status: Option<&OrchestrStatus>, interval: Duration, wall: Timestamp) -> Option<Duration> {
+    let checked = status?.last_check_time.as_ref()?.0;
+    let age = wall.duration_since(checked);
+    // A time that lies ahead was written by a clock that was wrong.
+    let ahead = Duration::try_from(-age).unwrap_or_default();
+    let left = interval.checked_sub(Duration::try_from(age).unwrap_or_default())?;
+    (ahead <= interval && !left.is_zero()).then_some(left)
 }
 
 fn until(at: Timestamp, wall: Timestamp) -> Duration {

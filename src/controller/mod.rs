@@ -106,6 +106,8 @@ pub struct Controller {
     /// Whether the pods must be listed anew.
     reopen_pods: bool,
     lowering: Lowering,
+    /// How often `status.lastCheckTime` is refreshed at least.
+    check_interval: Duration,
 }
 
 impl Controller {
@@ -117,6 +119,7 @@ impl Controller {
         reader: LogReader,
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
+        check_interval: Duration,
     ) -> Self {
         Self {
             teller: Teller::new(client.clone()),
@@ -140,6 +143,7 @@ impl Controller {
             seen: HashSet::new(),
             reopen_pods: false,
             lowering: Lowering::default(),
+            check_interval,
         }
     }
 

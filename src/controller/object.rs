@@ -125,6 +125,9 @@ pub struct Object {
     pub tracker: Tracker,
     /// Since when its status waits for Jobs that decide about pods.
     pub facts_awaited: Option<Instant>,
+    /// The share of the check interval after which its status is refreshed: objects that were written together are not
+    /// for ever.
+    pub check_share: f64,
 }
 
 impl Object {
@@ -147,6 +150,7 @@ impl Object {
             ration: Ration::new(now),
             tracker: Tracker::default(),
             facts_awaited: None,
+            check_share: 0.8 + 0.2 * fastrand::f64(),
         }
     }
 

@@ -64,6 +64,12 @@ impl PodsState {
         Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), awaited: now }
     }
 
+    /// The namespaces that are watched, unless all are.
+    #[must_use]
+    pub fn namespaces(&self) -> Option<Vec<&str>> {
+        self.scopes.keys().map(Option::as_deref).collect()
+    }
+
     /// All watches are opened again, so that failures are kept from further back.
     pub fn reopened(&mut self, now: Instant) {
         self.awaited = now;

@@ -27,7 +27,7 @@ impl Conditions<'_> {
         self.condition(kind, "Unknown", reason, message)
     }
 
-    fn condition(&self, kind: &str, status: &str, reason: &str, message: &str) -> Condition {
+    pub(super) fn condition(&self, kind: &str, status: &str, reason: &str, message: &str) -> Condition {
         let unchanged = self
             .previous
             .and_then(|previous| previous.conditions.iter().find(|old| old.type_ == kind))

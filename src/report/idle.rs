@@ -7,7 +7,7 @@ use crate::{
     settings::SpecError,
 };
 
-use super::{conditions::Conditions, count, fit, json};
+use super::{conditions::Conditions, count, fit, json, wire_time};
 
 /// Why an object's pods are not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Idle {
             Self::Paused => "spec.alerts.checkRunningPods is false".to_owned(),
             Self::AlertsNotSet => SpecError::AlertsNotSet.to_string(),
             Self::InvalidSpec { message } | Self::PodAccessDenied { message } => message.clone(),
-            Self::Syncing => "the first list of pods is not complete yet".to_owned(),
+            Self::Syncing => "the list of pods is not complete yet".to_owned(),
             Self::Interrupted { message } => format!("pods can't be read at present: {message}"),
         }
     }
@@ -104,6 +104,7 @@ pub fn idle(state: &Idle, generation: i64, previous: Option<&OrchestrStatus>, no
 
     let mut status = OrchestrStatus {
         observed_generation: Some(generation),
+        last_check_time: Some(wire_time(now)),
         conditions: [ready, healthy].into_iter().chain(stalled).collect(),
         ..OrchestrStatus::default()
     };

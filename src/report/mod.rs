@@ -8,6 +8,7 @@ mod change;
 mod conditions;
 mod fair;
 mod fit;
+mod health;
 mod idle;
 mod incidents;
 mod json;
@@ -56,6 +57,8 @@ pub struct Input<'a> {
     pub troubled: Vec<Troubled<'a>>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
+    /// Why selected namespaces are not watched, if there are any.
+    pub outside: Option<String>,
     /// Whether logs are shown: then room is kept for those that have yet to be read.
     pub logs: bool,
     /// What was read of a container's log: absent while it wasn't looked for.
@@ -86,15 +89,18 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let ready = text::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
     let reasons = text::Reasons::of(&problems);
-    let healthy = if problems.is_empty() {
-        conditions.is_true(condition::PODS_HEALTHY, reason::PODS_HEALTHY, &text::healthy(input.watched_pods))
-    } else {
-        let message = text::unhealthy(&reasons, problems.len(), input.watched_pods);
-        conditions.is_false(condition::PODS_HEALTHY, reason::PODS_UNHEALTHY, &message)
-    };
+    let message = (!problems.is_empty()).then(|| text::unhealthy(&reasons, problems.len(), input.watched_pods));
+    let health = health::pods_healthy(health::Seen {
+        problems: message.as_deref(),
+        watched: input.watched_pods,
+        unreadable: input.unreadable.as_ref(),
+        outside: input.outside.as_deref(),
+    });
+    let healthy = conditions.condition(condition::PODS_HEALTHY, health.status, health.reason, &health.message);
 
     let mut status = OrchestrStatus {
         observed_generation: Some(input.generation),
+        last_check_time: Some(wire_time(input.now)),
         conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
@@ -126,6 +132,7 @@ pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, V
         watched_pods: 0,
         troubled,
         unreadable: None,
+        outside: None,
         logs: false,
         tail: &|_, _| None,
         masking: None,

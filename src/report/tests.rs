@@ -78,6 +78,7 @@ impl World {
             watched_pods: self.watched,
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
+            outside: None,
             logs: self.logs,
             tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             masking: None,
@@ -145,6 +146,7 @@ fn a_status_as_the_contract_shows_it() {
         serde_json::to_value(world.status(None)).unwrap(),
         json!({
             "observedGeneration": 3,
+            "lastCheckTime": "1970-01-01T00:13:20Z",
             "conditions": [
                 {"type": "Ready", "status": "True", "reason": "Watching", "message": "watching 1284 pods",
                  "lastTransitionTime": "1970-01-01T00:13:20Z", "observedGeneration": 3},
@@ -305,7 +307,7 @@ fn each_idle_state_has_its_conditions() {
         (Idle::Paused, "False", "spec.alerts.checkRunningPods is false", false),
         (SpecError::AlertsNotSet.into(), "False", "spec.alerts.checkRunningPods must be set", true),
         (Idle::InvalidSpec { message: invalid.clone() }, "False", &*invalid, true),
-        (Idle::Syncing, "Unknown", "the first list of pods is not complete yet", false),
+        (Idle::Syncing, "Unknown", "the list of pods is not complete yet", false),
         (
             Idle::Interrupted { message: "HTTP 500".to_owned() },
             "Unknown",

@@ -49,8 +49,7 @@ pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>, warning
     let mut message = format!("watching {}", pods(watched));
     match unreadable {
         None | Some((0, _)) => {}
-        Some((1, pod)) => _ = write!(message, "; 1 pod could not be read: {pod}"),
-        Some((count, pod)) => _ = write!(message, "; {count} pods could not be read, one of them: {pod}"),
+        Some((count, pod)) => _ = write!(message, "; {}", self::unreadable(*count, pod)),
     }
     for warning in warnings {
         _ = write!(message, "; {warning}");
@@ -58,10 +57,17 @@ pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>, warning
     message
 }
 
-/// Where no pod has a problem.
+/// Pods that could not be decoded, and one of them.
+pub(super) fn unreadable(count: u64, pod: &str) -> String {
+    match count {
+        1 => format!("1 pod could not be read: {pod}"),
+        _ => format!("{count} pods could not be read, one of them: {pod}"),
+    }
+}
+
+/// If no pod has a problem.
 pub(super) fn healthy(watched: u64) -> String {
     match watched {
-        0 => "no pods to watch".to_owned(),
         1 => "the 1 pod is healthy".to_owned(),
         _ => format!("all {} are healthy", pods(watched)),
     }
@@ -231,7 +237,6 @@ mod tests {
         }
         assert_eq!(healthy(1284), "all 1284 pods are healthy");
         assert_eq!(healthy(1), "the 1 pod is healthy");
-        assert_eq!(healthy(0), "no pods to watch");
     }
 
     #[test]

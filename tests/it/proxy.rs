@@ -74,6 +74,8 @@ pub enum Fate {
     AnswerLate(Duration),
     /// It goes there, and the last four bytes of its answer wait.
     EndLate(Duration),
+    /// It goes there, and of the events of the watch that it opens, so many come as they should and the others so late.
+    Stall(usize, Duration),
     /// It goes there, and the connection is reset in the middle of its answer.
     Cut,
     /// It is never answered.
@@ -255,10 +257,15 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let mut mangle_bytes = None;
     let mut end_late = None;
     let mut is_cut = false;
+    let mut stall = None;
     let mangle = match fate {
         Fate::Forward => None,
         Fate::EndLate(by) => {
             end_late = Some(by);
+            None
+        }
+        Fate::Stall(events, by) => {
+            stall = Some((events, by));
             None
         }
         Fate::Cut => {
@@ -303,6 +310,18 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let cut = async move { cuts.changed().await.is_ok() };
     tokio::time::sleep(late).await;
     let _ = silence.wait_for(audible).await;
+    if let Some((events, by)) = stall {
+        let reader = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other));
+        let frames = FramedRead::new(reader, LengthDelimitedCodec::new()).enumerate();
+        let frames = frames.then(move |(number, event)| async move {
+            if number == events {
+                tokio::time::sleep(by).await;
+            }
+            let event = event?;
+            Ok(Frame::data([&(event.len() as u32).to_be_bytes()[..], &event].concat().into()))
+        });
+        return Ok(Response::from_parts(head, StreamBody::new(frames).boxed_unsync()));
+    }
     if is_cut {
         let mut bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
         bytes.truncate(bytes.len() / 2);

@@ -17,7 +17,7 @@ use orchestr::{
     alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
     api::{Orchestr, OrchestrStatus},
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists},
+    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
     controller,
 };
 use orchestr_testbed::{ControlPlane, Options, eventually};
@@ -269,6 +269,7 @@ pub fn config(namespaces: &[&str]) -> RunConfig {
         namespaces: RunConfig::namespaces(namespaces.iter().map(|&name| name.to_owned()).collect()).unwrap(),
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
+        check_interval: CHECK_INTERVAL,
         webhooks: Access {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
             proxy_from_env: false,

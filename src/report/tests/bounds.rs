@@ -156,7 +156,9 @@ proptest! {
         let middle = later.pods.len().min(usize::try_from(order % 64).unwrap());
         later.pods.rotate_left(middle);
         later.pods.reverse();
-        let again = later.status(Some(&read));
+        let mut again = later.status(Some(&read));
+        prop_assert_eq!(again.last_check_time.take(), Some(super::super::wire_time(later.now)));
+        again.last_check_time = read.last_check_time;
         prop_assert_eq!(serde_json::to_string(&again).unwrap(), written);
 
         let denied = idle(&Idle::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
@@ -300,6 +302,7 @@ fn the_worst_cluster_fits() {
         watched_pods: u64::MAX,
         troubled: pods.iter().map(|pod| Troubled { pod, finding: &finding }).collect(),
         unreadable: Some((u64::MAX, hostile.clone())),
+        outside: Some(hostile.clone()),
         logs: true,
         tail: &|_, _| Some(text.clone()),
         masking: None,

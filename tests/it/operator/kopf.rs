@@ -68,13 +68,14 @@ async fn its_marks_go_and_its_status_is_replaced() {
             "conditions",
             "ignoredPods",
             "incidents",
+            "lastCheckTime",
             "observedGeneration",
             "omittedIncidents",
             "omittedPods",
             "problematicPodCount",
             "problematicPods",
             "topReason",
-            "watchedPods"
+            "watchedPods",
         ]
     );
     operator.stop().await;

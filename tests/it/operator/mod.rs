@@ -12,6 +12,7 @@ mod jobs;
 mod kopf;
 mod lifecycle;
 mod many;
+mod never_healthy;
 mod odd_servers;
 mod outages;
 mod own_log;
