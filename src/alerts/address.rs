@@ -25,7 +25,7 @@ pub enum Refusal {
     #[error("it is link-local")]
     LinkLocal,
     /// 127.0.0.0/8, ::1.
-    #[error("it is a loopback address")]
+    #[error("it is a loopback address, which only --webhook-allow-loopback allows")]
     Loopback,
     /// 0.0.0.0/8, ::.
     #[error("it is an unspecified address")]
@@ -34,24 +34,30 @@ pub enum Refusal {
     #[error("it is a multicast or broadcast address")]
     Multicast,
     /// Private networks, carrier-grade NAT, and networks for benchmarks.
-    #[error("it is a private address")]
+    #[error("it is a private address, which --webhook-refuse-private refuses")]
     Private,
     /// Ranges that nobody has.
     #[error("it is a reserved address")]
     Reserved,
 }
 
-/// Addresses at which clouds hand out credentials or configuration, beyond those that are link-local:
-/// Alibaba Cloud, Oracle Cloud, Azure's host.
-const METADATA_V4: [Ipv4Addr; 4] = [
+/// Addresses at which clouds hand out credentials or configuration: of most clouds, of a container and a pod on AWS, of
+/// Alibaba Cloud, of Oracle Cloud, and of Azure's host.
+const METADATA_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(169, 254, 170, 2),
+    Ipv4Addr::new(169, 254, 170, 23),
     Ipv4Addr::new(100, 100, 100, 200),
     Ipv4Addr::new(192, 0, 0, 192),
     Ipv4Addr::new(168, 63, 129, 16),
 ];
-/// The same for AWS and Google Cloud.
-const METADATA_V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
+/// The same for Google Cloud, Oracle Cloud, Scaleway and Akamai. AWS has a network of them.
+const METADATA_V6: [Ipv6Addr; 4] = [
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe),
+    Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
+    Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1),
+];
 
 impl AddressPolicy {
     /// Judges an address that is about to be connected to.
@@ -95,6 +101,10 @@ impl AddressPolicy {
     fn check_v6(&self, address: Ipv6Addr) -> Result<(), Refusal> {
         let refusal = match address.segments() {
             _ if METADATA_V6.contains(&address) => Refusal::Metadata,
+            // fd00:ec2::254 gives an instance's credentials, fd00:ec2::23 those of a pod.
+            [0xfd00, 0xec2, ..] => Refusal::Metadata,
+            // A NAT64 gateway may have any network as its prefix, whose addresses mostly end with the IPv4 address.
+            [.., high, low] if METADATA_V4.contains(&v4(high, low)) => Refusal::Metadata,
             [0, 0, 0, 0, 0, 0, 0, 0] => Refusal::Unspecified,
             [0, 0, 0, 0, 0, 0, 0, 1] => return allow(self.loopback, Refusal::Loopback),
             [0xff00..=0xffff, ..] => Refusal::Multicast,
@@ -113,9 +123,13 @@ fn allow(allowed: bool, refusal: Refusal) -> Result<(), Refusal> {
     if allowed { Ok(()) } else { Err(refusal) }
 }
 
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
+}
+
 /// The IPv4 addresses inside an IPv6 address, where it is of a kind that has some.
 fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
-    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+    let v4 = |high: u16, low: u16| Some(v4(high, low));
     match address.segments() {
         // `::` and `::1` are addresses of their own; ::/96 is IPv4-compatible otherwise.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
@@ -189,6 +203,21 @@ mod tests {
             ("168.63.129.16", Metadata),
             ("fd00:ec2::254", Metadata),
             ("fd20:ce::254", Metadata),
+            ("fd00:ec2::23", Metadata),
+            ("fd00:ec2::253", Metadata),
+            ("fd00:ec2:0:ffff::1", Metadata),
+            ("fd00:c1::a9fe:a9fe", Metadata),
+            ("fd00:42::42", Metadata),
+            ("fd00:a9fe:a9fe::1", Metadata),
+            ("fe80::a9fe:a9fe", Metadata),
+            ("::ffff:100.100.100.200", Metadata),
+            ("64:ff9b::168.63.129.16", Metadata),
+            ("64:ff9b::169.254.170.23", Metadata),
+            ("64:ff9b::169.254.1.1", LinkLocal),
+            // By a NAT64 gateway with a prefix of the network's own (RFC 6052).
+            ("fd64:ff9b::169.254.169.254", Metadata),
+            ("2001:db9:1:2:3:4:169.254.169.254", Metadata),
+            ("2001:db9:1:2:3:4:169.254.170.2", Metadata),
             ("::ffff:169.254.169.254", Metadata),
             ("::169.254.169.254", Metadata),
             ("::ffff:0:169.254.169.254", Metadata),

@@ -30,7 +30,10 @@ pub enum UrlError {
     /// Not a URL, not UTF-8, or longer than 2,048 bytes.
     #[error("is not a URL")]
     Syntax,
-    /// Neither `https:` nor, where it is allowed, `http:`.
+    /// `http:`, which is not allowed.
+    #[error("is an http:// URL, which only --webhook-allow-http allows")]
+    PlainHttp,
+    /// Neither `https:` nor `http:`.
     #[error("must begin with https://")]
     Scheme,
     /// A user name or a password stands before the host.
@@ -40,7 +43,7 @@ pub enum UrlError {
     #[error("names an address that is refused: {0}")]
     Address(Refusal),
     /// A PagerDuty URL without its integration key.
-    #[error("must end with ?routing_key=<the integration key>")]
+    #[error("lacks its routing_key: it must end with ?routing_key=<the integration key>, which is letters and digits")]
     RoutingKey,
 }
 
@@ -71,6 +74,7 @@ impl Destination {
         match url.scheme() {
             "https" => {}
             "http" if policy.plain_http => {}
+            "http" => return Err(UrlError::PlainHttp),
             _ => return Err(UrlError::Scheme),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -168,7 +172,7 @@ mod tests {
             ("hooks.example.com", UrlError::Syntax),
             ("https://", UrlError::Syntax),
             ("https://a b/", UrlError::Syntax),
-            ("http://example.com", UrlError::Scheme),
+            ("http://example.com", UrlError::PlainHttp),
             ("file:///etc/passwd", UrlError::Scheme),
             ("unix:/run/x.sock", UrlError::Scheme),
             ("https://user@example.com", UrlError::Credentials),

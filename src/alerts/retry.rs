@@ -19,7 +19,11 @@ pub enum Outcome {
         /// The header `Retry-After`, by [`retry_after`].
         retry_after: Option<Duration>,
     },
-    /// No connection came about: the name isn't known, or nobody listens.
+    /// The host's name is not known (DNS).
+    Unresolved,
+    /// The host is there, and nothing listens at the port.
+    ConnectionRefused,
+    /// No connection came about for another reason.
     Unreachable,
     /// The connection broke, after the request was begun.
     Interrupted,
@@ -74,7 +78,12 @@ impl Outcome {
         match self {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
             Self::Interrupted | Self::TimedOut => true,
-            Self::Unreachable | Self::Untrusted | Self::Refused(_) | Self::Unusable(_) => false,
+            Self::Unresolved
+            | Self::ConnectionRefused
+            | Self::Unreachable
+            | Self::Untrusted
+            | Self::Refused(_)
+            | Self::Unusable(_) => false,
         }
     }
 
@@ -94,6 +103,8 @@ impl Outcome {
                 };
                 format!("the receiver answered {status}{hint}")
             }
+            Self::Unresolved => "the host name of the receiver cannot be resolved".to_owned(),
+            Self::ConnectionRefused => "the receiver's host refuses the connection".to_owned(),
             Self::Unreachable => "no connection to the receiver".to_owned(),
             Self::Interrupted => "the connection broke before the receiver answered".to_owned(),
             Self::TimedOut => "the receiver did not answer in time".to_owned(),
@@ -124,7 +135,11 @@ pub fn next(outcome: &Outcome, failures: u32, now: Timestamp, random: f64) -> St
             408 | 425 | 429 | 500..=599 => again(*retry_after),
             _ => Step::Probe { at: after(PROBE) },
         },
-        Outcome::Unreachable | Outcome::Interrupted | Outcome::TimedOut => again(None),
+        Outcome::Unresolved
+        | Outcome::ConnectionRefused
+        | Outcome::Unreachable
+        | Outcome::Interrupted
+        | Outcome::TimedOut => again(None),
         Outcome::Untrusted | Outcome::Refused(_) | Outcome::Unusable(_) => Step::Probe { at: after(PROBE) },
     }
 }
@@ -175,7 +190,13 @@ mod tests {
             };
             assert_eq!(next(&answered(status), 1, NOW, 1.0), expected, "{status}");
         }
-        for outcome in [Outcome::Unreachable, Outcome::Interrupted, Outcome::TimedOut] {
+        for outcome in [
+            Outcome::Unresolved,
+            Outcome::ConnectionRefused,
+            Outcome::Unreachable,
+            Outcome::Interrupted,
+            Outcome::TimedOut,
+        ] {
             assert_eq!(next(&outcome, 1, NOW, 0.0), Step::Retry { at: at(1) }, "{outcome:?}");
         }
         for outcome in [Outcome::Untrusted, Outcome::Refused(Refusal::LinkLocal), Outcome::Unusable(String::new())] {

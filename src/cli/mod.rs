@@ -1,6 +1,7 @@
 //! The command: raw flags, and what each subcommand does with them.
 
 mod access;
+mod account;
 mod client;
 mod connect;
 mod explain;

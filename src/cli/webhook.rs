@@ -9,7 +9,12 @@ use kube::{Api, Client, api::DynamicObject};
 use crate::{
     alerts::{
         Notification, ObjectName, Subscriber,
-        delivery::{HttpClient, hint, secrets::Vault, send::send, system_lookup},
+        delivery::{
+            HttpClient, hint,
+            secrets::{Vault, names as secret_names},
+            send::send,
+            system_lookup,
+        },
         retry::Outcome,
     },
     api::{OrchestrSpec, WebhookFormat},
@@ -19,6 +24,7 @@ use crate::{
 use super::{
     Failure,
     access::AccessFlags,
+    account::{OperatorAccount, Verdict},
     connect::{ConnectionFlags, Retries, connect},
     written,
 };
@@ -44,6 +50,13 @@ pub(super) struct TestFlags {
     #[arg(long, value_name = "WEBHOOK")]
     webhook: Option<String>,
 
+    /// The operator's service account, whose right to read the Secrets is checked
+    #[arg(
+        long, value_name = "NAMESPACE/NAME", value_parser = object_name,
+        default_value = "orchestr-system/orchestr",
+    )]
+    operator_account: ObjectName,
+
     #[command(flatten)]
     connection: ConnectionFlags,
 
@@ -68,9 +81,13 @@ pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<E
     })?;
     let access = flags.access.access();
     let http = Arc::new(HttpClient::new(access, system_lookup()));
-    let vault = Vault { client: cluster.client, urls: access.urls, http: Arc::clone(&http) };
+    let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
+    let vault = Vault { client: cluster.client.clone(), urls: access.urls, http: Arc::clone(&http) };
     let mut all_taken = true;
     for subscriber in &subscribers {
+        let rights = rights(&account, &flags, subscriber).await;
+        all_taken &= rights.taken;
+        written(io::stdout().lock().write_all(rights.text.as_bytes()))?;
         let told = test(&vault, &http, &flags.object, subscriber).await;
         all_taken &= told.taken;
         written(io::stdout().lock().write_all(told.text.as_bytes()))?;
@@ -107,9 +124,34 @@ struct Told {
     taken: bool,
 }
 
+fn label(subscriber: &Subscriber) -> String {
+    format!("{} ({:?})", subscriber.policy.name, subscriber.policy.format)
+}
+
+/// Whether the operator itself could do what follows.
+async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &Subscriber) -> Told {
+    let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
+    let verdict = account.may_read(namespace, secret_names(&subscriber.webhook)).await;
+    let taken = !matches!(verdict, Verdict::Refused(_));
+    let ObjectName { namespace: home, name } = operator;
+    let words = match verdict {
+        Verdict::Allowed => format!("the operator's account {home}/{name} may read its Secrets"),
+        Verdict::IsCaller => format!("its Secrets are read with the operator's account {home}/{name}"),
+        Verdict::Refused(secret) => format!(
+            "the operator's account {home}/{name} may not get Secret {namespace}/{secret}\n  hint: name the Secret in \
+             the Role of deploy/webhooks/secret-reader.yaml, and apply it in namespace {namespace}; another account is \
+             named with --operator-account"
+        ),
+        Verdict::Unknown(why) => {
+            format!("whether the operator's account {home}/{name} may read its Secrets could not be checked: {why}")
+        }
+    };
+    Told { text: format!("{}: {words}\n", label(subscriber)), taken }
+}
+
 async fn test(vault: &Vault, http: &HttpClient, object: &ObjectName, subscriber: &Subscriber) -> Told {
     let (policy, webhook) = (&subscriber.policy, &subscriber.webhook);
-    let label = format!("{} ({:?})", policy.name, policy.format);
+    let label = label(subscriber);
     let reading = match vault.read(&object.namespace, webhook).await {
         Ok(reading) => reading,
         Err(error) => return Told { text: format!("{label}: {error}\n"), taken: false },

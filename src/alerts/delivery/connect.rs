@@ -82,8 +82,8 @@ impl Connector {
             Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(address), port)],
             Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(address), port)],
             Host::Domain(name) => match timeout_at(deadline, (self.lookup)(name.to_owned(), port)).await {
-                Ok(Ok(found)) => found,
-                Ok(Err(_)) | Err(_) => return Err(Outcome::Unreachable),
+                Ok(Ok(found)) if !found.is_empty() => found,
+                _ => return Err(Outcome::Unresolved),
             },
         };
         let mut refusal = None;
@@ -130,17 +130,22 @@ fn basic(user: &str, password: &str) -> String {
 
 /// Tries one address after the other, each for its share of what time there is.
 async fn reach(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Outcome> {
+    let mut refused = 0;
     for (tried, address) in addresses.iter().enumerate() {
         let now = Instant::now();
         let left = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let share = (deadline.saturating_duration_since(now) / left).max(PATIENCE);
-        if let Ok(Ok(stream)) = timeout_at((now + share).min(deadline), TcpStream::connect(address)).await {
-            // Without it the last part of a request waits for a slow receiver's acknowledgement.
-            let _ = stream.set_nodelay(true);
-            return Ok(stream);
+        match timeout_at((now + share).min(deadline), TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Without it the last part of a request waits for a slow receiver's acknowledgement.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => refused += 1,
+            Ok(Err(_)) | Err(_) => {}
         }
     }
-    Err(Outcome::Unreachable)
+    Err(if refused == addresses.len() { Outcome::ConnectionRefused } else { Outcome::Unreachable })
 }
 
 /// A tunnel through a proxy, which the operator's environment names: its address is not judged.
@@ -148,7 +153,9 @@ async fn through_proxy(proxy: &Proxy, url: &Url, deadline: Instant) -> Result<Tc
     let tunnel = async {
         let found =
             tokio::net::lookup_host((proxy.host.as_str(), proxy.port)).await.map_err(|_| Outcome::Unreachable)?;
-        let mut stream = reach(&found.take(ADDRESSES).collect::<Vec<_>>(), deadline).await?;
+        // What refuses is the proxy, not the receiver.
+        let reached = reach(&found.take(ADDRESSES).collect::<Vec<_>>(), deadline).await;
+        let mut stream = reached.map_err(|_| Outcome::Unreachable)?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");

@@ -28,9 +28,14 @@ pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
             (500..=599, _) => "the receiver, or a proxy before it, is in trouble: look at its own log",
             _ => "look at the receiver's own log",
         },
+        Outcome::Unresolved => {
+            "check the host's name in the URL (DNS does not know it); a Service's is SERVICE.NAMESPACE.svc, and is known \
+             inside the cluster only"
+        }
+        Outcome::ConnectionRefused => "check the port in the URL, and that the receiver runs: nothing listens there",
         Outcome::Unreachable => {
-            "check the host's name and port, that a NetworkPolicy or firewall lets the operator out, and that the \
-             receiver speaks TLS where the URL says https"
+            "check the port in the URL, that a NetworkPolicy or firewall lets the operator out, that the receiver speaks \
+             TLS if the URL says https, and the proxy if --webhook-proxy-from-env is set"
         }
         Outcome::Interrupted => {
             "something between here and the receiver ends connections, or it does not speak HTTP there"
@@ -39,10 +44,13 @@ pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
         Outcome::Untrusted => {
             "put the receiver's CA into a Secret and name it in caFrom, and use the host name of its certificate"
         }
-        Outcome::Refused(Refusal::Private) => "the operator runs with --webhook-refuse-private",
+        Outcome::Refused(Refusal::Private) => {
+            "leave out --webhook-refuse-private, of the operator too, if receivers may be inside the cluster"
+        }
         Outcome::Refused(Refusal::Loopback) => "a loopback address is the operator's own pod: use a Service's name",
         Outcome::Refused(_) => "this address is never connected to: check what the host's name resolves to",
-        Outcome::Unusable(_) => "make the Secret what spec.webhooks says, with a Role that lets the operator get it",
+        // What is missing is named where it is found to be.
+        Outcome::Unusable(_) => return None,
     };
     Some(hint)
 }

@@ -102,9 +102,9 @@ impl Vault {
                 let data = secret.data.unwrap_or_default();
                 Ok(Ok((version, data.into_iter().map(|(key, value)| (key, value.0)).collect())))
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
-                Ok(Err(Unusable(format!("Secret {namespace}/{name} does not exist"))))
-            }
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(Unusable(format!(
+                "Secret {namespace}/{name} does not exist: make it with `kubectl create secret generic`"
+            )))),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
                 "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to \
                  get it"
@@ -125,7 +125,9 @@ impl Vault {
         };
         let value = |source: &SecretKeySource| {
             let reference = &source.secret_key_ref;
-            let lacks = || Unusable(format!("Secret {} has no key {}", reference.name, reference.key));
+            let lacks = || {
+                Unusable(format!("Secret {} has no key {}, which spec.webhooks names", reference.name, reference.key))
+            };
             secret(&reference.name)?.get(&reference.key).ok_or_else(lacks)
         };
         let blame = |source: &SecretKeySource, problem: &dyn fmt::Display| {
@@ -160,7 +162,7 @@ impl Vault {
 }
 
 /// The Secrets that a webhook names, each once.
-fn names(webhook: &Webhook) -> impl Iterator<Item = &str> {
+pub fn names(webhook: &Webhook) -> impl Iterator<Item = &str> {
     let keys = [Some(&webhook.url_from), webhook.signing_key_from.as_ref(), webhook.ca_from.as_ref()];
     let mut names: Vec<&str> = keys.into_iter().flatten().map(|source| source.secret_key_ref.name.as_str()).collect();
     names.extend(webhook.headers_from.iter().map(|source| source.secret_ref.name.as_str()));

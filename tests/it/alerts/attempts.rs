@@ -126,9 +126,9 @@ async fn nobody_listening_is_no_uncertain_delivery() {
     let receiver = Receiver::start().await.unwrap();
     let nobody = endpoint(&receiver.url("/"), None);
     drop(receiver);
-    assert_eq!(attempt(&nobody, Duration::from_secs(5)).await.outcome, Outcome::Unreachable);
+    assert_eq!(attempt(&nobody, Duration::from_secs(5)).await.outcome, Outcome::ConnectionRefused);
     let nowhere = endpoint("http://does-not-exist.invalid/", None);
-    assert_eq!(attempt(&nowhere, Duration::from_secs(20)).await.outcome, Outcome::Unreachable);
+    assert_eq!(attempt(&nowhere, Duration::from_secs(20)).await.outcome, Outcome::Unresolved);
     let receiver = Receiver::start_tls().await.unwrap();
     receiver.hold(true);
     let held = endpoint(&receiver.url("/"), Some(receiver.ca_pem()));
@@ -176,7 +176,8 @@ async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
     let client = HttpClient::new(access(AddressPolicy::default()), rebinding);
     let endpoint = endpoint("http://rebound.example.com/", None);
     let first = send(&client, &endpoint, &message(), Duration::from_millis(200)).await.outcome;
-    assert_eq!(first, Outcome::Unreachable);
+    // Whether anything answers for an address of the documentation is the network's own affair.
+    assert!(matches!(first, Outcome::Unreachable | Outcome::ConnectionRefused), "{first:?}");
     let second = send(&client, &endpoint, &message(), Duration::from_secs(5)).await.outcome;
     assert_eq!(second, Outcome::Refused(Refusal::Loopback));
     assert_eq!((lookups.load(Ordering::SeqCst), receiver.connections()), (2, 0));

@@ -168,13 +168,17 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
         })
         .await;
-    let told = format!("1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist", world.namespace);
+    let told = format!(
+        "1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist: make it with `kubectl create secret generic`",
+        world.namespace
+    );
     assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", told.as_str()));
 
     world.secret("ops", &[("address", "it is under another key")]).await;
     world
         .status_where("cluster", "the key is missing", |status| {
-            condition(status, "AlertsDelivered").2 == "1 of 1 webhooks: ops: Secret ops-webhook has no key url"
+            condition(status, "AlertsDelivered").2
+                == "1 of 1 webhooks: ops: Secret ops-webhook has no key url, which spec.webhooks names"
         })
         .await;
     world.secret("ops", &[("url", &old.url("/old"))]).await;

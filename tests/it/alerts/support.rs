@@ -2,17 +2,24 @@
 
 use std::process::Stdio;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{
+    authorization::v1::SubjectAccessReview,
+    core::v1::Secret,
+    rbac::v1::{Role, RoleBinding},
+};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use orchestr::api::{OrchestrStatus, WebhookStatus};
-use orchestr_testbed::Received;
+use orchestr_testbed::{Received, eventually};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::world::{World, ago, crash_looping};
+use crate::{
+    support::PATIENCE,
+    world::{World, ago, crash_looping},
+};
 
 /// A webhook that sends at once what breaks, to the URL in the Secret `NAME-webhook`.
 pub fn webhook(name: &str, format: &str, changes: Value) -> Value {
@@ -50,6 +57,42 @@ impl World {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
         let params = PatchParams::apply("tests").force();
         self.secrets().patch(&name, &params, &Patch::Apply(&secret)).await.unwrap();
+    }
+
+    /// Lets an account get these Secrets, and Orchestr objects, of the test's namespace.
+    pub async fn allow_secrets(&self, home: &str, account: &str, secrets: &[&str]) {
+        let name = format!("secrets-{account}");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [
+                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get"]},
+                {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get"]},
+            ],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
+        });
+        let params = PatchParams::apply("tests").force();
+        let roles: Api<Role> = Api::namespaced(self.client.clone(), &self.namespace);
+        roles.patch(&name, &params, &Patch::Apply(&role)).await.unwrap();
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), &self.namespace);
+        bindings.patch(&name, &params, &Patch::Apply(&binding)).await.unwrap();
+        let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
+            "user": format!("system:serviceaccount:{home}:{account}"),
+            "resourceAttributes": {
+                "verb": "get", "resource": "secrets", "namespace": self.namespace, "name": secrets[0],
+            },
+        }}))
+        .unwrap();
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        eventually("the Role counts", PATIENCE, async || {
+            let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
+            if answer.status.unwrap().allowed { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await
+        .unwrap();
     }
 
     pub async fn delete_secret(&self, webhook: &str) {

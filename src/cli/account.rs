@@ -1,0 +1,95 @@
+//! What the operator's own account may read. `webhook test` reads Secrets with the rights of whoever runs it, who may
+//! read more than the operator.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::time::timeout;
+
+use crate::alerts::ObjectName;
+
+/// How long one question may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whether the operator may read a webhook's Secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may read them all.
+    Allowed,
+    /// It may not read this one.
+    Refused(String),
+    /// Whoever asks is the operator: reading them shows.
+    IsCaller,
+    /// Nobody says, and why.
+    Unknown(String),
+}
+
+/// The operator's account, about which an API server is asked.
+pub(super) struct OperatorAccount<'a> {
+    client: &'a Client,
+    account: &'a ObjectName,
+}
+
+impl<'a> OperatorAccount<'a> {
+    pub(super) fn new(client: &'a Client, account: &'a ObjectName) -> Self {
+        Self { client, account }
+    }
+
+    fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.account.namespace, self.account.name)
+    }
+
+    /// Whether it may get these Secrets of a namespace.
+    pub(super) async fn may_read(&self, namespace: &str, secrets: impl Iterator<Item = &str>) -> Verdict {
+        for secret in secrets {
+            match timeout(TIMEOUT, self.review(namespace, secret)).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Verdict::Refused(secret.to_owned()),
+                Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
+                    return match self.is_caller().await {
+                        true => Verdict::IsCaller,
+                        false => Verdict::Unknown("you may not create subjectaccessreviews".to_owned()),
+                    };
+                }
+                Ok(Err(_)) | Err(_) => return Verdict::Unknown("the API server does not say".to_owned()),
+            }
+        }
+        Verdict::Allowed
+    }
+
+    async fn review(&self, namespace: &str, secret: &str) -> kube::Result<bool> {
+        let groups = [
+            "system:authenticated".to_owned(),
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", self.account.namespace),
+        ];
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(self.user()),
+                groups: Some(groups.into()),
+                resource_attributes: Some(ResourceAttributes {
+                    verb: Some("get".to_owned()),
+                    resource: Some("secrets".to_owned()),
+                    namespace: Some(namespace.to_owned()),
+                    name: Some(secret.to_owned()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    }
+
+    async fn is_caller(&self) -> bool {
+        let api: Api<SelfSubjectReview> = Api::all(self.client.clone());
+        let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+        let Ok(Ok(answer)) = timeout(TIMEOUT, api.create(&params, &review)).await else { return false };
+        answer.status.and_then(|status| status.user_info?.username) == Some(self.user())
+    }
+}
