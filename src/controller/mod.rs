@@ -291,6 +291,7 @@ impl Controller {
         }
         self.index.compact(self.clock.now());
         self.tails.sweep();
+        self.takeovers.sweep(Instant::now());
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
     }

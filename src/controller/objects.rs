@@ -56,7 +56,7 @@ impl Controller {
         if observed.kopf_leftovers {
             self.takeovers.seen(&key, now);
         } else {
-            self.takeovers.forget(&key);
+            self.takeovers.clean(&key);
         }
         if observed.deleting {
             self.forget(&key);

@@ -28,7 +28,7 @@ pub(super) enum Outcome {
     },
     CleanedUp {
         key: ObjectKey,
-        result: Result<(), WriteError>,
+        result: Result<bool, WriteError>,
     },
 }
 
@@ -51,7 +51,13 @@ impl Controller {
                 if let Err(error) = &result {
                     tracing::warn!(namespace = key.0, name = key.1, %error, "could not remove what the Kopf operator left");
                 }
-                self.takeovers.ended(&key, result.is_ok(), now);
+                if self.takeovers.ended(&key, &result, now) {
+                    tracing::warn!(
+                        namespace = key.0,
+                        name = key.1,
+                        "what the Kopf operator leaves comes back whenever it is removed: stop that operator first"
+                    );
+                }
             }
         }
     }

@@ -18,7 +18,17 @@ use super::{
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Objects on which something is left. They may be on their way to deletion, and are not otherwise known.
+/// How soon what was removed is removed again if it comes back: a Kopf operator that still runs puts its finalizer back
+/// immediately, and each of the two would keep the other busy for ever.
+const FIRST_DELAY: Duration = Duration::from_secs(2);
+const LONGEST_DELAY: Duration = Duration::from_secs(5 * 60);
+/// An object that stays clean for so long is no longer fought over.
+const PEACE: Duration = Duration::from_secs(20 * 60);
+/// How many removals are a fight.
+const FIGHT: u32 = 3;
+
+/// Objects on which something is, or recently was, left. They may be on their way to deletion, and are not otherwise
+/// known.
 #[derive(Debug, Default)]
 pub struct Takeovers {
     objects: HashMap<ObjectKey, Takeover>,
@@ -26,27 +36,60 @@ pub struct Takeovers {
 
 #[derive(Debug)]
 struct Takeover {
-    /// Absent while it is being cleaned.
+    /// When to clean it, if something is left on it and it is not being cleaned.
     due: Option<Instant>,
+    /// Whether it is being cleaned.
+    under_way: bool,
     /// Whether something was still seen on it meanwhile.
     seen: bool,
+    /// Nothing is done before.
+    not_before: Instant,
     backoff: Backoff,
+    /// How often something was removed.
+    removals: u32,
+}
+
+impl Takeover {
+    fn new(now: Instant) -> Self {
+        Self {
+            due: Some(now),
+            under_way: false,
+            seen: false,
+            not_before: now,
+            backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
+            removals: 0,
+        }
+    }
 }
 
 impl Takeovers {
     /// Something was seen on an object.
     pub fn seen(&mut self, key: &ObjectKey, now: Instant) {
-        let takeover = self.objects.entry(key.clone()).or_insert_with(|| Takeover {
-            due: Some(now),
-            seen: false,
-            backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
-        });
-        takeover.seen |= takeover.due.is_none();
+        let takeover = self.objects.entry(key.clone()).or_insert_with(|| Takeover::new(now));
+        if takeover.under_way {
+            takeover.seen = true;
+        } else if takeover.due.is_none() {
+            takeover.due = Some(takeover.not_before.max(now));
+        }
     }
 
-    /// An object is clean, or gone.
+    /// An object was seen clean. How often it was cleaned is remembered.
+    pub fn clean(&mut self, key: &ObjectKey) {
+        if let Some(takeover) = self.objects.get_mut(key) {
+            takeover.due = None;
+            takeover.seen = false;
+        }
+    }
+
+    /// An object is gone.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.objects.remove(key);
+    }
+
+    /// Forgets the objects that have stayed clean.
+    pub fn sweep(&mut self, now: Instant) {
+        self.objects
+            .retain(|_, takeover| takeover.due.is_some() || takeover.under_way || now < takeover.not_before + PEACE);
     }
 
     /// When the first is due, if any.
@@ -60,40 +103,49 @@ impl Takeovers {
         let due = self.objects.iter_mut().filter(|(_, takeover)| takeover.due.is_some_and(|due| due <= now));
         due.map(|(key, takeover)| {
             takeover.due = None;
+            takeover.under_way = true;
             key.clone()
         })
         .collect()
     }
 
-    /// An object was cleaned, or that failed.
-    pub fn ended(&mut self, key: &ObjectKey, succeeded: bool, now: Instant) {
-        let Some(takeover) = self.objects.get_mut(key) else { return };
-        if succeeded && !std::mem::take(&mut takeover.seen) {
-            self.objects.remove(key);
-        } else {
-            // What was seen meanwhile may have been seen before: the next try shows.
-            takeover.due = Some(now + takeover.backoff.next_delay());
+    /// An object was cleaned, where something was left on it, or that failed. Returns whether it has become
+    /// plain that somebody puts back what is removed: once for each object.
+    pub fn ended(&mut self, key: &ObjectKey, result: &Result<bool, WriteError>, now: Instant) -> bool {
+        let Some(takeover) = self.objects.get_mut(key) else { return false };
+        takeover.under_way = false;
+        let seen = std::mem::take(&mut takeover.seen);
+        if !matches!(result, Ok(false)) {
+            takeover.not_before = now + takeover.backoff.next_delay();
         }
+        if seen || result.is_err() {
+            // What was seen meanwhile may have been seen before: the next try shows.
+            takeover.due = Some(takeover.not_before.max(now));
+        }
+        if matches!(result, Ok(true)) {
+            takeover.removals += 1;
+        }
+        matches!(result, Ok(true)) && takeover.removals == FIGHT
     }
 }
 
 /// Takes Kopf's finalizer and annotation off an object; other finalizers stay. An object that is gone is
-/// clean.
+/// clean. Returns whether something was left on it.
 ///
 /// # Errors
 /// See [`WriteError`].
-pub async fn remove_leftovers(client: &Client, (namespace, name): &ObjectKey) -> Result<(), WriteError> {
+pub async fn remove_leftovers(client: &Client, (namespace, name): &ObjectKey) -> Result<bool, WriteError> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
     let work = async {
         let metadata = match api.get_metadata(name).await {
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
             other => other?.metadata,
         };
         let mut finalizers = metadata.finalizers.unwrap_or_default();
         let before = finalizers.len();
         finalizers.retain(|finalizer| finalizer != KOPF_FINALIZER);
         if finalizers.len() == before && !metadata.annotations.is_some_and(|own| own.contains_key(KOPF_ANNOTATION)) {
-            return Ok(());
+            return Ok(false);
         }
         let patch = json!({"metadata": {
             // Refuses the patch when somebody else changed the finalizers since they were read.
@@ -102,34 +154,75 @@ pub async fn remove_leftovers(client: &Client, (namespace, name): &ObjectKey) ->
             "annotations": {KOPF_ANNOTATION: null},
         }});
         api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-        Ok::<(), kube::Error>(())
+        Ok::<bool, kube::Error>(true)
     };
-    timeout(TIMEOUT, work)
+    let removed = timeout(TIMEOUT, work)
         .await
         .map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??;
-    Ok(())
+    Ok(removed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn key() -> ObjectKey {
+        ("shop".to_owned(), "cluster".to_owned())
+    }
+
+    fn refused() -> Result<bool, WriteError> {
+        Err(WriteError::Unavailable("busy".to_owned()))
+    }
+
     #[test]
     fn a_failure_is_tried_again_and_a_success_is_not() {
-        let key = ("shop".to_owned(), "cluster".to_owned());
+        let (key, start) = (key(), Instant::now());
         let mut takeovers = Takeovers::default();
-        let start = Instant::now();
         takeovers.seen(&key, start);
         takeovers.seen(&key, start);
         assert_eq!(takeovers.take_due(start), std::slice::from_ref(&key));
         assert!(takeovers.take_due(start).is_empty() && takeovers.next_due().is_none(), "under way");
-        takeovers.ended(&key, false, start);
+        takeovers.ended(&key, &refused(), start);
         assert!(takeovers.next_due().is_some_and(|due| due > start));
-        assert_eq!(takeovers.take_due(start + Duration::from_secs(1)), std::slice::from_ref(&key));
+        assert_eq!(takeovers.take_due(start + FIRST_DELAY), std::slice::from_ref(&key));
         takeovers.seen(&key, start);
-        takeovers.ended(&key, true, start);
+        takeovers.ended(&key, &Ok(true), start);
         assert!(takeovers.next_due().is_some(), "an event may have told of what was put there since");
-        takeovers.forget(&key);
+        takeovers.clean(&key);
         assert_eq!(takeovers.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_put_back_again_and_again_is_removed_ever_more_seldom() {
+        let (key, start) = (key(), Instant::now());
+        let mut takeovers = Takeovers::default();
+        let (mut now, mut removed, mut warnings) = (start, Vec::new(), 0);
+        takeovers.seen(&key, now);
+        while now < start + Duration::from_secs(3600) {
+            now = takeovers.next_due().unwrap();
+            takeovers.take_due(now);
+            warnings += usize::from(takeovers.ended(&key, &Ok(true), now));
+            removed.push(now);
+            takeovers.clean(&key);
+            now += Duration::from_millis(10);
+            takeovers.seen(&key, now);
+        }
+        assert!((12..=36).contains(&removed.len()), "{} in an hour", removed.len());
+        assert!(removed[4] - start >= Duration::from_secs(15), "{removed:?}");
+        assert_eq!(warnings, 1);
+    }
+
+    #[test]
+    fn an_object_that_stayed_clean_is_cleaned_immediately_again() {
+        let (key, start) = (key(), Instant::now());
+        let mut takeovers = Takeovers::default();
+        takeovers.seen(&key, start);
+        takeovers.take_due(start);
+        takeovers.ended(&key, &Ok(true), start);
+        takeovers.clean(&key);
+        takeovers.sweep(start + FIRST_DELAY);
+        assert_eq!(takeovers.objects.len(), 1, "it is remembered for a while");
+        takeovers.sweep(start + FIRST_DELAY + PEACE);
+        assert!(takeovers.objects.is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! What the tutorial's Kopf operator left on objects.
 
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use kube::{
     Api, ResourceExt,
@@ -9,6 +11,7 @@ use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
 use crate::{
+    proxy::Proxy,
     support::PATIENCE,
     world::{World, crash_looping, listed, watch_all},
 };
@@ -151,6 +154,37 @@ async fn a_removal_that_fails_is_tried_again() {
     policies.delete(name, &DeleteParams::default()).await.unwrap();
     eventually("the finalizer is gone", PATIENCE, async || {
         let object = world.raw_objects().get("old").await.unwrap();
+        if object.finalizers().is_empty() { Ok(()) } else { Err(format!("{:?}", object.finalizers())) }
+    })
+    .await
+    .unwrap();
+    operator.stop().await;
+}
+
+/// Its operator still runs, and adds its finalizer whenever it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fight_with_its_operator_is_bounded() {
+    let world = World::new("kopf-fight").await;
+    world.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    let operator = world.operate_as(proxy.client());
+    let objects = world.raw_objects();
+    let begun = Instant::now();
+    let mut added = 0;
+    while begun.elapsed() < Duration::from_secs(20) {
+        if objects.get("old").await.unwrap().finalizers().is_empty() {
+            let patch = kube::api::Patch::Merge(json!({"metadata": {"finalizers": [FINALIZER]}}));
+            objects.patch("old", &kube::api::PatchParams::default(), &patch).await.unwrap();
+            added += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let removals = proxy.count(|seen| seen.method == "PATCH" && seen.path.ends_with("/orchestrs/old"));
+    assert!(added >= 2 && removals <= 6, "added {added} times, removed by {removals} patches");
+    world.ready("old", "Watching").await;
+    // Once that operator is stopped, the finalizer goes for good.
+    eventually("the finalizer is gone", PATIENCE, async || {
+        let object = objects.get("old").await.unwrap();
         if object.finalizers().is_empty() { Ok(()) } else { Err(format!("{:?}", object.finalizers())) }
     })
     .await
