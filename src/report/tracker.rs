@@ -80,7 +80,9 @@ impl Tracker {
             }
             let identity = Identity::of(pod, finding);
             let incident = identity.hash();
-            let (reason, container) = (next.names.id(&finding.reason), next.names.id(&finding.container));
+            // Within the bounds that the status has: what is read back from it must be the same.
+            let shown_reason = text::name(&finding.reason);
+            let (reason, container) = (next.names.id(shown_reason), next.names.id(text::name(&finding.container)));
             let since = finding.since.as_second();
             next.pods.insert(pod.uid, KnownPod { since, incident, container, reason, kind: finding.kind });
             let known = self.incident_before(incident, &resumed);
@@ -90,9 +92,9 @@ impl Tracker {
             });
             group.since = group.since.min(since);
             let present = next.names.name(group.reason);
-            let more = telling(&finding.reason).cmp(&telling(present));
+            let more = telling(shown_reason).cmp(&telling(present));
             // The order in which pods come must make no difference.
-            let decides = !group.is_known && *finding.reason < *present;
+            let decides = !group.is_known && *shown_reason < *present;
             if more.is_gt() || more.is_eq() && decides {
                 group.reason = reason;
                 group.is_known = false;

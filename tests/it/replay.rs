@@ -1,0 +1,220 @@
+//! Pods replayed in virtual time through the operator's own path: index, verdict, tracker, report. No clock is read and
+//! nothing is awaited.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use orchestr::{
+    alerts,
+    api::{OrchestrStatus, ProblemKind},
+    diagnosis::{Facts, Finding, Health, judge},
+    pods::{Index, Pod, from_json},
+    report::{self, Input, Tracker, Troubled},
+    settings::Settings,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cases::Case;
+
+/// One version of a pod, as a kubelet wrote it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Step {
+    /// Seconds since the first version.
+    pub t: f64,
+    pub pod: Value,
+}
+
+/// The recorded sequences of a real kubelet, by the name of the pod.
+pub fn recorded() -> BTreeMap<String, Vec<Step>> {
+    let mut sequences: BTreeMap<String, Vec<Step>> = BTreeMap::new();
+    for line in include_str!("../fixtures/sequences.jsonl").lines() {
+        let step: Step = serde_json::from_str(line).unwrap();
+        sequences.entry(step.pod["metadata"]["name"].as_str().unwrap().to_owned()).or_default().push(step);
+    }
+    sequences
+}
+
+/// What the object showed at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// Seconds since the beginning.
+    pub t: i64,
+    pub key: String,
+    pub kind: ProblemKind,
+    pub reason: String,
+    pub container: String,
+    /// Seconds since the beginning.
+    pub since: i64,
+}
+
+/// One object that watches all pods.
+pub struct Replay {
+    pub start: Timestamp,
+    pub now: Timestamp,
+    index: Index,
+    view: orchestr::pods::ViewId,
+    settings: Settings,
+    tracker: Tracker,
+    pub status: Option<OrchestrStatus>,
+    /// Every change of what the status shows.
+    pub shown: Vec<Option<Shown>>,
+    /// What began and what ended, as events have it.
+    pub transitions: Vec<String>,
+    pub incidents: Vec<alerts::Incident>,
+}
+
+impl Replay {
+    pub fn new(start: Timestamp, spec: Value) -> Self {
+        let settings = Settings::new(&serde_json::from_value(spec).unwrap()).unwrap();
+        let (index, view) = fresh(&settings);
+        Self {
+            start,
+            now: start,
+            index,
+            view,
+            settings,
+            tracker: Tracker::default(),
+            status: None,
+            shown: Vec::new(),
+            transitions: Vec::new(),
+            incidents: Vec::new(),
+        }
+    }
+
+    /// The operator dies, and another begins with what the API has: the status and these pods.
+    pub fn restart(&mut self, pods: impl IntoIterator<Item = Pod>) {
+        (self.index, self.view) = fresh(&self.settings);
+        self.tracker = Tracker::default();
+        for pod in pods {
+            self.index.apply(Box::new(pod), self.now);
+        }
+        let status = self.status.take().map(|status| serde_json::to_string(&status).unwrap());
+        self.status = status.map(|status| serde_json::from_str(&status).unwrap());
+    }
+
+    pub fn apply(&mut self, pod: Pod) {
+        self.index.apply(Box::new(pod), self.now);
+    }
+
+    /// Brings the status up to date, and returns when time alone may change it.
+    pub fn reconcile(&mut self) -> Option<Timestamp> {
+        let mut recheck: Option<Timestamp> = None;
+        let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
+        for pod in self.index.kept(self.view) {
+            let facts = Facts { job: None, replaced: self.index.is_replaced(pod) };
+            let verdict = judge(pod, &facts, &self.settings.thresholds, self.now);
+            recheck = recheck.into_iter().chain(verdict.recheck).min();
+            if let Health::Problem(finding) = verdict.health {
+                found.push((pod, finding));
+            }
+        }
+        self.tracker.update(&mut found, self.status.as_ref(), |uid| self.index.contains(uid));
+        found.retain(|(_, finding)| !self.settings.ignores(finding.kind, &finding.reason));
+        let input = Input {
+            generation: 1,
+            max_pods: self.settings.max_pods,
+            watched_pods: self.index.watched(self.view),
+            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            unreadable: None,
+            logs: false,
+            tail: &|_, _| None,
+            masking: None,
+            tracker: &self.tracker,
+            ignored_pods: 0,
+            warnings: Vec::new(),
+            has_webhooks: true,
+            previous: self.status.as_ref(),
+            now: self.now,
+        };
+        let status = report::watching(&input);
+        self.incidents = report::told(&input);
+        let t = |time: Timestamp| time.duration_since(self.start).as_secs();
+        if self.status.is_some() {
+            let changes = report::transitions(self.status.as_ref(), &status);
+            let began = changes.began.iter().map(|incident| format!("{} {} began", t(self.now), incident.kind));
+            let ended = changes.ended.iter().map(|incident| format!("{} {} ended", t(self.now), incident.kind));
+            self.transitions.extend(began.chain(ended));
+        }
+        let shown = status.incidents.first().map(|incident| Shown {
+            t: t(self.now),
+            key: incident.key.clone(),
+            kind: incident.kind,
+            reason: incident.reason.clone(),
+            container: incident.container.clone(),
+            since: t(incident.since.0),
+        });
+        let same = self.shown.last().is_some_and(|last| match (last, &shown) {
+            (Some(last), Some(shown)) => Shown { t: last.t, ..shown.clone() } == *last,
+            (None, None) => true,
+            _ => false,
+        });
+        if !same {
+            self.shown.push(shown);
+        }
+        self.status = Some(status);
+        recheck
+    }
+}
+
+fn fresh(settings: &Settings) -> (Index, orchestr::pods::ViewId) {
+    let mut index = Index::new(settings.thresholds.restarted);
+    let view = index.add_view(settings.scope.clone());
+    (index, view)
+}
+
+impl Step {
+    /// A version of a pod `t` seconds after `START`.
+    pub fn new(t: f64, case: Case) -> Self {
+        Self { t, pod: case.0 }
+    }
+}
+
+pub fn decode(step: &Step) -> Pod {
+    from_json(&step.pod.to_string()).unwrap()
+}
+
+pub fn start_of(steps: &[Step]) -> Timestamp {
+    steps[0].pod["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap()
+}
+
+/// Replays a sequence until `end`, in seconds; `at_each` is called after every reconcile.
+pub fn replay(steps: &[Step], spec: Value, end: i64, mut at_each: impl FnMut(&mut Replay, &Pod)) -> Replay {
+    let start = start_of(steps);
+    let mut world = Replay::new(start, spec);
+    let at = |t: f64| start + SignedDuration::from_secs_f64(t);
+    let end = at(end as f64);
+    let mut pod = decode(&steps[0]);
+    world.reconcile();
+    for (index, step) in steps.iter().enumerate() {
+        world.now = at(step.t).max(world.now);
+        pod = decode(step);
+        world.apply(pod.clone());
+        let next = steps.get(index + 1).map_or(end, |next| at(next.t));
+        run_until(&mut world, next, &pod, &mut at_each);
+    }
+    run_until(&mut world, end, &pod, &mut at_each);
+    world
+}
+
+fn run_until(world: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl FnMut(&mut Replay, &Pod)) {
+    loop {
+        let recheck = world.reconcile();
+        at_each(world, pod);
+        // The operator also looks at every object once a minute.
+        let next = recheck.into_iter().chain([world.now + Duration::from_secs(60)]).min();
+        match next.filter(|next| *next < until) {
+            Some(next) => world.now = next,
+            None => return,
+        }
+    }
+}
+
+/// The shortest spec, with more.
+pub fn spec(changes: Value) -> Value {
+    let mut spec = json!({"alerts": {"checkRunningPods": true}});
+    for (key, value) in changes.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}

@@ -1,0 +1,118 @@
+//! What users are told of the troubles that a real kubelet went through: one trouble is one incident.
+//!
+//! The sequences were recorded on a kubelet 1.36; fields that nothing reads were left out.
+
+use orchestr::api::ProblemKind;
+use serde_json::json;
+
+use crate::replay::{decode, recorded, replay, spec};
+
+/// Each recorded trouble: its kind, its container, the reasons it has in turn with when they show, and when it is over,
+/// if it is within the time that is replayed.
+type Row = (&'static str, ProblemKind, &'static str, &'static [(i64, &'static str)], Option<i64>);
+
+const TROUBLES: [Row; 11] = [
+    ("bad-command", ProblemKind::Start, "app", &[(0, "StartError")], None),
+    ("crash-exit1", ProblemKind::Crash, "app", &[(0, "Error"), (13, "CrashLoopBackOff")], None),
+    ("crash-then-runs", ProblemKind::Crash, "app", &[(0, "Error")], Some(601)),
+    ("init-fails", ProblemKind::Crash, "prep", &[(0, "Error"), (11, "CrashLoopBackOff")], None),
+    ("liveness-fails", ProblemKind::Crash, "app", &[(3, "Error"), (7, "CrashLoopBackOff")], None),
+    ("oom", ProblemKind::Crash, "app", &[(0, "OOMKilled")], None),
+    ("poststart-fails", ProblemKind::Crash, "app", &[(2, "Error"), (21, "CrashLoopBackOff")], None),
+    ("pull-bad", ProblemKind::Image, "app", &[(0, "ImagePullBackOff")], None),
+    ("sidecar-crash", ProblemKind::Crash, "side", &[(1, "Error"), (17, "CrashLoopBackOff")], None),
+    ("silent-exit0", ProblemKind::Crash, "app", &[(13, "CrashLoopBackOff")], None),
+    ("startup-fails", ProblemKind::Crash, "app", &[(4, "Error"), (8, "CrashLoopBackOff")], None),
+];
+
+/// How long the last version of each pod is looked at.
+const END: i64 = 700;
+
+#[test]
+fn each_recorded_trouble_is_one_incident() {
+    let sequences = recorded();
+    assert_eq!(sequences.len(), TROUBLES.len());
+    for (name, kind, container, reasons, end) in TROUBLES {
+        for restarting in [false, true] {
+            let world = replay(&sequences[name], spec(json!({})), END, |world, pod| {
+                if restarting {
+                    world.restart([pod.clone()]);
+                }
+            });
+            let keys: Vec<_> = world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind)).collect();
+            assert!(
+                keys.iter().all(|key| *key == keys[0]) && keys[0].1 == kind,
+                "{name} {restarting}: {:#?}",
+                world.shown
+            );
+            let times: Vec<_> = world.shown.iter().flatten().map(|shown| (shown.t, shown.reason.as_str())).collect();
+            assert_eq!(times, reasons, "{name}, restarting: {restarting}");
+            assert!(
+                world.shown.iter().flatten().all(|shown| shown.container == container),
+                "{name}: {:#?}",
+                world.shown
+            );
+            let first = world.shown.iter().flatten().next().unwrap().since;
+            assert!(world.shown.iter().flatten().all(|shown| shown.since == first), "{name}: {:#?}", world.shown);
+            let mut expected = vec![format!("{} {kind} began", reasons[0].0)];
+            // The kubelet writes whole seconds.
+            let late = world.transitions.last().is_some_and(|last| last.starts_with("602"));
+            expected.extend(end.map(|end| format!("{} {kind} ended", end + i64::from(late))));
+            assert_eq!(world.transitions, expected, "{name}, restarting: {restarting}");
+            assert_eq!(world.shown.last().unwrap().is_none(), end.is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn naming_a_kind_or_a_reason_never_flips_while_the_trouble_lasts() {
+    let sequences = recorded();
+    for (name, kind, _, reasons, ..) in TROUBLES {
+        let last = reasons.last().unwrap().1;
+        let mut names = vec![kind.as_str(), last];
+        if name == "pull-bad" {
+            names.push("ErrImagePull");
+        }
+        for ignored in names {
+            let world = replay(&sequences[name], spec(json!({"pods": {"ignoreReasons": [ignored]}})), END, |_, _| {});
+            let shown: Vec<_> = world.shown.iter().flatten().map(|shown| shown.reason.as_str()).collect();
+            // Until the reason that is named shows, the trouble has another, if it has.
+            let before: Vec<_> = reasons.iter().map(|(_, reason)| *reason).filter(|reason| *reason != last).collect();
+            let expected = if ignored == kind.as_str() { Vec::new() } else { before };
+            assert_eq!(shown, expected, "{name} ignoring {ignored}");
+        }
+    }
+}
+
+#[test]
+fn the_status_never_calls_a_trouble_over_that_goes_on() {
+    for (name, steps) in recorded() {
+        let mut seen = false;
+        let world = replay(&steps, spec(json!({})), 690, |world, _| {
+            let status = world.status.as_ref().unwrap();
+            seen |= status.problematic_pod_count > 0;
+            let ended = name == "crash-then-runs" && world.now.duration_since(world.start).as_secs() >= 601;
+            assert!(!seen || status.problematic_pod_count == 1 || ended, "{name} at {}", world.now);
+        });
+        assert!(seen, "{name}: {:?}", world.shown);
+    }
+}
+
+#[test]
+fn a_pod_that_crashes_on_does_not_move_in_the_list() {
+    let sequences = recorded();
+    let (quiet, noisy) = (&sequences["oom"], &sequences["crash-exit1"]);
+    let mut orders = Vec::new();
+    replay(noisy, spec(json!({"report": {"maxPods": 1}})), END, |world, _| {
+        let mut other = decode(quiet.last().unwrap());
+        other.created = Some(world.start);
+        world.apply(other);
+        world.reconcile();
+        let names: Vec<_> =
+            world.status.iter().flat_map(|status| &status.problematic_pods).map(|pod| pod.name.clone()).collect();
+        if orders.last() != Some(&names) {
+            orders.push(names);
+        }
+    });
+    assert!(orders.len() <= 2, "the list rotates: {orders:?}");
+}

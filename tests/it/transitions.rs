@@ -1,0 +1,149 @@
+//! Whatever a kubelet does with the containers of a pod, in any legal order: as long as one of them is in trouble, that is
+//! one incident with one beginning.
+
+use std::collections::BTreeSet;
+
+use orchestr::api::ProblemKind;
+use proptest::{collection::vec, prelude::*, sample::select};
+use serde_json::{Value, json};
+
+use crate::{
+    cases::{Case, after, at, case, condition, ended, life, no_life, running, waiting},
+    replay::{Step, replay, spec},
+};
+
+/// A life of a container.
+#[derive(Clone, Debug)]
+struct Life {
+    /// How long it runs, in seconds.
+    runs: i64,
+    exit_code: i32,
+    reason: &'static str,
+    /// For how long the kubelet shows that it ended, and that it holds it back.
+    shown: [i64; 2],
+}
+
+fn a_life() -> impl Strategy<Value = Life> {
+    let end = select(vec![(1, "Error"), (137, "OOMKilled"), (137, "Error"), (0, "Completed"), (2, "")]);
+    // Less than `restarted`: the trouble lasts.
+    (0..500_i64, end, 0..30_i64, prop_oneof![Just(0), 10..300_i64])
+        .prop_map(|(runs, (exit_code, reason), ended, held)| Life { runs, exit_code, reason, shown: [ended, held] })
+}
+
+/// The versions of one container's status, each with when it begins.
+fn statuses(name: &str, lives: &[Life]) -> Vec<(i64, Value)> {
+    let mut now = 5;
+    let mut versions = vec![(0, waiting(name, "ContainerCreating", ""))];
+    let mut last: Option<Value> = None;
+    for (restarts, own) in (0..).zip(lives) {
+        let with_last = |status: Value| match &last {
+            Some(last) => after(last.clone(), restarts, status),
+            None => status,
+        };
+        versions.push((now, with_last(running(name, now))));
+        let mut over = life(own.exit_code, own.reason, now + own.runs);
+        over["startedAt"] = crate::cases::t(now).into();
+        now += own.runs;
+        versions.push((now, with_last(ended(name, over.clone()))));
+        now += own.shown[0];
+        // The kubelet starts a container again without delay the first time, and after it killed it. After that it waits
+        // for ten seconds at least.
+        let held = match restarts {
+            0 => 0,
+            _ if own.exit_code == 137 => own.shown[1],
+            _ => own.shown[1].max(10),
+        };
+        if held > 0 {
+            let status = waiting(name, "CrashLoopBackOff", "back-off restarting failed container");
+            versions.push((now, after(over.clone(), restarts, status)));
+            now += held;
+        }
+        now += 1;
+        last = Some(over);
+    }
+    versions
+}
+
+/// A pod whose containers go through these versions.
+fn steps(containers: &[Vec<(i64, Value)>]) -> Vec<Step> {
+    let times: BTreeSet<i64> = containers.iter().flatten().map(|(time, _)| *time).collect();
+    let version = |time: i64| {
+        let present = containers.iter().filter_map(|versions| versions.iter().rev().find(|(begun, _)| *begun <= time));
+        let pod = present.fold(case("shuffled"), |pod: Case, (_, status)| pod.app(status.clone()));
+        let ready = pod.0["status"]["containerStatuses"].as_array().unwrap().iter().all(|own| own["ready"] == true);
+        let ready = if ready { "True" } else { "False" };
+        Step::new(time as f64, pod.condition(condition("Ready", ready, "", "", time)))
+    };
+    times.into_iter().map(version).collect()
+}
+
+fn is_failure(lives: &[Life]) -> bool {
+    lives.iter().any(|life| life.exit_code != 0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_trouble_has_one_key_and_one_beginning(
+        containers in vec(vec(a_life(), 1..6), 1..4),
+        restarts in vec(any::<bool>(), 16),
+    ) {
+        let versions: Vec<_> =
+            containers.iter().zip(["main", "aux", "proxy"]).map(|(lives, name)| statuses(name, lives)).collect();
+        let steps = steps(&versions);
+        let end = steps.last().unwrap().t as i64 + 5;
+        let mut turn = 0;
+        let mut open: Option<(String, i64)> = None;
+        let patient = spec(json!({"thresholds": {"notReady": "168h"}}));
+        let world = replay(&steps, patient, end, |world, pod| {
+            turn += 1;
+            if restarts[turn % restarts.len()] {
+                world.restart([pod.clone()]);
+            }
+        });
+        for shown in world.shown.iter().flatten() {
+            let seen = (shown.key.clone(), shown.since);
+            prop_assert_eq!(open.get_or_insert(seen.clone()), &seen, "{:#?}", world.shown);
+            prop_assert_eq!(shown.kind, ProblemKind::Crash);
+        }
+        // Once it shows, it lasts: no container ever ran for long enough.
+        prop_assert!(world.transitions.len() <= 1, "{:?}", world.transitions);
+        let failed = containers.iter().any(|lives| is_failure(lives));
+        prop_assert!(!failed || world.shown.last().is_some_and(Option::is_some), "{:#?}", world.shown);
+    }
+
+    #[test]
+    fn a_container_that_cannot_start_is_one_incident(tries in vec((0..60_i64, 10..300_i64, any::<bool>()), 1..8)) {
+        let mut now = 1;
+        let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
+        for (restarts, (failing, held, shows_last)) in (0..).zip(tries) {
+            let failed = no_life("StartError", "exec: no such file", now);
+            let error = waiting("app", "RunContainerError", "exec: no such file");
+            let first = if restarts == 0 && !shows_last { error } else { after(failed.clone(), restarts, error) };
+            versions.push((now, first));
+            now += failing;
+            versions.push((now, after(failed, restarts, waiting("app", "CrashLoopBackOff", "back-off"))));
+            now += held;
+        }
+        let world = replay(&steps(&[versions]), spec(json!({})), now, |_, _| {});
+        let keys: BTreeSet<_> = world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
+        prop_assert_eq!(keys.len(), 1, "{:#?}", world.shown);
+        prop_assert!(keys.iter().all(|(_, kind, _)| *kind == ProblemKind::Start));
+        prop_assert_eq!(world.transitions.len(), 1, "{:?}", world.transitions);
+    }
+}
+
+#[test]
+fn of_two_containers_that_crash_in_turn_the_incident_stays_with_the_first() {
+    let lives = |runs: &[i64]| -> Vec<Life> {
+        runs.iter().map(|&runs| Life { runs, exit_code: 1, reason: "Error", shown: [1, 20] }).collect()
+    };
+    // The second in the pod's order fails first, and the first fails later.
+    let (late, early) = (lives(&[100, 50, 50]), lives(&[20, 70, 30, 60]));
+    let world = replay(&steps(&[statuses("main", &late), statuses("aux", &early)]), spec(json!({})), 290, |_, _| {});
+    let seen: Vec<_> = world.shown.iter().flatten().map(|shown| (shown.container.as_str(), shown.since)).collect();
+    assert!(seen.iter().all(|seen| *seen == ("aux", 25)), "{seen:?}");
+    assert_eq!(world.transitions, ["25 Crash began"]);
+    assert_eq!(at(25), world.start + jiff::SignedDuration::from_secs(25));
+}
