@@ -31,9 +31,10 @@ use crate::{
 const SYSTEM: &str = "orchestr-system";
 
 /// What the operator's rights are, one line for each resource: group, resource, verbs.
-const RIGHTS: [(&str, &str, &str); 6] = [
+const RIGHTS: [(&str, &str, &str); 7] = [
     ("", "pods", "list watch"),
     ("", "pods/log", "get"),
+    ("batch", "cronjobs", "get"),
     ("batch", "jobs", "get"),
     ("events.k8s.io", "events", "create patch"),
     ("kopf.dev", "orchestrs", "get list patch watch"),

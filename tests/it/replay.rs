@@ -123,6 +123,7 @@ impl Replay {
             tracker: &self.tracker,
             ignored_pods: 0,
             warnings: Vec::new(),
+            outside: None,
             has_webhooks: true,
             previous: self.status.as_ref(),
             now: self.now,

@@ -1,6 +1,6 @@
 //! Failed pods of Jobs.
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
@@ -8,8 +8,8 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    proxy::{Proxy, Seen},
-    world::{World, ago, listed, watch_all},
+    proxy::{Fate, Proxy, Seen},
+    world::{World, ago, condition, crash_looping, listed, watch_all},
 };
 
 async fn job(world: &World, name: &str, status: Value) -> Value {
@@ -123,5 +123,130 @@ async fn a_job_that_completes_later_takes_its_failures_back() {
     set_job(&world, "sums", complete()).await;
     let soon = std::time::Duration::from_secs(30);
     world.status_within(soon, "cluster", "the failure is made good", |status| listed(status).is_empty()).await;
+    operator.stop().await;
+}
+
+/// A Job of a CronJob.
+async fn run_of(world: &World, cron_job: &str, name: &str, status: Value) -> Value {
+    let owner = job(world, name, status).await;
+    let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+    let owners = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": "c", "controller": true,
+    }]}});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
+    owner
+}
+
+async fn cron_job(world: &World, name: &str, last_success: i64) {
+    let api: Api<CronJob> = Api::namespaced(world.client.clone(), &world.namespace);
+    let cron_job = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
+        "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
+        }}}}},
+    });
+    api.patch(name, &PatchParams::apply("tests"), &Patch::Apply(cron_job)).await.unwrap();
+    let status = json!({"status": {"lastSuccessfulTime": ago(last_success)}});
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_run_of_a_cron_job_is_over_when_a_later_run_succeeds() {
+    let world = World::new("cron").await;
+    cron_job(&world, "nightly", 86_400).await;
+    let first = run_of(&world, "nightly", "nightly-1", failed_job()).await;
+    world.pod_with("nightly-1-a", first, ended("Failed", 1)).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate();
+    let status =
+        world.status_where("cluster", "the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
+    let owner = &status.incidents[0].owner;
+    assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "nightly"));
+
+    let second = run_of(&world, "nightly", "nightly-2", complete()).await;
+    cron_job(&world, "nightly", 0).await;
+    world.pod_with("nightly-2-a", second, ended("Succeeded", 0)).await;
+    let soon = std::time::Duration::from_secs(30);
+    let status = world.status_within(soon, "cluster", "the failure is over", |status| listed(status).is_empty()).await;
+    assert_eq!(condition(&status, "PodsHealthy").0, "True");
+    operator.stop().await;
+}
+
+/// The only problem is a failed Job's pod: that pods are healthy must not be written before the Job was read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_does_not_call_pods_healthy_before_their_job_is_read() {
+    let world = World::new("jobs-restart").await;
+    let owner = job(&world, "sums", failed_job()).await;
+    world.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate();
+    let before = world.status_where("cluster", "the failure is reported", |status| !listed(status).is_empty()).await;
+    operator.stop().await;
+
+    let record = world.record("cluster").await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    proxy.rule(|seen| {
+        if is_of_job(seen, "sums") { Fate::AnswerLate(std::time::Duration::from_secs(2)) } else { Fate::Forward }
+    });
+    let operator = world.operate_as(proxy.client());
+    // What changes the status shows that the operator has written it.
+    world.pod("cart", crash_looping(3)).await;
+    let after = world.status_where("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
+    for (_, object) in record.states() {
+        let status = object.status.unwrap_or_default();
+        assert_eq!(condition(&status, "PodsHealthy").0, "False", "{status:?}");
+        assert!(listed(&status).contains(&"sums-1"), "{status:?}");
+    }
+    let healthy = |status: &orchestr::api::OrchestrStatus| {
+        status.conditions.iter().find(|own| own.type_ == "PodsHealthy").map(|own| own.last_transition_time.clone())
+    };
+    assert_eq!(healthy(&after), healthy(&before));
+    let since = |status: &orchestr::api::OrchestrStatus| {
+        status.incidents.iter().find(|own| own.owner.name == "sums").map(|own| (own.key.clone(), own.since.clone()))
+    };
+    assert_eq!(since(&after), since(&before));
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_gone_or_of_another_group_are_not_asked_for_again() {
+    let world = World::new("jobs-gone").await;
+    let owner = |api: &str, name: &str| {
+        json!({"metadata": {"ownerReferences": [
+            {"apiVersion": api, "kind": "Job", "name": name, "uid": "u", "controller": true},
+        ]}})
+    };
+    world.pod_with("gone-1", owner("batch/v1", "gone"), ended("Failed", 1)).await;
+    world.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), ended("Failed", 1)).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate_as(proxy.client());
+    world.status_where("cluster", "both fail", |status| listed(status) == ["foreign-1", "gone-1"]).await;
+    for round in 0..5 {
+        for pod in ["gone-1", "foreign-1"] {
+            world.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+        }
+        world.until_caught_up().await;
+    }
+    assert_eq!(proxy.count(|seen| is_of_job(seen, "gone")), 1);
+    assert_eq!(proxy.count(|seen| is_of_job(seen, "foreign")), 0);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_right_to_jobs_is_said() {
+    let world = World::new("jobs-refused").await;
+    let owner = job(&world, "sums", failed_job()).await;
+    world.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    proxy.rule(|seen| {
+        if is_of_job(seen, "sums") { Fate::Refuse(403, "jobs.batch \"sums\" is forbidden") } else { Fate::Forward }
+    });
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate_as(proxy.client());
+    let status = world.status_where("cluster", "the failure", |status| listed(status) == ["sums-1"]).await;
+    let (ready, reason, message) = condition(&status, "Ready");
+    assert_eq!((ready, reason), ("True", "Watching"));
+    assert!(message.contains("could not read the Job of a failed pod: jobs.batch \"sums\" is forbidden"), "{message}");
     operator.stop().await;
 }
