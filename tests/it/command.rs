@@ -12,12 +12,16 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use orchestr_testbed::{
+    finish,
     fixtures::real_pods,
     pods::{Shape, filler},
 };
 use serde_json::{Value, json};
 
-use crate::world::{World, ago, crash_looping, healthy};
+use crate::{
+    support::PATIENCE,
+    world::{World, ago, crash_looping, healthy},
+};
 
 /// A CA that has signed nothing here.
 const OTHER_CA: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJpRENDQVMyZ0F3SUJBZ0lVVmhzTkZlbGdHRjdPRmI0Zy9pZ3RiUklZWkF3d0NnWUlLb1pJemowRUF3SXcKR0RFV01CUUdBMVVFQXd3TmMyOXRaV0p2WkhrZ1pXeHpaVEFnRncweU5qRXhNakV3TVRReE1ERmFHQTh5TVRJMgpNVEF5T0RBeE5ERXdNVm93R0RFV01CUUdBMVVFQXd3TmMyOXRaV0p2WkhrZ1pXeHpaVEJaTUJNR0J5cUdTTTQ5CkFnRUdDQ3FHU000OUF3RUhBMElBQkNPem5uWmx2Z2NncHlFZVBYZmw1S2JnaW80NDI5YTJ3UFNTdVZNTEdjNmsKRDJWVmlScUlNYzlSZS9CSDBwNkhLMS8yV0QvUDFYL0ZtNk5Gb1NvNTdkQ2pVekJSTUIwR0ExVWREZ1FXQkJSTApsUkV0cU95bHIrZ1dNRWthZ1grRHZ3aFNxakFmQmdOVkhTTUVHREFXZ0JSTGxSRXRxT3lscitnV01Fa2FnWCtECnZ3aFNxakFQQmdOVkhSTUJBZjhFQlRBREFRSC9NQW9HQ0NxR1NNNDlCQU1DQTBrQU1FWUNJUUN4THhKSzdOc0YKWXRZNm5Vc0hVSlZNYyt5NHFrUGx0UnN4UFRIeXZDaE1TQUloQUovWVBoVHRGeUdqNzc3NW5qL3h5NUJDdTRuRgpKSTJYVFJCdTRBZy9qaUNICi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
@@ -31,7 +35,8 @@ pub fn orchestr(args: &[&str]) -> Command {
 
 /// Exit code, standard output, standard error.
 pub fn ends(command: &mut Command) -> (i32, String, String) {
-    told(command.stdin(Stdio::null()).output().unwrap())
+    let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    told(finish(process, PATIENCE).unwrap())
 }
 
 fn told(output: Output) -> (i32, String, String) {
@@ -44,7 +49,8 @@ pub fn fed(args: &[&str], input: &str) -> (i32, String, String) {
     let mut pipe = child.stdin.take().unwrap();
     let input = input.to_owned();
     let feed = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
-    let output = child.wait_with_output().unwrap();
+    let output = finish(child, PATIENCE).unwrap();
+    // It ends with the process that it feeds.
     let _ = feed.join().unwrap();
     told(output)
 }
@@ -434,7 +440,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
             .unwrap();
         drop(child.stdout.take());
         child.stdin.take().unwrap().write_all(list(&pods).as_bytes()).unwrap();
-        let (code, _, err) = told(child.wait_with_output().unwrap());
+        let (code, _, err) = told(finish(child, PATIENCE).unwrap());
         assert_eq!(code, 1, "{output}: {err}");
         assert!(!err.contains("orchestr:") && !err.contains("panicked"), "{output}: {err}");
     }

@@ -367,8 +367,13 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
     let pid = operator.id().unwrap().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     let mut log = String::new();
-    operator.stderr.take().unwrap().read_to_string(&mut log).await.unwrap();
-    assert_eq!(operator.wait().await.unwrap().code(), Some(0), "{log}");
+    let mut stderr = operator.stderr.take().unwrap();
+    let ends = async {
+        stderr.read_to_string(&mut log).await.unwrap();
+        operator.wait().await.unwrap()
+    };
+    let status = tokio::time::timeout(PATIENCE, ends).await.expect("the operator ends");
+    assert_eq!(status.code(), Some(0), "{log}");
     assert!(!log.contains("out of memory"), "logs of containers are not for our own: {log}");
     for line in log.lines() {
         assert!(serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line.is_object()), "{line}");

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::{
     arbitrary::{any_pod, real},
     cases::{Case, after, case, life, made, running},
+    support::PATIENCE,
 };
 
 /// Requests under way at once.
@@ -68,7 +69,8 @@ async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bo
     assert!(matches!(events.next().await, Some(Ok(Change::Relisting))));
     let mut pods = BTreeMap::new();
     loop {
-        match events.next().await.unwrap().unwrap() {
+        let event = tokio::time::timeout(PATIENCE, events.next()).await.expect("the list goes on");
+        match event.unwrap().unwrap() {
             Change::Listed(seen) => {
                 let pod = seen.pod.unwrap();
                 assert!(pods.insert(pod.name.clone(), *pod).is_none());

@@ -17,6 +17,7 @@ use orchestr::{
 
 use crate::{
     proxy::{Fate, Proxy, Seen},
+    support::PATIENCE,
     world::{World, crash_looping, healthy},
 };
 
@@ -31,7 +32,7 @@ fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u
 /// What comes next but for the state of the watch.
 async fn next(events: &mut Events) -> Result<Change<SeenPod>> {
     loop {
-        match events.next().await.unwrap() {
+        match tokio::time::timeout(PATIENCE, events.next()).await.expect("something happens").unwrap() {
             Ok(Change::Behind | Change::CaughtUp) => {}
             other => return other,
         }

@@ -100,9 +100,8 @@ async fn labels_are_compared_as_numbers() {
         world.pod_with(name, json!({"metadata": {"labels": {"cores": cores}}}), crash_looping(7)).await;
     }
     let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap();
-    let scan =
-        orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &world.namespace, "-l", "cores>2"]).output().unwrap();
-    let out = String::from_utf8(scan.stdout).unwrap();
+    let (_, out, _) =
+        ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &world.namespace, "-l", "cores>2"]));
     assert!(out.contains("large") && !out.contains("small"), "{out}");
     let file = list(&[
         pod(

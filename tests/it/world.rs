@@ -290,7 +290,7 @@ impl Operator {
     /// Stops the operator, and waits until it has.
     pub async fn stop(self) {
         drop(self.shutdown);
-        self.task.await.unwrap();
+        tokio::time::timeout(PATIENCE, self.task).await.expect("the operator stops").unwrap();
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::support::{spec, webhook};
 use crate::{
     command::{ends, orchestr},
+    support::PATIENCE,
     world::World,
 };
 
@@ -209,7 +210,7 @@ async fn a_proxy_of_the_environment_is_used_where_it_is_allowed_and_not_otherwis
     assert!(told.try_recv().is_err(), "nobody asked for a proxy");
     let (code, output, failure) = test(&["--webhook-proxy-from-env"]);
     assert_eq!((code, failure.as_str()), (0, ""), "{output}");
-    let asked = told.recv().unwrap();
+    let asked = told.recv_timeout(PATIENCE).unwrap();
     assert!(asked.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1", receiver.port())), "{asked}");
     assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpwYXNz"), "{asked}");
     assert_eq!(receiver.received().len(), 2);

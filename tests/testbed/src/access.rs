@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    time::Duration,
 };
 
 use k8s_openapi::api::{
@@ -19,6 +20,12 @@ use crate::{
     error::{Doing, Error, Result},
     pki::base64,
 };
+
+/// How long an answer of the API server may pause.
+const SILENCE: Duration = Duration::from_secs(5 * 60);
+
+/// How long kubectl may take.
+const KUBECTL: Duration = Duration::from_secs(3 * 60);
 
 /// How long a service account's token holds: longer than any run.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
@@ -91,6 +98,8 @@ impl ControlPlane {
     /// The way in for nobody in particular.
     pub fn anonymous_config(&self) -> Config {
         let mut config = Config::new(self.uri.clone());
+        // No test waits for ever. A watch hears from the API server once a minute.
+        config.read_timeout = Some(SILENCE);
         config.root_cert = Some(vec![self.pki.ca_der.clone()]);
         config
     }
@@ -177,8 +186,14 @@ impl ControlPlane {
                 let _ = pipe.write_all(text.as_bytes()).await;
             }
         };
-        let (output, ()) = tokio::join!(child.wait_with_output(), feed);
-        let output = output.doing(doing)?;
+        let ended = async { tokio::join!(child.wait_with_output(), feed).0 };
+        // Dropped, it is killed.
+        let ended = tokio::time::timeout(KUBECTL, ended).await.map_err(|_| Error::Timeout {
+            what: format!("the end of kubectl {}", args.join(" ")),
+            after: KUBECTL,
+            last: "it was killed".to_owned(),
+        })?;
+        let output = ended.doing(doing)?;
         Ok(KubectlOutput {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

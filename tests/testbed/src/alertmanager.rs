@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{
     binaries::alertmanager,
-    error::{Doing, Result},
+    error::{Doing, Error, Result},
     guardian::{Env, Guardian, Program, run_dir},
     port::pick,
     wait::eventually,
@@ -17,6 +17,9 @@ use crate::{
 
 /// How long it may take to start.
 const START: Duration = Duration::from_secs(60);
+
+/// How long it may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The server. It ends when this value is dropped, or this process.
 #[derive(Debug)]
@@ -74,6 +77,15 @@ impl Alertmanager {
     }
 
     async fn get(&self, path: &str) -> Result<String> {
+        let late = |_| Error::Timeout {
+            what: format!("Alertmanager's answer for {path}"),
+            after: ANSWER,
+            last: "there was none".to_owned(),
+        };
+        tokio::time::timeout(ANSWER, self.ask(path)).await.map_err(late)?
+    }
+
+    async fn ask(&self, path: &str) -> Result<String> {
         let doing = || format!("ask Alertmanager for {path}");
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.doing(doing)?;
         // By HTTP/1.0, so that the body comes as it is.

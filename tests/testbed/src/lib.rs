@@ -38,7 +38,7 @@ pub use etcd::Writer;
 pub use kubelet::{Answer, Kubelet, LogRequest};
 pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
-pub use wait::{eventually, until};
+pub use wait::{eventually, finish, until};
 
 /// The control plane that all tests of a program share, each in namespaces of its own; started at its first use.
 ///

@@ -1,6 +1,10 @@
 //! Waiting for what others bring about.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Read,
+    process::{Child, Output},
+    time::{Duration, Instant},
+};
 
 use futures::StreamExt;
 use kube::{
@@ -9,7 +13,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::{Doing, Error, Result};
 
 /// Between two looks: short against anything that is awaited here.
 const POLL: Duration = Duration::from_millis(20);
@@ -39,6 +43,52 @@ pub async fn eventually<T>(
         Ok(found) => Ok(found),
         Err(_) => Err(Error::Timeout { what: what.to_owned(), after: begun.elapsed(), last }),
     }
+}
+
+/// Waits for the end of a process and reads what it prints meanwhile, as far as that is piped here.
+///
+/// # Errors
+///
+/// [`Error::Timeout`] when it has not ended after `timeout`: then it is killed.
+pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
+    fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What came before a broken pipe is told.
+            let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            bytes
+        })
+    }
+    drop(process.stdin.take());
+    let (stdout, stderr) = (read(process.stdout.take()), read(process.stderr.take()));
+    let begun = Instant::now();
+    let status = loop {
+        match process.try_wait().doing(|| "wait for a process".to_owned())? {
+            Some(status) => break status,
+            None if begun.elapsed() >= timeout => {
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(Error::Timeout {
+                    what: format!("the end of process {}", process.id()),
+                    after: begun.elapsed(),
+                    last: "it was killed".to_owned(),
+                });
+            }
+            None => std::thread::sleep(POLL),
+        }
+    };
+    // A process that it left behind may hold the pipes open.
+    while !(stdout.is_finished() && stderr.is_finished()) {
+        if begun.elapsed() >= timeout {
+            return Err(Error::Timeout {
+                what: "the end of a process's output".to_owned(),
+                after: begun.elapsed(),
+                last: "something else holds it open".to_owned(),
+            });
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(Output { status, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
 }
 
 /// Watches one object until it is as wanted (`None`: it is not there), and gives it.

@@ -4,20 +4,24 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::Duration,
 };
 
-use orchestr_testbed::binaries;
+use orchestr_testbed::{binaries, finish};
 
 /// Looks for the programs in another process, with this for `KUBEBUILDER_ASSETS` and this for `PATH`.
 fn look(assets: &Path, path: &Path, target: &Path) -> Output {
-    Command::new(std::env::current_exe().unwrap())
+    let process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "binaries::looking_process", "--ignored", "--nocapture"])
         .env("KUBEBUILDER_ASSETS", assets)
         .env("PATH", path)
         .env("CARGO_TARGET_DIR", target)
-        .output()
-        .unwrap()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish(process, Duration::from_secs(60)).unwrap()
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn read(pods: &Api<Pod>, pod: &str, params: &LogParams) -> (Vec<u8>, std::
     let stream = pods.log_stream(pod, params).await.unwrap();
     let mut stream = std::pin::pin!(stream);
     let mut bytes = Vec::new();
-    let end = stream.read_to_end(&mut bytes).await;
+    let end = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await.expect("the log ends");
     (bytes, end)
 }
 

@@ -2,27 +2,41 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Lines},
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
-use orchestr_testbed::{ControlPlane, Options, eventually, shared};
+use orchestr_testbed::{ControlPlane, Options, binaries, eventually, finish, shared};
+use tokio::signal::unix::{SignalKind, signal};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// How long the other process may take to start its control plane, on a machine that does much else.
+const START: Duration = Duration::from_secs(5 * 60);
 const ROLE: &str = "ORCHESTR_STARTER";
 
 /// Another process, which started a control plane and ends as its role says.
 struct Starter {
     process: Child,
-    /// Its end stays open: a test's output must not be what ends it.
-    _lines: Lines<BufReader<ChildStdout>>,
     run: PathBuf,
 }
 
-fn starter(role: &str) -> Starter {
-    let mut process = Command::new(std::env::current_exe().unwrap())
+impl Starter {
+    fn ended(self) -> ExitStatus {
+        finish(self.process, LIMIT).unwrap().status
+    }
+}
+
+async fn starter(role: &str) -> Starter {
+    starter_by(&mut Command::new(std::env::current_exe().unwrap()), role).await
+}
+
+async fn starter_by(command: &mut Command, role: &str) -> Starter {
+    // What takes minutes the first time is none of the other process's business.
+    binaries().await.unwrap();
+    let mut process = command
         .args(["--exact", "no_trace::starter_process", "--ignored", "--nocapture"])
         .env(ROLE, role)
         .stdout(Stdio::piped())
@@ -30,10 +44,28 @@ fn starter(role: &str) -> Starter {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let run = lines
-        .find_map(|line| Some(line.unwrap().split_once("run: ")?.1.into()))
-        .expect("the other process tells where its control plane is");
-    Starter { process, _lines: lines, run }
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let run = lines.find_map(|line| Some(line.ok()?.split_once("run: ")?.1.into()));
+        let _ = tell.send(run);
+        // To its end: a test's output must not be what ends it.
+        lines.for_each(drop);
+    });
+    match told.recv_timeout(START) {
+        Ok(Some(run)) => Starter { process, run },
+        other => {
+            process.kill().unwrap();
+            panic!("the other process does not tell where its control plane is: {other:?}");
+        }
+    }
+}
+
+/// Whether SIGINT is ignored, as in what `nohup` or a script in the background starts: then it is here, too, and ends
+/// nobody.
+fn interrupt_is_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & (1 << (2 - 1)) != 0
 }
 
 #[tokio::test]
@@ -56,7 +88,14 @@ async fn starter_process() {
             std::process::exit(0);
         }
         _ => {
-            tell(shared().await);
+            let plane = shared().await;
+            if interrupt_is_ignored() {
+                let mut interrupt = signal(SignalKind::interrupt()).unwrap();
+                tell(plane);
+                interrupt.recv().await;
+                std::process::exit(130);
+            }
+            tell(plane);
             std::future::pending().await
         }
     }
@@ -86,32 +125,46 @@ async fn vanishes(run: &Path) {
 
 #[tokio::test]
 async fn after_sigkill() {
-    let mut starter = starter("wait");
+    let mut starter = starter("wait").await;
     starter.process.kill().unwrap();
-    starter.process.wait().unwrap();
-    vanishes(&starter.run).await;
+    let run = starter.run.clone();
+    starter.ended();
+    vanishes(&run).await;
 }
 
 #[tokio::test]
 async fn after_ctrl_c() {
-    let mut starter = starter("wait");
+    interrupted(starter("wait").await).await;
+}
+
+#[tokio::test]
+async fn after_ctrl_c_in_the_background() {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "trap '' INT; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+    interrupted(starter_by(&mut command, "wait").await).await;
+}
+
+async fn interrupted(starter: Starter) {
     let id = starter.process.id().to_string();
     let sent = Command::new("kill").args(["-s", "INT", &id]).status().unwrap();
     assert!(sent.success());
-    assert!(!starter.process.wait().unwrap().success());
-    vanishes(&starter.run).await;
+    let run = starter.run.clone();
+    assert!(!starter.ended().success());
+    vanishes(&run).await;
 }
 
 #[tokio::test]
 async fn after_a_panic() {
-    let mut starter = starter("panic");
-    assert!(!starter.process.wait().unwrap().success());
-    vanishes(&starter.run).await;
+    let starter = starter("panic").await;
+    let run = starter.run.clone();
+    assert!(!starter.ended().success());
+    vanishes(&run).await;
 }
 
 #[tokio::test]
 async fn after_an_exit_without_destructors() {
-    let mut starter = starter("exit");
-    assert!(starter.process.wait().unwrap().success());
-    vanishes(&starter.run).await;
+    let starter = starter("exit").await;
+    let run = starter.run.clone();
+    assert!(starter.ended().success());
+    vanishes(&run).await;
 }
