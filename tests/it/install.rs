@@ -356,7 +356,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
         let told = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
-        let done = (status.watched_pods, status.problematic_pod_count) == (2, 1)
+        let done = (status.watched_pods, status.problematic_pod_count) == (3, 2)
             && logs.eq(["out of memory"])
             && object.metadata.finalizers.is_none()
             && told > 0;
@@ -401,11 +401,25 @@ async fn the_operator_works_with_these_rights_and_asks_for_no_other() {
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
         }});
         jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&complete)).await.unwrap();
-        let owner = json!({
-            "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": job.metadata.uid, "controller": true,
-        });
-        let retried = json!({"name": "sums-a", "ownerReferences": [owner]});
+        let owner = |name: &str, uid: &Option<String>| {
+            json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}])
+        };
+        let retried = json!({"name": "sums-a", "ownerReferences": owner("sums", &job.metadata.uid)});
         pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
+        // A run of a CronJob that failed: whether a later one succeeded only the CronJob shows.
+        let run = json!({
+            "metadata": {"name": "nightly-1", "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true},
+            ]},
+            "spec": job.spec.as_ref().map(|spec| json!({"template": {"spec": spec.template.spec}})),
+        });
+        let run = jobs.create(&PostParams::default(), &serde_json::from_value(run).unwrap()).await.unwrap();
+        let failed = json!({"status": {
+            "startTime": ago(60), "failed": 1, "conditions": [condition("FailureTarget"), condition("Failed")],
+        }});
+        jobs.patch_status("nightly-1", &PatchParams::default(), &Patch::Merge(&failed)).await.unwrap();
+        let failed = json!({"name": "nightly-1-a", "ownerReferences": owner("nightly-1", &run.metadata.uid)});
+        pod(&client, namespace, failed, json!({"phase": "Failed"})).await;
         pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
     }
 
