@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::ProblemKind;
 
 fn settings(spec: Value) -> Result<Settings, SpecError> {
     Settings::new(&serde_json::from_value(spec).unwrap())
@@ -222,4 +223,17 @@ fn a_scope_selects_by_namespace_and_labels() {
         assert_eq!(scope.selects("shop", &cart), of_cart, "{expression}");
         assert_eq!(scope.selects("shop", &bare), of_none, "{expression}");
     }
+}
+
+#[test]
+fn names_that_mean_nothing_are_warned_of_and_synonyms_are_one() {
+    let with = |reasons: serde_json::Value| {
+        settings(json!({"alerts": {"checkRunningPods": true}, "pods": {"ignoreReasons": reasons}})).unwrap()
+    };
+    let settings = with(json!(["Evicted", "Image", "ErrImagePull", "CrashLoopBackof"]));
+    assert_eq!(settings.warnings, [r#"spec.pods.ignoreReasons: "CrashLoopBackof" is no kind or reason that is known"#]);
+    assert!(settings.ignores(ProblemKind::Start, "Evicted") && settings.ignores(ProblemKind::Image, "Any"));
+    assert!(!settings.ignores(ProblemKind::Crash, "OOMKilled"));
+    let pull = with(json!(["ErrImagePull"]));
+    assert!(pull.ignores(ProblemKind::Image, "ImagePullBackOff") && pull.warnings.is_empty());
 }

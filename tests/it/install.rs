@@ -401,9 +401,7 @@ async fn the_operator_works_with_these_rights_and_asks_for_no_other() {
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
         }});
         jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&complete)).await.unwrap();
-        let owner = |name: &str, uid: &Option<String>| {
-            json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}])
-        };
+        let owner = |name: &str, uid: &Option<String>| json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}]);
         let retried = json!({"name": "sums-a", "ownerReferences": owner("sums", &job.metadata.uid)});
         pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
         // A run of a CronJob that failed: whether a later one succeeded only the CronJob shows.

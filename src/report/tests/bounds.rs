@@ -2,8 +2,11 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
 use super::*;
 use crate::{
+    api::{AlertStatus, DeliveryError, WebhookStatus},
     logs::clean_text,
     report::{
         fair,
@@ -350,4 +353,64 @@ fn lists_that_someone_else_wrote_are_bounded_when_kept() {
     assert_eq!(kept.omitted_incidents, 900);
     assert_eq!(kept.omitted_pods, i64::MAX);
     assert!(kept.problematic_pods.len() < before.problematic_pods.len());
+}
+
+/// The largest state that the writer of webhooks may add: ten webhooks, each with the longest of everything.
+fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
+    let time = Time(Timestamp::MAX);
+    let error = "\u{fffd}".repeat(256);
+    let owner = Owner { kind: "k".repeat(63), name: "n".repeat(253) };
+    let alert = AlertStatus {
+        key: "f".repeat(16),
+        namespace: "n".repeat(63),
+        owner,
+        container: "c".repeat(63),
+        reason: "r".repeat(128),
+        since: time.clone(),
+        gone_since: Some(time.clone()),
+        sent_at: Some(time.clone()),
+        ..serde_json::from_value(json!({
+            "key": "", "namespace": "", "owner": {"kind": "", "name": ""}, "reason": "", "since": time, "phase": "Announcing",
+        }))
+        .unwrap()
+    };
+    let room = crate::alerts::alert_bytes(10) / json::size(&alert);
+    let webhook = WebhookStatus {
+        name: "w".repeat(63),
+        last_success: Some(time.clone()),
+        last_error: Some(DeliveryError { time: time.clone(), message: error.clone() }),
+        failures: i64::MAX,
+        next_attempt: Some(time.clone()),
+        stopped: true,
+        config: "c".repeat(64),
+        dropped: i64::MAX,
+        alerts: vec![alert; room],
+        ..WebhookStatus::default()
+    };
+    let condition = Condition {
+        type_: "AlertsDelivered".to_owned(),
+        status: "Unknown".to_owned(),
+        reason: "DeliveryFailing".to_owned(),
+        message: "\u{fffd}".repeat(1000),
+        observed_generation: Some(i64::MAX),
+        last_transition_time: time,
+    };
+    (vec![webhook; 10], condition)
+}
+
+#[test]
+fn a_full_status_has_room_for_the_largest_state_of_webhooks() {
+    let pods = (0..600).map(|n| {
+        let (pod, mut finding) = crashing("shop", &format!("d{n:03}"), "Error", n);
+        finding.containers[0].message = "x".repeat(4096);
+        (pod, finding)
+    });
+    let world = World { webhooks: true, max_pods: 500, ..World::of(pods) };
+    let mut status = world.status(None);
+    assert!(json::size(&status) > budget(true) - 8 * 1024, "as large as it may be: {}", json::size(&status));
+    let (webhooks, condition) = largest_webhooks();
+    assert!(json::size(&webhooks) > 60 * 1024, "{}", json::size(&webhooks));
+    status.webhooks = webhooks;
+    status.conditions.push(condition);
+    assert!(json::size(&status) <= 256 * 1024, "{} bytes", json::size(&status));
 }
