@@ -17,6 +17,7 @@ mod draw;
 mod figures;
 mod observer;
 mod process;
+mod rollout;
 mod startup;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -41,6 +42,8 @@ pub enum Mode {
     Objects,
     /// From 1 failing pod to 5,000
     Failures,
+    /// Objects that all see a rollout
+    Rollout,
     /// Logs of one line of 3 MB
     LongLogs,
     /// A kubelet that hangs
@@ -65,6 +68,10 @@ pub struct Flags {
     /// Where a curve ends: a number of what it varies
     #[arg(long)]
     pub most: Option<usize>,
+
+    /// Orchestr objects, for a rollout
+    #[arg(long, default_value_t = 300)]
+    pub objects: usize,
 
     /// Starts for each size
     #[arg(long, default_value_t = 5)]
@@ -106,6 +113,7 @@ async fn run(flags: &Flags) -> Outcome {
         Mode::Pods => curves::pods(flags).await,
         Mode::Objects => curves::objects(flags).await,
         Mode::Failures => curves::failures(flags).await,
+        Mode::Rollout => rollout::run(flags).await,
         Mode::LongLogs => curves::long_logs(flags).await,
         Mode::Hang => curves::hang(flags).await,
         Mode::Startup => startup::run(flags).await,

@@ -8,6 +8,7 @@ mod lookback;
 mod object;
 mod objects;
 mod outcomes;
+mod pace;
 mod pods;
 mod pods_state;
 mod schedule;
@@ -45,6 +46,7 @@ use self::{
     lookback::Lowering,
     object::{Object, ObjectKey},
     outcomes::{Outcome, ReadOutcome},
+    pace::Pace,
     pods_state::PodsState,
     schedule::Schedule,
     slots::Slots,
@@ -54,8 +56,8 @@ use self::{
 
 pub use self::{pods_state::Scope, status::resource};
 
-/// Looks at objects before it is seen what else has happened.
-const LOOKS: usize = 32;
+/// How long objects are reconciled before it is seen what else has happened.
+const TURN: Duration = Duration::from_millis(20);
 /// Jobs that are read at once, and objects that are taken over.
 const SIDE_REQUESTS: usize = 8;
 /// How often what has become plain with time alone is dropped.
@@ -108,6 +110,7 @@ pub struct Controller {
     lowering: Lowering,
     /// How often `status.lastCheckTime` is refreshed at least.
     check_interval: Duration,
+    pace: Pace,
 }
 
 impl Controller {
@@ -144,6 +147,7 @@ impl Controller {
             reopen_pods: false,
             lowering: Lowering::default(),
             check_interval,
+            pace: Pace::new(Instant::now()),
         }
     }
 
@@ -209,9 +213,15 @@ impl Controller {
             self.clean_up(key);
         }
         // The rest is still due when it has been seen what else there is.
-        for _ in 0..LOOKS {
+        while now.elapsed() < TURN {
             let Some(key) = self.next_with_a_slot().or_else(|| self.next_due(now)) else { break };
+            let begun = Instant::now();
             self.look(&key, now);
+            let end = Instant::now();
+            self.pace.reconciled(end.saturating_duration_since(begun), end);
+            if let Some(object) = self.objects.get_mut(&key).filter(|object| !object.writing) {
+                object.schedule.rest_until(end + self.pace.rest());
+            }
             self.queue(&key);
         }
     }
@@ -226,12 +236,17 @@ impl Controller {
     }
 
     fn next_due(&mut self, now: Instant) -> Option<ObjectKey> {
-        self.due.first().filter(|(at, _)| *at <= now)?;
-        let (_, key) = self.due.pop_first()?;
-        if let Some(object) = self.objects.get_mut(&key) {
+        loop {
+            self.due.first().filter(|(at, _)| *at <= now)?;
+            let (_, key) = self.due.pop_first()?;
+            let Some(object) = self.objects.get_mut(&key) else { return Some(key) };
             object.queued = None;
+            // More has happened since it was queued.
+            if object.schedule.due().is_some_and(|due| due <= now) {
+                return Some(key);
+            }
+            self.queue(&key);
         }
-        Some(key)
     }
 
     /// Puts an object where its schedule wants it.
@@ -239,7 +254,9 @@ impl Controller {
         let Some(object) = self.objects.get_mut(key) else { return };
         // What happens during a write is looked at afterwards.
         let due = if object.writing { None } else { object.schedule.due() };
-        if object.queued == due {
+        // It may be too early by then, which is found then: a burst must not cost a move for each of its events.
+        let stays = object.queued.zip(due).is_some_and(|(queued, due)| queued <= due);
+        if stays || object.queued == due {
             return;
         }
         if let Some(queued) = object.queued.take() {

@@ -21,6 +21,8 @@ pub struct Schedule {
     written: Option<Instant>,
     /// No sooner than this: the last write failed.
     not_before: Option<Instant>,
+    /// No sooner than this: there was nothing to write, and others want their turn.
+    rests_until: Option<Instant>,
     /// Whether the burst waits for logs.
     waits_for_logs: bool,
     /// Time alone may change the status then.
@@ -73,6 +75,11 @@ impl Schedule {
         self.not_before = None;
     }
 
+    /// There was nothing to write; the next look comes no sooner than this.
+    pub fn rest_until(&mut self, at: Instant) {
+        self.rests_until = Some(at);
+    }
+
     /// The write failed: try again after `delay`.
     pub fn failed(&mut self, now: Instant, delay: Duration) {
         self.touch(now);
@@ -94,7 +101,8 @@ impl Schedule {
             quiet.max(logs)
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
-        let not_before = self.written.map(|written| written + INTERVAL).into_iter().chain(self.not_before).max();
+        let written = self.written.map(|written| written + INTERVAL);
+        let not_before = [written, self.not_before, self.rests_until].into_iter().flatten().max();
         Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
 }
@@ -177,6 +185,18 @@ mod tests {
         assert_eq!(schedule.due(), Some(start + ms(5_100)));
         schedule.writing(start + ms(5_100));
         assert_eq!(schedule.due(), None);
+    }
+
+    #[test]
+    fn an_object_that_rests_is_left_alone() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        schedule.rest_until(start + ms(700));
+        schedule.touch(start + ms(10));
+        assert_eq!(schedule.due(), Some(start + ms(700)));
+        schedule.settled();
+        schedule.touch(start + ms(690));
+        assert_eq!(schedule.due(), Some(start + ms(690) + QUIET));
     }
 
     #[test]
