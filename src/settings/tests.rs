@@ -189,6 +189,29 @@ fn what_cannot_be_used_is_named() {
 }
 
 #[test]
+fn namespaces_that_are_selected_by_name_must_be_watched() {
+    let watched = ["bank", "shop"];
+    for (pods, named) in [
+        (json!({}), None),
+        (json!({"namespaces": ["s*", "team-?"]}), None),
+        (json!({"namespaces": ["{bank,shop}"]}), None),
+        (json!({"namespaces": ["shop", "ml"], "excludeNamespaces": ["m*"]}), None),
+        (json!({"namespaces": ["shop", "ml"]}), Some("the namespace ml is not watched")),
+        (json!({"namespaces": ["{shop,ml}"]}), Some("the namespace ml is not watched")),
+        (json!({"namespaces": ["ml"]}), Some("no namespace that is watched")),
+        (json!({"namespaces": ["team-*"]}), Some("no namespace that is watched")),
+        (json!({"excludeNamespaces": ["bank", "shop"]}), Some("no namespace that is watched")),
+    ] {
+        let case = pods.to_string();
+        let outside = settings(with_pods(pods)).unwrap().scope.outside(&watched);
+        assert_eq!(outside.is_some(), named.is_some(), "{case}: {outside:?}");
+        let names =
+            |text: &str| text.contains(named.unwrap_or_default()) && text.ends_with("--namespaces is bank,shop");
+        assert!(outside.is_none_or(|text| names(&text)), "{case}");
+    }
+}
+
+#[test]
 fn a_scope_selects_by_namespace_and_labels() {
     let labels = |labels: &[(&str, &str)]| {
         labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>()

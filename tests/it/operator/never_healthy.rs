@@ -146,14 +146,15 @@ async fn after_an_outage_that_took_too_long_the_list_is_complete_first() {
     let operator = world.operate_as(proxy.client());
     world.status_where("cluster", "the crash is reported", |status| listed(status) == ["cart"]).await;
     let record = world.record("cluster").await;
+    proxy.rule(|seen| if seen.is_of_pods() { Fate::Refuse(503, "away") } else { Fate::Forward });
+    proxy.end_watches();
+    world.set_status("web", crash_looping(1)).await;
+    world.set_status("cart", healthy()).await;
     proxy.rule(|seen| match seen {
         _ if resumes(seen) => Fate::Refuse(410, "too old"),
         _ if seen.is_of_pods() => Fate::Stall(1, LATE),
         _ => Fate::Forward,
     });
-    world.set_status("web", crash_looping(1)).await;
-    proxy.end_watches();
-    world.set_status("cart", healthy()).await;
     world.status_where("cluster", "all of it is seen", |status| listed(status) == ["web"]).await;
     assert_never_healthy(&record, 1);
     operator.stop().await;
