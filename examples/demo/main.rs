@@ -94,7 +94,7 @@ async fn play(once: bool) -> Result<()> {
         ear::go_on(&receiver).await?;
     }
     shutdown.cancel();
-    operator.await?;
+    tokio::time::timeout(PATIENCE, operator).await??;
     println!("\nEverything that was loaded was told, and everything that recovered was taken back.");
     Ok(())
 }
