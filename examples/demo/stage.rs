@@ -92,14 +92,16 @@ impl<'a> Stage<'a> {
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
                     });
                     merge(&mut pod, &played.changes);
-                    if played.deleted_long_ago {
-                        // No API takes a time of deletion: this is how etcd would hold such a pod.
+                    if let Some(made) = played.made {
+                        // The API server sets these times itself: this is how etcd would hold such a pod.
                         let metadata = &mut pod["metadata"];
                         metadata["namespace"] = json!(played.namespace);
-                        metadata["uid"] = json!("00000000-0000-4000-8000-00000000dead");
-                        metadata["creationTimestamp"] = json!(ago(9_000));
-                        metadata["deletionTimestamp"] = json!(ago(400));
-                        metadata["deletionGracePeriodSeconds"] = json!(30);
+                        metadata["uid"] = json!(format!("00000000-0000-4000-8000-{made:012}"));
+                        metadata["creationTimestamp"] = json!(ago(made));
+                        if played.deleted_long_ago {
+                            metadata["deletionTimestamp"] = json!(ago(400));
+                            metadata["deletionGracePeriodSeconds"] = json!(30);
+                        }
                         pod["status"] = played.status;
                         let key = orchestr_testbed::pods::key(played.namespace, played.name);
                         self.plane.load([(key, pod.to_string())]).await?;
