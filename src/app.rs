@@ -54,6 +54,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let metrics = Arc::new(DeliveryMetrics::default());
-    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), metrics);
+    let cluster = config.cluster_name.clone();
+    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), metrics, cluster);
     Controller::new(client, clock, reader, dispatcher, scopes, config.check_interval).run(sources, shutdown).await;
 }

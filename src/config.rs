@@ -17,6 +17,8 @@ pub struct RunConfig {
     /// The only namespaces that are listed and watched, sorted, each once. Absent: the whole cluster,
     /// which takes cluster-wide rights; present: Roles in these namespaces are enough. Never empty.
     pub namespaces: Option<Vec<String>>,
+    /// What alerts call this cluster; absent if it has no name. Never empty.
+    pub cluster_name: Option<String>,
     /// Whether the first list of pods is streamed.
     pub streaming_lists: StreamingLists,
     /// How many containers' logs are read at once, over all objects: 1 to 256.
@@ -69,6 +71,9 @@ pub enum ConfigError {
     /// Not what Kubernetes takes for a namespace's name.
     #[error("--namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
     Namespace(String),
+    /// Not fit to be a label's value.
+    #[error("--cluster-name: {0:?} is not a name: at most 63 characters, none of them a control character")]
+    ClusterName(String),
 }
 
 impl RunConfig {
@@ -86,6 +91,22 @@ impl RunConfig {
         namespaces.sort_unstable();
         namespaces.dedup();
         Ok((!namespaces.is_empty()).then_some(namespaces))
+    }
+}
+
+impl RunConfig {
+    /// Checks `--cluster-name`. An empty name is none, so that a variable may be set to nothing.
+    ///
+    /// # Errors
+    /// When it is too long, or holds control characters.
+    pub fn cluster_name(given: Option<String>) -> Result<Option<String>, ConfigError> {
+        let Some(name) = given.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        if name.chars().count() > 63 || name.contains(char::is_control) {
+            return Err(ConfigError::ClusterName(name));
+        }
+        Ok(Some(name))
     }
 }
 
@@ -115,6 +136,17 @@ mod tests {
     fn nothing_means_the_whole_cluster() {
         assert_eq!(namespaces(&[]), Ok(None));
         assert_eq!(namespaces(&["", " "]), Ok(None));
+    }
+
+    #[test]
+    fn a_cluster_name_is_short_and_printable_or_absent() {
+        let name = |given: &str| RunConfig::cluster_name(Some(given.to_owned()));
+        assert_eq!(RunConfig::cluster_name(None), Ok(None));
+        assert_eq!(name(" "), Ok(None));
+        assert_eq!(name(" prod-eu "), Ok(Some("prod-eu".to_owned())));
+        for wrong in ["a\nb", &"a".repeat(64)] {
+            assert_eq!(name(wrong), Err(ConfigError::ClusterName(wrong.to_owned())));
+        }
     }
 
     #[test]

@@ -59,6 +59,7 @@ async fn play(once: bool) -> Result<()> {
     let shutdown = CancellationToken::new();
     let config = RunConfig {
         namespaces: None,
+        cluster_name: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
         check_interval: CHECK_INTERVAL,

@@ -19,7 +19,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    incident::{Incident, between, later},
+    incident::{Ages, Incident, between, later},
+    plan::Situation,
     policy::Policy,
     retry, storm, text,
 };
@@ -39,6 +40,11 @@ pub(super) struct Board<'a> {
     pub state: WebhookStatus,
     pub policy: &'a Policy,
     pub now: Timestamp,
+    /// Whether messages can be sent.
+    usable: bool,
+    ages: &'a Ages,
+    /// The absent incidents that cannot come back.
+    ended: &'a [String],
     /// All incidents that match.
     pub present: HashMap<&'a str, &'a Incident>,
     /// Those that are due, but beyond what is told one by one.
@@ -51,22 +57,23 @@ pub(super) struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    pub fn new(
-        previous: &WebhookStatus,
-        policy: &'a Policy,
-        incidents: &'a [Incident],
-        bytes: usize,
-        now: Timestamp,
-    ) -> Self {
-        let present = incidents
-            .iter()
-            .filter(|incident| policy.matches(incident))
-            .map(|incident| (incident.key.as_str(), incident))
-            .collect();
+    pub fn new(previous: &WebhookStatus, situation: &Situation<'a>) -> Self {
+        let Situation { policy, incidents, ages, ended, bytes, now, .. } = *situation;
+        let active = previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
+        let sent: HashMap<&str, &str> = active.map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
+        let matches = |incident: &&Incident| {
+            let mut earlier = ages.reasons(&incident.key).to_vec();
+            earlier.extend(sent.get(incident.key.as_str()).map(|reason| (*reason).to_owned()));
+            policy.matches(incident, &earlier)
+        };
+        let present = incidents.iter().filter(matches).map(|incident| (incident.key.as_str(), incident)).collect();
         Self {
             state: previous.clone(),
             policy,
             now,
+            usable: situation.receiver.is_some(),
+            ages,
+            ended,
             present,
             overflow: Vec::new(),
             members: String::new(),
@@ -75,10 +82,43 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// Notes who the receiver is. Another one knows nothing: it is sent what goes on. An end is sent to it as well, as
+    /// people may know of the beginning.
+    pub fn address(&mut self, receiver: &str) {
+        if self.state.receiver == receiver {
+            return;
+        }
+        let was_known = !self.state.receiver.is_empty();
+        receiver.clone_into(&mut self.state.receiver);
+        if !was_known {
+            return;
+        }
+        match &mut self.state.pending {
+            Some(pending) if pending.kind == MessageKind::Repeat => {
+                self.unmark();
+                self.state.pending = None;
+            }
+            Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
+            None => {}
+        }
+        let forget = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| {
+            if *phase == AlertPhase::Firing && !gone {
+                (*phase, *sent_at) = (AlertPhase::Queued, None);
+            }
+        };
+        for alert in &mut self.state.alerts {
+            forget(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
+        }
+        if let Some(storm) = &mut self.state.storm {
+            forget(&mut storm.phase, &mut storm.sent_at, storm.gone_since.is_some());
+        }
+    }
+
     /// Brings the state up to date with what there is.
     pub fn update(&mut self) {
         self.mend();
         self.notice_absence();
+        self.note_reasons();
         self.pass_what_is_over();
         self.enqueue_what_is_due();
         storm::update(self);
@@ -93,7 +133,12 @@ impl<'a> Board<'a> {
 
     /// Whether an alert's incident has been gone for long enough to be over.
     pub fn is_over(&self, alert: &AlertStatus) -> bool {
-        has_been(alert.gone_since.as_ref(), self.policy.hold(alert.returns), self.now)
+        has_been(alert.gone_since.as_ref(), self.hold(alert), self.now)
+    }
+
+    /// How long an alert's incident must be gone before it is over.
+    pub fn hold(&self, alert: &AlertStatus) -> Duration {
+        if self.ended.contains(&alert.key) { self.policy.pace.settle } else { self.policy.hold(alert.returns) }
     }
 
     /// Makes sense of a status that was edited, or written by a clock that was ahead of ours: what is to
@@ -156,6 +201,17 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// Keeps the reason for the message that tells the end, when the incident itself is no more: the last one that the
+    /// webhook asks for.
+    fn note_reasons(&mut self) {
+        for alert in &mut self.state.alerts {
+            let Some(incident) = self.present.get(alert.key.as_str()) else { continue };
+            if alert.phase != AlertPhase::Resolved && self.policy.matches(incident, &[]) {
+                alert.reason = text::line(&incident.reason, 128);
+            }
+        }
+    }
+
     fn pass_what_is_over(&mut self) {
         let uncertain = self.is_uncertain();
         let mut alerts = std::mem::take(&mut self.state.alerts);
@@ -169,7 +225,10 @@ impl<'a> Board<'a> {
                 true
             }
             AlertPhase::Queued | AlertPhase::Announcing => {
-                let too_late = has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
+                // A receiver that takes its messages is sent this one when its turn comes.
+                let fails = self.state.failures > 0 || !self.usable;
+                let too_late =
+                    fails && has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
                 self.state.dropped = self.state.dropped.saturating_add(i64::from(too_late));
                 !too_late
             }
@@ -224,13 +283,14 @@ impl<'a> Board<'a> {
 
     fn queued(&self, incident: &Incident) -> AlertStatus {
         let before = self.state.alerts.iter().find(|alert| alert.key == incident.key);
+        let reason = self.policy.matching_reason(incident, self.ages.reasons(&incident.key));
         AlertStatus {
             key: incident.key.clone(),
             namespace: text::line(&incident.namespace, 63),
             owner: Owner { kind: text::line(&incident.owner.kind, 63), name: text::line(&incident.owner.name, 253) },
             container: text::line(&incident.container, 63),
             kind: incident.kind,
-            reason: text::line(&incident.reason, 128),
+            reason: text::line(reason.unwrap_or(&incident.reason), 128),
             since: seconds(incident.since),
             phase: AlertPhase::Queued,
             sent_at: None,
@@ -279,7 +339,7 @@ impl<'a> Board<'a> {
 }
 
 /// The phase before a message that told of it was decided on.
-fn before(phase: AlertPhase, told: bool) -> AlertPhase {
+pub(super) fn before(phase: AlertPhase, told: bool) -> AlertPhase {
     match phase {
         AlertPhase::Announcing if told => AlertPhase::Firing,
         AlertPhase::Announcing => AlertPhase::Queued,

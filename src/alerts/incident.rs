@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::api::{Owner, ProblemKind};
+use crate::api::{AlertPhase, AlertStatus, Owner, ProblemKind};
 
 /// What names the object that alerts are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +15,28 @@ pub struct ObjectName {
     pub name: String,
 }
 
-/// Pods that fail alike, now: same namespace, owner, container and reason. All of them are handed to
+/// Where alerts come from. Its UID keeps the alerts of two objects apart that have the same name in two clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The object that watches the pods.
+    pub object: ObjectName,
+    /// The object's UID; empty if it is not known, as in a test message.
+    pub uid: String,
+    /// The cluster's name (`--cluster-name`); empty if it has none.
+    pub cluster: String,
+}
+
+impl From<ObjectName> for Source {
+    fn from(object: ObjectName) -> Self {
+        Self { object, uid: String::new(), cluster: String::new() }
+    }
+}
+
+/// Pods that fail alike, now: same namespace, owner, container and kind of problem. All of them are handed to
 /// [`super::plan`], not only those that the status has room for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incident {
-    /// The hash of namespace, owner, container and reason that the status shows too.
+    /// The hash of namespace, owner, container and kind that the status shows too.
     pub key: String,
     /// The pods' namespace.
     pub namespace: String,
@@ -46,26 +63,56 @@ pub struct Incident {
     pub log_note: String,
 }
 
-/// When each present incident began, kept from one look to the next. The pods of an incident may all be
-/// replaced by others that fail alike: each pod is young, the incident is not.
+/// What is remembered of each present incident from one reconcile to the next: when it began, and the reasons that it
+/// had. The pods of an incident may all be replaced by others that fail alike: each pod is young, the incident is not.
 #[derive(Debug, Default)]
 pub struct Ages {
-    began: HashMap<String, Timestamp>,
+    known: HashMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    began: Timestamp,
+    reasons: Vec<String>,
 }
 
 impl Ages {
+    /// How many reasons of one incident are remembered.
+    const REASONS: usize = 4;
+
     /// Sets each incident's `since` back to when it was first seen, if that is earlier, and forgets
     /// incidents that are no more.
     pub fn settle(&mut self, incidents: &mut [Incident]) {
         let mut present = HashMap::with_capacity(incidents.len());
         for incident in incidents {
-            if let Some(&began) = self.began.get(&incident.key) {
-                incident.since = incident.since.min(began);
+            let known = self.known.remove(&incident.key);
+            let mut known = known.unwrap_or_else(|| Known { began: incident.since, reasons: Vec::new() });
+            incident.since = incident.since.min(known.began);
+            known.began = incident.since;
+            if !known.reasons.contains(&incident.reason) {
+                known.reasons.truncate(Self::REASONS - 1);
+                known.reasons.push(incident.reason.clone());
             }
-            present.insert(incident.key.clone(), incident.since);
+            present.insert(incident.key.clone(), known);
         }
-        self.began = present;
+        self.known = present;
     }
+
+    /// The reasons that a present incident had earlier. A webhook that matched it then still does.
+    pub(super) fn reasons(&self, key: &str) -> &[String] {
+        self.known.get(key).map_or(&[], |known| &known.reasons)
+    }
+}
+
+/// The alerts that some receiver was sent, or is about to be, whose incidents are no more: for each, whoever watches the
+/// pods can tell whether it may come back.
+pub fn absent<'a>(
+    webhooks: &'a [crate::api::WebhookStatus],
+    incidents: &[Incident],
+) -> impl Iterator<Item = &'a AlertStatus> {
+    let present: std::collections::HashSet<String> = incidents.iter().map(|incident| incident.key.clone()).collect();
+    let alerts = webhooks.iter().flat_map(|webhook| &webhook.alerts);
+    alerts.filter(move |alert| alert.phase != AlertPhase::Resolved && !present.contains(&alert.key))
 }
 
 /// The time from one instant to another; nothing where the clock went backwards.

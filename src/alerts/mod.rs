@@ -8,6 +8,7 @@
 
 pub mod address;
 mod board;
+mod compose;
 mod condition;
 pub mod delivery;
 pub mod destination;
@@ -21,14 +22,15 @@ mod record;
 pub mod retry;
 pub mod signature;
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;
 mod storm;
 mod subscriber;
 mod text;
 
 pub use board::{ALERT_BYTES, alert_bytes};
+pub use compose::{farewell, remind};
 pub use condition::{Delivery, delivery};
-pub use incident::{Ages, Incident, ObjectName};
+pub use incident::{Ages, Incident, ObjectName, Source, absent};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, Situation, plan};
 pub use policy::{Pace, Policy};

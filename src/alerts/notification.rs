@@ -1,11 +1,11 @@
-//! What a receiver is told, before it is put into the receiver's format.
+//! What a receiver is sent, before it is put into the receiver's format.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::incident::{Incident, ObjectName};
-use crate::api::{AlertStatus, Detail, MessageKind, Owner};
+use super::incident::{Incident, Source};
+use crate::api::{AlertStatus, Detail, MessageKind, Owner, ProblemKind};
 
 /// A message to one receiver.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +14,8 @@ pub struct Notification {
     pub id: String,
     /// What the message is for.
     pub kind: MessageKind,
-    /// The object that watches the pods.
-    pub object: ObjectName,
+    /// Where it comes from.
+    pub source: Source,
     /// The webhook's name.
     pub webhook: String,
     /// When the message was decided on; the same for every attempt.
@@ -26,14 +26,21 @@ pub struct Notification {
     pub detail: Detail,
     /// What began, the earliest first.
     pub started: Vec<Alert>,
-    /// What the receiver knows of already, and goes on.
+    /// What the receiver knows of already, and goes on, as far as it fits into the message.
     pub ongoing: Vec<Alert>,
+    /// How many incidents the receiver knows of that go on and do not fit.
+    pub hidden: u64,
+    /// How many incidents go on that the receiver was not sent yet, and that this message does not name: they are young,
+    /// or wait for their turn.
+    pub unsent: u64,
     /// What is over.
     pub ended: Vec<Alert>,
     /// The incidents beyond those that are told one by one.
     pub storm: Option<Storm>,
     /// The reasons of all that goes on, and of how many incidents, the most frequent first.
     pub reasons: Vec<(String, u64)>,
+    /// Whether the object was deleted: what is called ended here may go on, but nobody watches it.
+    pub farewell: bool,
 }
 
 /// One incident.
@@ -47,7 +54,9 @@ pub struct Alert {
     pub owner: Owner,
     /// The container that causes the problem; empty where the pod as a whole does.
     pub container: String,
-    /// The cause.
+    /// The kind of problem.
+    pub kind: ProblemKind,
+    /// The reason, which may change while the incident lasts.
     pub reason: String,
     /// When it began.
     pub since: Timestamp,
@@ -79,12 +88,15 @@ pub struct Storm {
 impl Notification {
     /// A message sent by hand, to try a receiver.
     #[must_use]
-    pub fn test(id: String, object: ObjectName, webhook: String, now: Timestamp) -> Self {
+    pub fn test(id: String, source: impl Into<Source>, webhook: String, now: Timestamp) -> Self {
+        let source = source.into();
+        let object = &source.object;
         let alert = Alert {
             key: "test".to_owned(),
             namespace: object.namespace.clone(),
             owner: Owner { kind: "Orchestr".to_owned(), name: object.name.clone() },
             container: String::new(),
+            kind: ProblemKind::Unknown,
             reason: "Test".to_owned(),
             since: now,
             ended: None,
@@ -97,7 +109,7 @@ impl Notification {
         Self {
             id,
             kind: MessageKind::Test,
-            object,
+            source,
             webhook,
             created: now,
             now,
@@ -105,8 +117,11 @@ impl Notification {
             reasons: vec![(alert.reason.clone(), 1)],
             started: vec![alert],
             ongoing: Vec::new(),
+            hidden: 0,
+            unsent: 0,
             ended: Vec::new(),
             storm: None,
+            farewell: false,
         }
     }
 
@@ -128,17 +143,23 @@ impl Notification {
         Self { id, created: now, now, ..self }
     }
 
-    /// How many incidents go on, exactly.
+    /// How many incidents go on that the receiver was sent, this message included; exact.
     #[must_use]
     pub fn firing(&self) -> u64 {
         let storm = self.storm.as_ref().map_or(0, |storm| storm.count);
-        (self.started.len() + self.ongoing.len()) as u64 + storm
+        ((self.started.len() + self.ongoing.len()) as u64).saturating_add(self.hidden).saturating_add(storm)
     }
 
-    /// Whether all is over.
+    /// Whether all that the receiver was sent is over.
     #[must_use]
     pub fn is_resolved(&self) -> bool {
         self.firing() == 0
+    }
+
+    /// Whether nothing is broken of all that the webhook matches, as far as anybody knows.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.is_resolved() && self.unsent == 0 && !self.farewell
     }
 }
 
@@ -149,6 +170,7 @@ impl Alert {
             namespace: known.namespace.clone(),
             owner: known.owner.clone(),
             container: known.container.clone(),
+            kind: known.kind,
             reason: known.reason.clone(),
             since: known.since.0,
             ended: None,
@@ -159,6 +181,7 @@ impl Alert {
             log_note: String::new(),
         };
         if let Some(incident) = incident {
+            alert.reason.clone_from(&incident.reason);
             alert.pods = incident.pods;
             alert.example_pods.clone_from(&incident.example_pods);
             alert.message.clone_from(&incident.message);

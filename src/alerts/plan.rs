@@ -9,17 +9,16 @@
 //!
 //! Whoever dies on the way begins again at 1 with the stored state, and sends the same message under
 //! the same id. `plan` is not called between 2 and 3, nor before the list of pods is complete, nor while
-//! the object is paused: what it isn't shown, it takes for over.
-
-use std::time::Duration;
+//! the object is paused: any incident that is missing from its input counts as gone. What then keeps a receiver's alerts
+//! alive is [`super::remind`].
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 
 use super::{
-    board::{Board, has_been, seconds, will_have_been},
-    incident::{Incident, ObjectName},
-    notification::{Alert, Notification, Storm, count_reasons},
+    board::{Board, seconds, will_have_been},
+    compose::{Envelope, goes_on, keep_what_fits, message, new_id, repeat_at},
+    incident::{Ages, Incident, Source},
+    notification::Notification,
     policy::Policy,
     storm,
 };
@@ -28,15 +27,21 @@ use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, W
 /// All that a decision depends on, beside the stored state.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// The object that watches the pods.
-    pub object: &'a ObjectName,
+    /// Where the alerts come from.
+    pub source: &'a Source,
     /// The webhook.
     pub policy: &'a Policy,
     /// Every incident of the object.
     pub incidents: &'a [Incident],
+    /// What is remembered of them.
+    pub ages: &'a Ages,
+    /// The keys of incidents that are gone and cannot come back, as their owners have no pod left.
+    pub ended: &'a [String],
     /// A hash of the webhook's spec and the Secrets it names, however they are read. When it changes,
     /// waiting is over.
     pub config: &'a str,
+    /// What tells this receiver from another; absent while the webhook can't be used: nothing is sent then.
+    pub receiver: Option<&'a str>,
     /// When this process last sent a message to this receiver that was taken. It is not stored.
     pub last_sent: Option<Timestamp>,
     /// How much of the status the alerts may take: [`super::alert_bytes`].
@@ -56,24 +61,25 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
 }
 
-/// How long a resolved alert is sent again to a receiver that forgets.
-const RESEND_RESOLVED: Duration = Duration::from_secs(5 * 60);
-
 /// Decides what to send to a receiver now.
 #[must_use]
 pub fn plan(previous: &WebhookStatus, situation: &Situation<'_>) -> Plan {
-    let Situation { policy, now, .. } = *situation;
-    let mut board = Board::new(previous, policy, situation.incidents, situation.bytes, now);
-    board.state.name.clone_from(&policy.name);
+    let mut board = Board::new(previous, situation);
+    board.state.name.clone_from(&situation.policy.name);
     if board.state.config != situation.config {
         situation.config.clone_into(&mut board.state.config);
         board.state.stopped = false;
         board.state.next_attempt = None;
         board.state.failures = 0;
+        board.state.refusals = 0;
+    }
+    if let Some(receiver) = situation.receiver {
+        board.address(receiver);
     }
     board.update();
-    let mut clock = Clock { now, wake: None };
-    let send = if board.state.stopped { None } else { choose(&mut board, situation, &mut clock) };
+    let mut clock = Clock { now: situation.now, wake: None };
+    let silent = board.state.stopped || situation.receiver.is_none();
+    let send = if silent { None } else { choose(&mut board, situation, &mut clock) };
     look_again(&board, &mut clock);
     Plan { state: board.state, send, wake: clock.wake }
 }
@@ -112,32 +118,27 @@ fn choose(board: &mut Board<'_>, situation: &Situation<'_>, clock: &mut Clock) -
     }
     let pace = will_have_been(board.state.last_success.as_ref(), situation.policy.pace.interval);
     let gate = pace.max(board.state.next_attempt.as_ref().map(|next| next.0)).unwrap_or(board.now);
-    let resend = resend_at(board, situation);
     let repeat = repeat_at(board);
     let kind = if news {
         MessageKind::Firing
     } else if clock.has_come(repeat) {
         MessageKind::Repeat
-    } else if clock.has_come(resend) {
-        MessageKind::Resend
     } else {
         return None;
     };
     if !clock.has_come(Some(gate)) {
         return None;
     }
-    match kind {
-        MessageKind::Resend => {
-            let id = new_id(board, situation);
-            return Some(notification(board, situation, id, MessageKind::Resend, board.now, Detail::Full));
-        }
-        MessageKind::Repeat => mark_repeat(board),
-        _ => mark_news(board),
+    if kind == MessageKind::Repeat {
+        mark_repeat(board)
+    } else {
+        mark_news(board)
     }
+    keep_what_fits(board);
     let announces = board.state.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing)
         || board.state.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing);
     board.state.pending = Some(PendingMessage {
-        id: new_id(board, situation),
+        id: new_id(board, situation, kind),
         kind: if kind == MessageKind::Firing && !announces { MessageKind::Resolved } else { kind },
         created: seconds(board.now),
         attempts: 0,
@@ -186,22 +187,6 @@ fn mark_news(board: &mut Board<'_>) {
     }
 }
 
-/// When what goes on is to be told again.
-fn repeat_at(board: &Board<'_>) -> Option<Timestamp> {
-    let every = board.policy.repeat_every;
-    if every.is_zero() || board.policy.pace.resend.is_some() {
-        return None;
-    }
-    let alerts = board.state.alerts.iter().filter(|alert| goes_on(alert)).map(|alert| alert.sent_at.as_ref());
-    let storm =
-        board.state.storm.iter().filter(|storm| storm.phase == AlertPhase::Firing && storm.gone_since.is_none());
-    alerts.chain(storm.map(|storm| storm.sent_at.as_ref())).filter_map(|sent| will_have_been(sent, every)).min()
-}
-
-fn goes_on(alert: &AlertStatus) -> bool {
-    alert.phase == AlertPhase::Firing && alert.gone_since.is_none()
-}
-
 /// A message for a group tells all that goes on; one for a single incident must say for which.
 fn mark_repeat(board: &mut Board<'_>) {
     if !board.policy.pace.single {
@@ -222,28 +207,12 @@ fn sent_at(alert: &AlertStatus) -> Option<Timestamp> {
     alert.sent_at.as_ref().map(|at| at.0)
 }
 
-/// When a receiver that forgets is to be reminded.
-fn resend_at(board: &Board<'_>, situation: &Situation<'_>) -> Option<Timestamp> {
-    let every = board.policy.pace.resend?;
-    let known = board.state.storm.is_some() || board.state.alerts.iter().any(|alert| is_resent(board, alert));
-    let next = situation.last_sent.and_then(|sent| super::incident::later(sent, every));
-    known.then(|| next.unwrap_or(board.now))
-}
-
-fn is_resent(board: &Board<'_>, alert: &AlertStatus) -> bool {
-    match alert.phase {
-        AlertPhase::Firing => true,
-        AlertPhase::Resolved => {
-            board.policy.send_resolved && !has_been(alert.sent_at.as_ref(), RESEND_RESOLVED, board.now)
-        }
-        AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Resolving => false,
-    }
-}
-
 fn send_pending(board: &mut Board<'_>, situation: &Situation<'_>) -> Option<Notification> {
     if board.state.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing) {
         storm::mark(board);
     }
+    // What the message is about may have got longer since it was decided on.
+    keep_what_fits(board);
     let pending = board.state.pending.as_mut()?;
     pending.attempts = pending.attempts.saturating_add(1);
     // A crash before this attempt's outcome is stored must not be taken for "was never sent". What a
@@ -251,82 +220,7 @@ fn send_pending(board: &mut Board<'_>, situation: &Situation<'_>) -> Option<Noti
     pending.maybe_delivered |= pending.in_flight;
     pending.in_flight = true;
     let (id, kind, created, detail) = (pending.id.clone(), pending.kind, pending.created.0, pending.detail);
-    Some(notification(board, situation, id, kind, created, detail))
-}
-
-fn notification(
-    board: &Board<'_>,
-    situation: &Situation<'_>,
-    id: String,
-    kind: MessageKind,
-    created: Timestamp,
-    detail: Detail,
-) -> Notification {
-    let single = board.policy.pace.single;
-    let told = |wanted: &dyn Fn(&AlertStatus) -> bool| -> Vec<Alert> {
-        let mut alerts: Vec<_> = board.state.alerts.iter().filter(|alert| wanted(alert)).collect();
-        alerts.sort_by(|a, b| (a.since.0, &a.key).cmp(&(b.since.0, &b.key)));
-        let tell = |alert: &&AlertStatus| Alert::new(alert, board.present.get(alert.key.as_str()).copied());
-        alerts.iter().map(tell).collect()
-    };
-    let started = told(&|alert| alert.phase == AlertPhase::Announcing);
-    let ongoing = told(&|alert| !single && alert.phase == AlertPhase::Firing);
-    let resent = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved && is_resent(board, alert);
-    let mut ended =
-        told(&|alert| alert.phase == AlertPhase::Resolving || board.policy.pace.resend.is_some() && resent(alert));
-    for alert in &mut ended {
-        let known = board.state.alerts.iter().find(|known| known.key == alert.key);
-        alert.ended = known.and_then(|known| known.gone_since.as_ref()).map(|at| at.0).or(Some(created));
-        alert.pods = 0;
-    }
-    let storm = board.state.storm.as_ref().and_then(|storm| {
-        let count = match storm.phase {
-            AlertPhase::Announcing => u64::try_from(storm.count).unwrap_or_default(),
-            AlertPhase::Firing if !single => board.overflow.len() as u64,
-            AlertPhase::Resolving => 0,
-            AlertPhase::Firing | AlertPhase::Queued | AlertPhase::Resolved => return None,
-        };
-        let over = storm.phase == AlertPhase::Resolving;
-        let ended = if over { storm.gone_since.as_ref().map(|at| at.0).or(Some(created)) } else { None };
-        Some(Storm { count, since: storm.since.0, ended })
-    });
-    let overflow = if storm.is_some() { board.overflow.as_slice() } else { &[] };
-    let reasons = count_reasons(
-        started
-            .iter()
-            .chain(&ongoing)
-            .map(|alert| alert.reason.as_str())
-            .chain(overflow.iter().map(|incident| incident.reason.as_str())),
-    );
-    Notification {
-        id,
-        kind,
-        object: situation.object.clone(),
-        webhook: situation.policy.name.clone(),
-        created,
-        now: board.now,
-        detail,
-        started,
-        ongoing,
-        ended,
-        storm,
-        reasons,
-    }
-}
-
-/// No other message has this id: it is made of the time, and of what was decided then.
-fn new_id(board: &Board<'_>, situation: &Situation<'_>) -> String {
-    let mut hash = Sha256::new();
-    let object = situation.object;
-    for part in [&object.namespace, &object.name, &situation.policy.name, &board.now.as_nanosecond().to_string()] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    for alert in &board.state.alerts {
-        hash.update(alert.key.as_bytes());
-        hash.update([alert.phase as u8]);
-    }
-    storm::hex(&hash.finalize(), 16)
+    Some(message(board, situation, Envelope { id, kind, created, detail }))
 }
 
 /// Notes when the state may change by itself.
@@ -345,7 +239,7 @@ fn look_again(board: &Board<'_>, clock: &mut Clock) {
     for alert in &board.state.alerts {
         let (since, long) = match alert.phase {
             AlertPhase::Resolved => (alert.sent_at.as_ref(), board.policy.pace.memory),
-            _ => (alert.gone_since.as_ref(), board.policy.hold(alert.returns)),
+            _ => (alert.gone_since.as_ref(), board.hold(alert)),
         };
         clock.has_come(will_have_been(since, long));
     }

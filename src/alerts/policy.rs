@@ -43,10 +43,15 @@ pub struct Pace {
     pub tracked: usize,
     /// How often everything is sent again to a receiver that forgets.
     pub resend: Option<Duration>,
-    /// The least time that an incident must be gone before it is over, if `after` is not longer.
+    /// The least time that an incident must be gone before it is over, while its owner still has pods.
     pub hold: Duration,
+    /// The longest that an incident that comes back again and again is held.
+    pub longest_hold: Duration,
+    /// How long an incident must be gone whose owner has no pod left. It is not zero because a StatefulSet has none
+    /// between the deletion of its only pod and the creation of the next.
+    pub settle: Duration,
     /// How long a webhook remembers that an incident was over: one that comes back within this time is
-    /// held for twice as long. Also the longest that an incident is held, if `after` is not longer.
+    /// held for twice as long.
     pub memory: Duration,
     /// How often a storm is told again while its members change but don't double.
     pub storm_interval: Duration,
@@ -71,6 +76,8 @@ impl Pace {
             tracked: 100,
             resend: None,
             hold: Duration::from_secs(30),
+            longest_hold: Duration::from_secs(5 * 60),
+            settle: Duration::from_secs(2),
             memory: Duration::from_secs(15 * 60),
             storm_interval: Duration::from_secs(5 * 60),
         };
@@ -114,11 +121,23 @@ impl Policy {
         })
     }
 
-    /// Whether the receiver is told of such incidents.
+    /// Whether the receiver is sent such incidents. `earlier` are reasons that the incident had before: a webhook that
+    /// matched one of them goes on to match, as the trouble is still the same.
     #[must_use]
-    pub fn matches(&self, incident: &Incident) -> bool {
-        self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)))
-            && self.reasons.as_ref().is_none_or(|reasons| names(reasons, incident))
+    pub fn matches(&self, incident: &Incident, earlier: &[String]) -> bool {
+        self.matching_reason(incident, earlier).is_some()
+    }
+
+    /// The reason by which an incident matches: the present one if it does, else one that it had before.
+    pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [String]) -> Option<&'a str> {
+        let in_namespaces =
+            self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)));
+        let wanted = |reason: &&String| {
+            self.reasons.as_ref().is_none_or(|names| {
+                names.iter().any(|name| name == incident.kind.as_str() || same_reason(name, reason))
+            })
+        };
+        [&incident.reason].into_iter().chain(earlier).find(wanted).filter(|_| in_namespaces).map(String::as_str)
     }
 
     /// When an incident is old enough to be told; absent for never.
@@ -129,24 +148,25 @@ impl Policy {
         later(incident.since, self.after)
     }
 
-    /// How long an incident that came back so often must be gone before it is over.
+    /// How long an incident that came back so often must be gone before it is over. `after` has no part in it: it
+    /// delays the beginning, not the end.
     pub(super) fn hold(&self, returns: i64) -> Duration {
-        let least = self.after.max(self.pace.hold);
         let doublings = u32::try_from(returns.clamp(0, 16)).unwrap_or(16);
-        least.saturating_mul(1 << doublings).min(self.pace.memory.max(least))
+        self.pace.hold.saturating_mul(1 << doublings).min(self.pace.longest_hold)
     }
 
-    /// How long an incident that the receiver knows nothing of must be gone before it isn't told at all.
-    /// A receiver that takes its messages is told within this time.
+    /// How long an incident that the receiver knows nothing of must be gone before it isn't sent at all, if the
+    /// receiver takes no messages.
     pub(super) fn give_up(&self, returns: i64) -> Duration {
         let turns = if self.pace.single { u32::try_from(self.pace.tracked).unwrap_or(u32::MAX) } else { 1 };
         self.hold(returns).saturating_add(self.pace.interval.saturating_mul(turns.saturating_add(1)))
     }
 }
 
-/// Whether one of the names is the incident's kind or reason.
-fn names(names: &[String], incident: &Incident) -> bool {
-    names.iter().any(|name| *name == incident.reason || name == incident.kind.as_str())
+/// Whether two words are the same reason: the kubelet alternates between these two while it tries to pull an image.
+fn same_reason(one: &str, other: &str) -> bool {
+    let pulls = |reason: &str| matches!(reason, "ErrImagePull" | "ImagePullBackOff");
+    one == other || pulls(one) && pulls(other)
 }
 
 #[cfg(test)]
@@ -197,8 +217,8 @@ mod tests {
     fn what_keeps_coming_back_is_held_longer_up_to_a_limit() {
         let policy = Policy::new(0, &webhook()).unwrap();
         let held: Vec<_> = [0, 1, 2, 5, i64::MAX].map(|returns| policy.hold(returns).as_secs()).into();
-        assert_eq!(held, [30, 60, 120, 900, 900]);
+        assert_eq!(held, [30, 60, 120, 300, 300]);
         let slow = Policy { after: Duration::from_secs(3_600), ..policy };
-        assert_eq!(slow.hold(3).as_secs(), 3_600);
+        assert_eq!(slow.hold(0).as_secs(), 30, "what delays the beginning does not delay the end");
     }
 }

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     board::seconds,
     incident::later,
-    notification::Notification,
-    retry::{self, Outcome, Step},
+    notification::{Alert, Notification},
+    retry::{self, Failures, Outcome, Step},
     text,
 };
 use crate::api::{AlertPhase, DeliveryError, Detail, MessageKind, WebhookStatus};
@@ -27,7 +27,9 @@ pub fn record(
     random: f64,
 ) -> WebhookStatus {
     let mut state = state.clone();
-    let failures = u32::try_from(state.failures.saturating_add(1)).unwrap_or(u32::MAX);
+    let count = |failures: i64| u32::try_from(failures).unwrap_or(u32::MAX);
+    state.refusals = if outcome.is_refusal() { state.refusals.saturating_add(1) } else { 0 };
+    let failures = Failures { all: count(state.failures.saturating_add(1)), refusals: count(state.refusals) };
     let mut step = retry::next(outcome, failures, now, random);
     if matches!(step, Step::Shrink { .. }) {
         step = shrink(&mut state, step, failures, now, random);
@@ -36,7 +38,8 @@ pub fn record(
         delivered(&mut state, sent, now);
         return state;
     }
-    if let Some(pending) = &mut state.pending {
+    // A reminder that failed leaves open what is open.
+    if let Some(pending) = state.pending.as_mut().filter(|pending| pending.id == sent.id) {
         pending.in_flight = false;
         pending.maybe_delivered |= outcome.is_uncertain();
     }
@@ -45,11 +48,11 @@ pub fn record(
         Step::Delivered => {}
         Step::Shrink { at } => state.next_attempt = Some(not_before(at)),
         Step::Retry { at } | Step::Probe { at } => {
-            state.failures = i64::from(failures);
+            state.failures = i64::from(failures.all);
             state.next_attempt = Some(not_before(at));
         }
         Step::Stop => {
-            state.failures = i64::from(failures);
+            state.failures = i64::from(failures.all);
             state.next_attempt = None;
             state.stopped = true;
         }
@@ -57,14 +60,14 @@ pub fn record(
     state
 }
 
-/// Has less told at the next attempt. Where nothing less can be told, it is as any other refusal.
-fn shrink(state: &mut WebhookStatus, step: Step, failures: u32, now: Timestamp, random: f64) -> Step {
+/// Makes the next attempt shorter. If the message already is as short as it gets, it is as any other refusal.
+fn shrink(state: &mut WebhookStatus, step: Step, failures: Failures, now: Timestamp, random: f64) -> Step {
     let refusal = || retry::next(&Outcome::Answered { status: 400, retry_after: None }, failures, now, random);
     let Some(pending) = &mut state.pending else { return refusal() };
     pending.detail = match pending.detail {
         Detail::Full => Detail::NoLogs,
-        Detail::NoLogs => Detail::Counts,
-        Detail::Counts => return refusal(),
+        Detail::NoLogs => Detail::Names,
+        Detail::Names => return refusal(),
     };
     step
 }
@@ -82,12 +85,15 @@ fn delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
         return;
     }
     state.pending = None;
+    // A repetition also counts what it has no room to name.
+    let repeated = sent.kind == MessageKind::Repeat && sent.hidden > 0;
     for alert in &mut state.alerts {
+        let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
         let told = match alert.phase {
-            AlertPhase::Announcing => AlertPhase::Firing,
-            AlertPhase::Resolving => AlertPhase::Resolved,
-            AlertPhase::Firing if sent.ongoing.iter().any(|ongoing| ongoing.key == alert.key) => AlertPhase::Firing,
-            AlertPhase::Firing | AlertPhase::Queued | AlertPhase::Resolved => continue,
+            AlertPhase::Announcing if named(&sent.started) => AlertPhase::Firing,
+            AlertPhase::Resolving if named(&sent.ended) => AlertPhase::Resolved,
+            AlertPhase::Firing if repeated || named(&sent.ongoing) => AlertPhase::Firing,
+            _ => continue,
         };
         alert.phase = told;
         alert.sent_at = Some(seconds(now));

@@ -70,6 +70,19 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5 * 60);
 pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How often something that a person must change is looked at again.
 const PROBE: Duration = Duration::from_secs(30 * 60);
+/// How many attempts in a row are answered with 403 or 404 before a person must change something: a proxy's default
+/// backend answers so during a rollout of the receiver.
+const REFUSALS: u32 = 3;
+/// The least time to the second of them; twice as long to the third. With their jitter all are within a minute.
+const REFUSED: Duration = Duration::from_secs(10);
+
+impl Outcome {
+    /// Whether the receiver answered 403 or 404.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Answered { status: 403 | 404, .. })
+    }
+}
 
 impl Outcome {
     /// Whether the receiver may have taken the message although the attempt failed.
@@ -115,20 +128,32 @@ impl Outcome {
     }
 }
 
+/// The attempts that failed until now, this one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failures {
+    /// Since the last success.
+    pub all: u32,
+    /// Those of them that were answered with 403 or 404, in a row.
+    pub refusals: u32,
+}
+
 /// What comes after the outcome of an attempt.
 ///
-/// `failures` counts the attempts that failed since the last success, this one included. `random` is
-/// between 0 and 1: the backoff has full jitter, so that many senders don't come back at once.
+/// `random` is between 0 and 1: the backoff has full jitter, so that many senders don't come back at once.
 #[must_use]
-pub fn next(outcome: &Outcome, failures: u32, now: Timestamp, random: f64) -> Step {
+pub fn next(outcome: &Outcome, failures: Failures, now: Timestamp, random: f64) -> Step {
     let after = |wait| later(now, wait).unwrap_or(Timestamp::MAX);
     let again = |asked: Option<Duration>| {
         let asked = asked.unwrap_or_default().min(LONGEST);
-        Step::Retry { at: after(backoff(failures, random).max(asked)) }
+        Step::Retry { at: after(backoff(failures.all, random).max(asked)) }
     };
     match outcome {
         Outcome::Answered { status, retry_after } => match status {
             200..=299 => Step::Delivered,
+            403 | 404 if failures.refusals < REFUSALS => {
+                let wait = REFUSED * failures.refusals.max(1);
+                Step::Retry { at: after(wait + wait.mul_f64(fraction(random))) }
+            }
             410 => Step::Stop,
             413 => Step::Shrink { at: after(FIRST) },
             501 => Step::Probe { at: after(PROBE) },
@@ -147,8 +172,11 @@ pub fn next(outcome: &Outcome, failures: u32, now: Timestamp, random: f64) -> St
 /// A wait between a second and a limit that doubles with each failure, up to five minutes.
 fn backoff(failures: u32, random: f64) -> Duration {
     let limit = FIRST.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LONGEST_BACKOFF);
-    let random = if random.is_finite() { random.clamp(0.0, 1.0) } else { 1.0 };
-    FIRST + (limit - FIRST).mul_f64(random)
+    FIRST + (limit - FIRST).mul_f64(fraction(random))
+}
+
+fn fraction(random: f64) -> f64 {
+    if random.is_finite() { random.clamp(0.0, 1.0) } else { 1.0 }
 }
 
 /// Reads the header `Retry-After`: seconds, also with a fraction, or a date.
@@ -173,6 +201,10 @@ mod tests {
         Outcome::Answered { status, retry_after: None }
     }
 
+    fn failures(all: u32) -> Failures {
+        Failures { all, refusals: 0 }
+    }
+
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
     }
@@ -188,7 +220,8 @@ mod tests {
                 500 | 502..=599 => Step::Retry { at: at(2) },
                 _ => Step::Probe { at: at(1_800) },
             };
-            assert_eq!(next(&answered(status), 1, NOW, 1.0), expected, "{status}");
+            let tired = Failures { all: 1, refusals: 3 };
+            assert_eq!(next(&answered(status), tired, NOW, 1.0), expected, "{status}");
         }
         for outcome in [
             Outcome::Unresolved,
@@ -197,10 +230,10 @@ mod tests {
             Outcome::Interrupted,
             Outcome::TimedOut,
         ] {
-            assert_eq!(next(&outcome, 1, NOW, 0.0), Step::Retry { at: at(1) }, "{outcome:?}");
+            assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Retry { at: at(1) }, "{outcome:?}");
         }
         for outcome in [Outcome::Untrusted, Outcome::Refused(Refusal::LinkLocal), Outcome::Unusable(String::new())] {
-            assert_eq!(next(&outcome, 1, NOW, 0.0), Step::Probe { at: at(1_800) }, "{outcome:?}");
+            assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Probe { at: at(1_800) }, "{outcome:?}");
         }
     }
 
@@ -218,9 +251,31 @@ mod tests {
     }
 
     #[test]
+    fn a_403_or_404_is_tried_three_times_within_a_minute() {
+        for status in [403, 404] {
+            for random in [0.0, 0.5, 1.0] {
+                let (mut now, mut tries) = (NOW, 1);
+                // Other failures before it do not count.
+                while let Step::Retry { at } =
+                    next(&answered(status), Failures { all: 9, refusals: tries }, now, random)
+                {
+                    (now, tries) = (at, tries + 1);
+                }
+                assert_eq!(tries, 3, "{status}");
+                assert!(now <= at(60), "{status}: the third try is at {now}");
+            }
+        }
+    }
+
+    #[test]
     fn a_receiver_is_given_the_time_it_asks_for_up_to_an_hour() {
         let step = |asked| {
-            next(&Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) }, 3, NOW, 1.0)
+            next(
+                &Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) },
+                failures(3),
+                NOW,
+                1.0,
+            )
         };
         assert_eq!(step(3), Step::Retry { at: at(8) }, "the backoff is longer");
         assert_eq!(step(90), Step::Retry { at: at(90) });

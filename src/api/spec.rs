@@ -216,6 +216,7 @@ pub struct Webhook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_from: Option<SecretKeySource>,
     /// How old a problem must be before it is sent, so that one that ends by itself is not: 0s to 168h, 30s by default.
+    /// It does not delay the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::after")]
     pub after: Option<GoDuration>,

@@ -233,6 +233,11 @@ pub struct WebhookStatus {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub failures: i64,
+    /// How many of the last attempts in a row were answered with 403 or 404. A proxy answers so during a rollout of the
+    /// receiver: the first ones are soon tried again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub refusals: i64,
     /// Nothing is sent before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
@@ -243,6 +248,10 @@ pub struct WebhookStatus {
     /// A hash of the webhook's spec and Secrets, by which a change of them is noticed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
+    /// The format, and the version of the Secret that holds the URL: by it a changed receiver is noticed, which is sent
+    /// what goes on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receiver: String,
     /// Problems that were due but ended before the receiver could be told.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
@@ -316,8 +325,9 @@ pub enum Detail {
     Full,
     /// No logs.
     NoLogs,
-    /// How many incidents, and of which reasons.
-    Counts,
+    /// Only what names the incidents that the message is about.
+    #[serde(alias = "Counts")]
+    Names,
 }
 
 impl Detail {

@@ -29,6 +29,10 @@ pub(super) struct RunFlags {
     #[arg(long, env = "ORCHESTR_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
     namespaces: Vec<String>,
 
+    /// What alerts call this cluster; two clusters with the same objects are then told apart by people, too
+    #[arg(long, env = "ORCHESTR_CLUSTER_NAME", value_name = "NAME")]
+    cluster_name: Option<String>,
+
     /// Whether the first list of pods is streamed, which takes less memory
     #[arg(long, env = "ORCHESTR_STREAMING_LISTS", value_name = "WHEN", value_enum, default_value_t)]
     streaming_lists: StreamingLists,
@@ -56,6 +60,7 @@ impl RunFlags {
     fn validated(self) -> Result<(ConnectionFlags, RunConfig), Failure> {
         let config = RunConfig {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
+            cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
             check_interval: CHECK_INTERVAL,
@@ -85,11 +90,13 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
 
 /// Says how the operator runs: the first thing to know of a log that somebody sends. Nothing in it is secret.
 fn log_start(config: &RunConfig) {
-    let RunConfig { namespaces, streaming_lists, pod_log_reads, webhooks, logging, check_interval: _ } = config;
+    let RunConfig { namespaces, cluster_name, streaming_lists, pod_log_reads, webhooks, logging, check_interval: _ } =
+        config;
     let streaming_lists = streaming_lists.to_possible_value();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespaces = namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
+        cluster_name,
         streaming_lists = streaming_lists.as_ref().map(PossibleValue::get_name),
         pod_log_reads,
         webhook_allow_http = webhooks.urls.plain_http,

@@ -1,12 +1,16 @@
 //! One look at one object: judge what it sees, make its status, and write it if it says something new.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    alerts::{Incident, delivery::Offer},
+    alerts::{self, Incident, delivery::Offer},
     api::OrchestrStatus,
     diagnosis::{Facts, Finding, Health, judge, needs_job},
     pods::Pod,
@@ -40,6 +44,8 @@ struct Sight {
     recheck: Option<Timestamp>,
     /// All that the webhooks' receivers may be told of; absent while nothing is known.
     incidents: Option<Vec<Incident>>,
+    /// The keys of alerts whose incidents are over for certain: their pods are deleted, and their owners have no others.
+    ended: Vec<String>,
 }
 
 impl Controller {
@@ -82,6 +88,8 @@ impl Controller {
                     generation: object.generation,
                     subscribers: &settings.webhooks,
                     status: object.status.as_ref(),
+                    version: &object.resource_version,
+                    ended: std::mem::take(&mut sight.ended),
                     incidents: sight.incidents.take(),
                 },
             ),
@@ -120,7 +128,7 @@ impl Controller {
     fn idle(&self, key: &ObjectKey, state: &Idle, wall: Timestamp) -> Option<Sight> {
         let object = self.objects.get(key)?;
         let status = report::idle(state, object.generation, object.status.as_ref(), wall);
-        Some(Sight { status, lacks_logs: false, recheck: None, incidents: None })
+        Some(Sight { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() })
     }
 
     fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
@@ -201,7 +209,15 @@ impl Controller {
             now: wall,
         };
         let status = report::watching(&input);
-        let incidents = Some(if settings.webhooks.is_empty() { Vec::new() } else { report::told(&input) });
+        let incidents = if settings.webhooks.is_empty() { Vec::new() } else { report::told(&input) };
+        let deleted: HashSet<String> = tracker.deleted().collect();
+        let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
+        let ended = alerts::absent(webhooks, &incidents)
+            .filter(|alert| deleted.contains(&alert.key))
+            .filter(|alert| !self.index.has_pods_of(&alert.namespace, &alert.owner.kind, &alert.owner.name))
+            .map(|alert| alert.key.clone())
+            .collect();
+        let incidents = Some(incidents);
         let mut lacks_logs = false;
         if let Some(policy) = policy {
             let by_name: HashMap<_, _> = found
@@ -236,7 +252,7 @@ impl Controller {
             object.tracker = tracker;
         }
         queries.into_iter().for_each(|query| self.read_job(query));
-        Some(Sight { status, lacks_logs, recheck, incidents })
+        Some(Sight { status, lacks_logs, recheck, incidents, ended })
     }
 
     fn read_job(&mut self, query: JobKey) {

@@ -106,7 +106,7 @@ pub struct Object {
     /// The status as it stands in the API, as far as known.
     pub status: Option<OrchestrStatus>,
     /// The resource version of that status.
-    resource_version: String,
+    pub resource_version: String,
     /// The last event that came while a write was under way: the write's answer may be older.
     meanwhile: Option<Observed>,
     /// When it is next looked at.

@@ -79,6 +79,12 @@ impl Cohorts {
             .any(|place| place.members > place.suspects && place.youngest > created.as_second())
     }
 
+    /// Whether an owner has any pod.
+    #[must_use]
+    pub fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
+        self.of_owner(namespace, kind, name).next().is_some()
+    }
+
     fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &Place> {
         let mut prefix = String::new();
         push(&mut prefix, [namespace, kind, name]);
@@ -202,6 +208,19 @@ mod tests {
         assert_eq!(cohorts.iter().count(), 0);
         assert!(cohorts.join(&Pod::default()).1, "a place is used again");
         assert!(cohorts.places.len() <= 2);
+    }
+
+    #[test]
+    fn an_owner_has_pods_until_its_last_one_leaves() {
+        let mut cohorts = Cohorts::default();
+        let pods = [pod("shop", "cart", "1", 1), pod("shop", "cart", "2", 2), pod("shop", "cart-two", "3", 3)];
+        let ids = pods.each_ref().map(|pod| cohorts.join(pod).0);
+        let Some((kind, name)) = owner_names(&pods[0]) else { panic!("it has an owner") };
+        for id in &ids[..2] {
+            assert!(cohorts.has_pods_of("shop", kind, name));
+            cohorts.leave(*id);
+        }
+        assert!(!cohorts.has_pods_of("shop", kind, name), "the other owner's name only begins alike");
     }
 
     #[test]

@@ -256,6 +256,12 @@ impl Index {
         self.cohorts.is_replaced(pod)
     }
 
+    /// Whether an owner has any pod.
+    #[must_use]
+    pub fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
+        self.cohorts.has_pods_of(namespace, kind, name)
+    }
+
     /// The pods of Jobs that may not be healthy, each with its Job.
     pub fn suspect_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
         self.kept.values().filter_map(|kept| Some((&*kept.pod, needs_job(&kept.pod)?)))

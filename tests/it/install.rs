@@ -320,7 +320,8 @@ async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
     let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
-    assert_eq!(env.collect::<Vec<_>>(), [("ORCHESTR_NAMESPACES".to_owned(), "shop".to_owned())]);
+    let expected = [("ORCHESTR_CLUSTER_NAME", ""), ("ORCHESTR_NAMESPACES", "shop")];
+    assert_eq!(env.collect::<Vec<_>>(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 /// Makes a pod on `node-1`, with a status.

@@ -267,6 +267,7 @@ impl Drop for Record {
 pub fn config(namespaces: &[&str]) -> RunConfig {
     RunConfig {
         namespaces: RunConfig::namespaces(namespaces.iter().map(|&name| name.to_owned()).collect()).unwrap(),
+        cluster_name: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
         check_interval: CHECK_INTERVAL,

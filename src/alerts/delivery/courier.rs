@@ -5,25 +5,26 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use tokio::{
     sync::{Semaphore, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     HttpClient,
     condition::{Seen, delivered},
+    farewell::{FAREWELL, last_messages},
     line::{Line, News, Wish},
     metrics::DeliveryMetrics,
-    persist::{ObjectId, Record, persist},
+    persist::{ObjectId, Record, Stored, persist},
+    rival::Rival,
     secrets::{Reading, Unavailable, Vault},
     send::{Attempt, send},
 };
 use crate::{
-    alerts::{Ages, Incident, Notification, ObjectName, Subscriber, alert_bytes, retry::Outcome},
+    alerts::{Ages, Incident, Notification, ObjectName, Source, Subscriber, alert_bytes, retry::Outcome},
     api::{Webhook, WebhookStatus},
     backoff::Backoff,
     clock::ClusterClock,
@@ -43,6 +44,10 @@ pub(super) struct Office {
     pub metrics: Arc<DeliveryMetrics>,
     /// Requests to the API server that may be under way at once.
     pub permits: Arc<Semaphore>,
+    /// Objects whose receivers may be sent their last messages at once.
+    pub farewells: Arc<Semaphore>,
+    /// The cluster's name; empty if it has none.
+    pub cluster: String,
     pub shutdown: CancellationToken,
 }
 
@@ -53,18 +58,37 @@ pub(super) struct Feed {
     pub subscribers: Arc<[Subscriber]>,
     /// Absent while nothing is known of the pods, or the object is paused.
     pub incidents: Option<Arc<[Incident]>>,
+    /// The keys of incidents that are gone and cannot come back.
+    pub ended: Arc<[String]>,
+    /// What the API has stored.
+    pub stored: Arc<Stored>,
+    /// Whether the object was deleted.
+    pub deleted: bool,
 }
 
 pub(super) struct Courier {
     office: Arc<Office>,
     object: ObjectId,
-    name: ObjectName,
+    source: Source,
     generation: i64,
     lines: Vec<Line>,
     ages: Ages,
-    incidents: Option<Vec<Incident>>,
+    /// All incidents, as they were known last.
+    incidents: Vec<Incident>,
+    /// Whether they are known at present.
+    known: bool,
+    ended: Arc<[String]>,
     /// As it stands in the API.
     stored: Record,
+    /// As the API last answered, and in which version. It may lack what the installed CRD does not know.
+    answered: Stored,
+    /// What the API has by what the controller saw.
+    seen: Arc<Stored>,
+    /// What was written, by writes whose outcome is not known.
+    tried: Option<Record>,
+    rival: Rival,
+    /// Somebody else has changed what was stored.
+    restore: bool,
     writing: bool,
     last_write: Option<Instant>,
     backoff: Backoff,
@@ -76,21 +100,29 @@ pub(super) struct Courier {
 
 enum Done {
     Read { webhook: Box<Webhook>, reading: Result<Reading, Unavailable> },
-    Written { record: Box<Record>, result: Result<(), String> },
+    Written { record: Box<Record>, result: Result<Stored, String> },
     Sent { name: String, message: Box<Notification>, attempt: Attempt },
 }
 
 impl Courier {
-    pub fn new(office: Arc<Office>, object: ObjectId, known: Vec<WebhookStatus>, condition: Option<Condition>) -> Self {
+    pub fn new(office: Arc<Office>, object: ObjectId, stored: Arc<Stored>) -> Self {
+        let name = ObjectName { namespace: object.namespace.clone(), name: object.name.clone() };
         Self {
+            source: Source { object: name, uid: object.uid.clone(), cluster: office.cluster.clone() },
             office,
-            name: ObjectName { namespace: object.namespace.clone(), name: object.name.clone() },
             object,
             generation: 0,
             lines: Vec::new(),
             ages: Ages::default(),
-            incidents: None,
-            stored: Record { webhooks: known, condition },
+            incidents: Vec::new(),
+            known: false,
+            ended: Arc::default(),
+            stored: stored.record.clone(),
+            answered: Stored::clone(&stored),
+            seen: stored,
+            tried: None,
+            rival: Rival::default(),
+            restore: false,
             writing: false,
             last_write: None,
             backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
@@ -107,6 +139,9 @@ impl Courier {
         let first = feed.borrow_and_update().clone();
         self.take(first);
         loop {
+            if feed.borrow().deleted {
+                return self.farewell().await;
+            }
             let stopping = shutdown.is_cancelled();
             let wake = self.act(stopping);
             if stopping && self.is_done() {
@@ -148,11 +183,80 @@ impl Courier {
                 }
             });
         }
-        self.incidents = feed.incidents.map(|incidents| {
-            let mut incidents = incidents.to_vec();
-            self.ages.settle(&mut incidents);
-            incidents
-        });
+        self.known = feed.incidents.is_some();
+        if let Some(incidents) = feed.incidents {
+            self.incidents = incidents.to_vec();
+            self.ages.settle(&mut self.incidents);
+        }
+        self.ended = feed.ended;
+        self.seen = feed.stored;
+        self.notice_others(now);
+    }
+
+    /// Notices that somebody else has changed what is stored. It is written again as it is remembered here: no page that
+    /// is open is lost, and nothing is sent twice.
+    fn notice_others(&mut self, now: Instant) {
+        if self.writing || !self.seen.is_newer_than(&self.answered.version) {
+            return;
+        }
+        self.answered.version.clone_from(&self.seen.version);
+        if self.seen.record == self.answered.record {
+            return;
+        }
+        let ours = self.tried.as_ref() == Some(&self.seen.record);
+        self.answered.record.clone_from(&self.seen.record);
+        self.stored.clone_from(&self.seen.record);
+        if ours {
+            return;
+        }
+        self.restore = true;
+        if self.rival.wrote(now) {
+            let ObjectId { namespace, name, .. } = &self.object;
+            tracing::warn!(
+                namespace,
+                name,
+                "somebody else keeps changing status.webhooks or AlertsDelivered: does a second operator run in this \
+                 cluster?"
+            );
+        }
+    }
+
+    fn news(&self) -> News<'_> {
+        News {
+            source: &self.source,
+            incidents: &self.incidents,
+            known: self.known,
+            ages: &self.ages,
+            ended: &self.ended,
+            bytes: alert_bytes(self.lines.len()),
+        }
+    }
+
+    /// Sends the last messages of an object that was deleted: nobody watches any more what its receivers take for firing.
+    async fn farewell(mut self) {
+        let deadline = Instant::now() + FAREWELL;
+        let said = timeout_at(deadline, async {
+            while self.lines.iter().any(Line::is_sending) {
+                match self.doing.next().await {
+                    Some(Done::Sent { name, message, attempt }) => self.on_sent(&name, &message, &attempt),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            let _permit = self.office.farewells.acquire().await;
+            let news = self.news();
+            let farewells = self.lines.iter().filter_map(|line| {
+                let (endpoint, messages) = line.farewell(&news, self.office.clock.now())?;
+                Some(last_messages(&self.office.http, endpoint, messages, line.subscriber.policy.timeout))
+            });
+            futures::future::join_all(farewells).await.into_iter().all(|taken| taken)
+        })
+        .await;
+        let ObjectId { namespace, name, .. } = &self.object;
+        match said {
+            Ok(true) => tracing::debug!(namespace, name, "nothing of the object is left open"),
+            _ => tracing::warn!(namespace, name, "a receiver did not learn that the object was deleted"),
+        }
     }
 
     /// Begins all that can be begun, and returns when to look again.
@@ -175,12 +279,18 @@ impl Courier {
     }
 
     fn decide(&mut self, now: Instant, wall: Timestamp) {
-        let bytes = alert_bytes(self.lines.len());
-        for index in 0..self.lines.len() {
-            let line = &mut self.lines[index];
-            let stored = self.stored.webhooks.iter().find(|state| state.name == line.name());
-            let news = self.incidents.as_deref().map(|incidents| News { object: &self.name, incidents, bytes });
-            match line.look(news.as_ref(), stored, now, wall) {
+        let mut lines = std::mem::take(&mut self.lines);
+        let news = News { bytes: alert_bytes(lines.len()), ..self.news() };
+        let wishes: Vec<Wish> = lines
+            .iter_mut()
+            .map(|line| {
+                let stored = self.stored.webhooks.iter().find(|state| state.name == line.name());
+                line.look(&news, stored, now, wall)
+            })
+            .collect();
+        self.lines = lines;
+        for (index, wish) in wishes.into_iter().enumerate() {
+            match wish {
                 Wish::Nothing => {}
                 Wish::Read => self.read(index),
                 Wish::Send(message) => self.send(index, message),
@@ -203,7 +313,7 @@ impl Courier {
 
     fn send(&mut self, index: usize, message: Box<Notification>) {
         let line = &self.lines[index];
-        let (endpoint, name) = (line.endpoint(), line.name().to_owned());
+        let (endpoint, name) = (line.endpoint(message.kind), line.name().to_owned());
         let (http, timeout) = (Arc::clone(&self.office.http), line.subscriber.policy.timeout);
         self.doing.push(
             async move {
@@ -229,17 +339,19 @@ impl Courier {
         }
         let urgent = self.unrecorded || self.lines.iter().any(Line::is_urgent);
         // What is not yet known is no news: the state of an earlier run stands until it is.
-        let unknown = self.incidents.is_none() || self.lines.iter().any(|line| !line.is_known());
-        if unknown && !urgent && !self.lines.is_empty() {
+        let unknown = !self.known || self.lines.iter().any(|line| !line.is_known());
+        if unknown && !urgent && !self.restore && !self.lines.is_empty() {
             return None;
         }
-        let paced = self.last_write.map(|last| last + WRITE_INTERVAL).filter(|_| !urgent);
+        let paced = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.rival.patience()).filter(|_| !urgent);
         if let Some(at) = paced.max(self.not_before).filter(|at| *at > now) {
             return Some(at);
         }
         self.writing = true;
         self.last_write = Some(now);
         self.unrecorded = false;
+        self.restore = false;
+        self.tried = Some(record.clone());
         self.lines.iter_mut().for_each(Line::storing);
         let (office, object) = (Arc::clone(&self.office), self.object.clone());
         self.doing.push(
@@ -274,13 +386,15 @@ impl Courier {
         }
     }
 
-    fn on_written(&mut self, record: Record, result: Result<(), String>, now: Instant) {
+    fn on_written(&mut self, record: Record, result: Result<Stored, String>, now: Instant) {
         self.writing = false;
         let safely = result.is_ok();
         match result {
-            Ok(()) => {
+            Ok(answer) => {
                 self.count_dropped(&record);
                 self.stored = record;
+                self.answered = answer;
+                self.tried = None;
                 self.backoff.reset();
                 self.not_before = None;
             }
@@ -297,6 +411,7 @@ impl Courier {
             }
         }
         self.unrecorded |= !safely;
+        self.notice_others(now);
     }
 
     fn count_dropped(&self, record: &Record) {

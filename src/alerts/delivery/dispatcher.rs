@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use kube::Client;
 use tokio::{
     sync::{Semaphore, watch},
-    task::{AbortHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Access, DeliveryMetrics, HttpClient, Lookup,
     courier::{Courier, Feed, Office},
-    persist::ObjectId,
+    persist::{ObjectId, Stored},
     secrets::Vault,
 };
 use crate::{
     alerts::{Incident, Subscriber},
-    api::{OrchestrStatus, condition},
+    api::OrchestrStatus,
     clock::ClusterClock,
 };
 
@@ -34,8 +34,10 @@ pub struct Dispatcher {
 
 struct Handle {
     feed: watch::Sender<Feed>,
-    task: AbortHandle,
 }
+
+/// Deleted objects whose receivers may be sent their last messages at once.
+const FAREWELLS: usize = 8;
 
 /// What there is to say of an object.
 pub struct Offer<'a> {
@@ -47,8 +49,12 @@ pub struct Offer<'a> {
     pub subscribers: &'a Arc<[Subscriber]>,
     /// Its status as it stands in the API: the memory of an earlier run.
     pub status: Option<&'a OrchestrStatus>,
+    /// The resource version of that status.
+    pub version: &'a str,
     /// All incidents; absent while the object is paused or the pods aren't known.
     pub incidents: Option<Vec<Incident>>,
+    /// The keys of those of [`absent`](crate::alerts::absent) that cannot come back: their owners have no pod left.
+    pub ended: Vec<String>,
 }
 
 impl Dispatcher {
@@ -60,6 +66,7 @@ impl Dispatcher {
         access: Access,
         lookup: Lookup,
         metrics: Arc<DeliveryMetrics>,
+        cluster: Option<String>,
     ) -> Self {
         let http = Arc::new(HttpClient::new(access, lookup));
         let office = Office {
@@ -69,6 +76,8 @@ impl Dispatcher {
             http,
             metrics,
             permits: Arc::new(Semaphore::new(API_REQUESTS)),
+            farewells: Arc::new(Semaphore::new(FAREWELLS)),
+            cluster: cluster.unwrap_or_default(),
             shutdown: CancellationToken::new(),
         };
         Self { office: Arc::new(office), couriers: HashMap::new(), tasks: JoinSet::new() }
@@ -76,28 +85,32 @@ impl Dispatcher {
 
     /// Takes over what there is to tell of an object; the latest offer is the one that counts.
     pub fn offer(&mut self, key: &(String, String), offer: Offer<'_>) {
+        let known = self.couriers.get(key).map(|handle| Arc::clone(&handle.feed.borrow().stored));
+        let stored = match known.filter(|stored| stored.version == offer.version) {
+            Some(stored) => stored,
+            None => Arc::new(Stored::new(offer.version, offer.status)),
+        };
         let feed = Feed {
             generation: offer.generation,
             subscribers: Arc::clone(offer.subscribers),
             incidents: offer.incidents.map(Into::into),
+            ended: offer.ended.into(),
+            stored,
+            deleted: false,
         };
         if let Some(handle) = self.couriers.get(key) {
             handle.feed.send_replace(feed);
             return;
         }
-        let memory = offer.status.map(|status| status.webhooks.clone()).unwrap_or_default();
-        if feed.subscribers.is_empty() && memory.is_empty() {
+        if feed.subscribers.is_empty() && feed.stored.record.webhooks.is_empty() {
             return;
         }
         while self.tasks.try_join_next().is_some() {}
-        let delivered = offer.status.and_then(|status| {
-            status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED).cloned()
-        });
         let object = ObjectId { namespace: key.0.clone(), name: key.1.clone(), uid: offer.uid.to_owned() };
+        let courier = Courier::new(Arc::clone(&self.office), object, Arc::clone(&feed.stored));
         let (sender, receiver) = watch::channel(feed);
-        let courier = Courier::new(Arc::clone(&self.office), object, memory, delivered);
-        let task = self.tasks.spawn(courier.run(receiver));
-        self.couriers.insert(key.clone(), Handle { feed: sender, task });
+        self.tasks.spawn(courier.run(receiver));
+        self.couriers.insert(key.clone(), Handle { feed: sender });
     }
 
     /// Decides nothing more for an object until the next offer: its spec can't be used at present.
@@ -107,10 +120,11 @@ impl Dispatcher {
         }
     }
 
-    /// Lets go of an object that is no more. Nobody is told that its incidents are over: nobody knows.
+    /// Serves an object no longer that was deleted. Its receivers are sent, within half a minute, that nobody watches any
+    /// more what they take for firing.
     pub fn forget(&mut self, key: &(String, String)) {
         if let Some(handle) = self.couriers.remove(key) {
-            handle.task.abort();
+            handle.feed.send_modify(|feed| feed.deleted = true);
         }
     }
 

@@ -7,8 +7,11 @@ use tokio::time::Instant;
 
 use super::secrets::{Endpoint, Reading, Unavailable, Unusable};
 use crate::{
-    alerts::{Incident, Notification, ObjectName, Plan, Situation, Subscriber, plan, record, retry::Outcome},
-    api::{Webhook, WebhookStatus},
+    alerts::{
+        Ages, Incident, Notification, Plan, Situation, Source, Subscriber, farewell, plan, record, remind,
+        retry::Outcome,
+    },
+    api::{MessageKind, Webhook, WebhookStatus},
 };
 
 /// How old what was read of the Secrets may be while something is wrong: a person may be mending it.
@@ -20,10 +23,17 @@ const STALE: Duration = Duration::from_secs(5 * 60);
 /// When the API server is asked again after it gave no answer.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// What is to be told, and how much of the status it may take.
+/// What there is to send, and how much of the status it may take.
+#[derive(Clone, Copy)]
 pub(super) struct News<'a> {
-    pub object: &'a ObjectName,
+    pub source: &'a Source,
+    /// All incidents, or, if they are not known at present, those that were known last.
     pub incidents: &'a [Incident],
+    /// Whether they are known.
+    pub known: bool,
+    pub ages: &'a Ages,
+    /// The keys of incidents that are gone and cannot come back.
+    pub ended: &'a [String],
     pub bytes: usize,
 }
 
@@ -34,6 +44,10 @@ pub(super) struct Line {
     /// Where it stands in the protocol.
     stage: Stage,
     secrets: Secrets,
+    /// What the Secrets last made that could be used. It keeps alerts alive while they can't be read.
+    good: Option<Good>,
+    /// A receiver's former mark and the one that it has now: its Secret has changed, but not its URL.
+    renamed: Option<(String, String)>,
     last_sent: Option<Timestamp>,
     wake: Option<Timestamp>,
 }
@@ -54,12 +68,20 @@ struct Secrets {
     known: Option<Known>,
     /// A read is under way.
     reading: bool,
+    /// The last read had no answer.
+    unanswered: bool,
     /// When to read next, whatever happens.
     due: Option<Instant>,
 }
 
+struct Good {
+    receiver: String,
+    endpoint: Arc<Endpoint>,
+}
+
 struct Known {
     config: String,
+    receiver: String,
     endpoint: Result<Arc<Endpoint>, Unusable>,
     read: Instant,
 }
@@ -81,6 +103,8 @@ impl Line {
             base: known.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
             stage: Stage::Idle,
             secrets: Secrets::default(),
+            good: None,
+            renamed: None,
             last_sent: None,
             wake: None,
         }
@@ -95,18 +119,16 @@ impl Line {
         if subscriber.webhook != self.subscriber.webhook {
             self.secrets.due = Some(now);
             self.secrets.known = None;
+            let leads_to = |webhook: &Webhook| (webhook.format, webhook.url_from.clone());
+            if leads_to(&subscriber.webhook) != leads_to(&self.subscriber.webhook) {
+                self.good = None;
+            }
         }
         self.subscriber = subscriber;
     }
 
     /// Decides what to do, unless something is on its way.
-    pub fn look(
-        &mut self,
-        news: Option<&News<'_>>,
-        stored: Option<&WebhookStatus>,
-        now: Instant,
-        wall: Timestamp,
-    ) -> Wish {
+    pub fn look(&mut self, news: &News<'_>, stored: Option<&WebhookStatus>, now: Instant, wall: Timestamp) -> Wish {
         self.wake = None;
         if !self.secrets.reading && self.secrets_are_due(now) {
             self.secrets.reading = true;
@@ -116,20 +138,15 @@ impl Line {
             return Wish::Nothing;
         }
         self.stage = Stage::Idle;
-        let (Some(news), Some(known)) = (news, &self.secrets.known) else { return Wish::Nothing };
-        let decision = plan(
-            &self.base,
-            &Situation {
-                object: news.object,
-                policy: &self.subscriber.policy,
-                incidents: news.incidents,
-                config: &known.config,
-                last_sent: self.last_sent,
-                bytes: news.bytes,
-                now: wall,
-            },
-        );
-        self.wake = decision.wake;
+        if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
+            self.base.receiver = new;
+        }
+        if let Some(wish) = self.remind(news, now, wall) {
+            return wish;
+        }
+        let Some(known) = self.secrets.known.as_ref().filter(|_| news.known) else { return Wish::Nothing };
+        let decision = plan(&self.base, &self.situation(news, wall));
+        self.wake = self.wake.into_iter().chain(decision.wake).min();
         let fresh = now.saturating_duration_since(known.read) < FRESH;
         if decision.send.is_some() && !fresh {
             let asks = !std::mem::replace(&mut self.secrets.reading, true);
@@ -144,6 +161,45 @@ impl Line {
         }
         self.stage = Stage::Decided(Box::new(decision));
         Wish::Nothing
+    }
+
+    fn situation<'a>(&'a self, news: &News<'a>, wall: Timestamp) -> Situation<'a> {
+        let known = self.secrets.known.as_ref();
+        Situation {
+            source: news.source,
+            policy: &self.subscriber.policy,
+            incidents: news.incidents,
+            ages: news.ages,
+            ended: news.ended,
+            config: known.map_or("", |known| &known.config),
+            receiver: known.filter(|known| known.endpoint.is_ok()).map(|known| known.receiver.as_str()),
+            last_sent: self.last_sent,
+            bytes: news.bytes,
+            now: wall,
+        }
+    }
+
+    /// Keeps the alerts of a receiver alive that forgets. For that neither what goes on nor what the Secrets hold need be
+    /// known at present, nor must anything be stored.
+    fn remind(&mut self, news: &News<'_>, now: Instant, wall: Timestamp) -> Option<Wish> {
+        self.good.as_ref()?;
+        let (message, wake) = remind(&self.base, &self.situation(news, wall));
+        self.wake = wake;
+        let message = message?;
+        let read = self.secrets.known.as_ref().map(|known| known.read);
+        let fresh = read.is_some_and(|read| now.saturating_duration_since(read) < FRESH);
+        if !fresh && !self.secrets.unanswered {
+            let asks = !std::mem::replace(&mut self.secrets.reading, true);
+            return Some(if asks { Wish::Read } else { Wish::Nothing });
+        }
+        self.stage = Stage::Sending;
+        Some(Wish::Send(Box::new(message)))
+    }
+
+    /// The last messages to a receiver whose object was deleted, and how to send them.
+    pub fn farewell(&self, news: &News<'_>, wall: Timestamp) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
+        let good = self.good.as_ref()?;
+        Some((Arc::clone(&good.endpoint), farewell(&self.base, &self.situation(news, wall))))
     }
 
     fn secrets_are_due(&self, now: Instant) -> bool {
@@ -228,10 +284,15 @@ impl Line {
         }
     }
 
-    /// To what a message is sent.
-    pub fn endpoint(&self) -> Result<Arc<Endpoint>, Unusable> {
-        let unknown = || Unusable("its Secrets are not read yet".to_owned());
-        self.secrets.known.as_ref().map_or_else(|| Err(unknown()), |known| known.endpoint.clone())
+    /// To what a message is sent. A reminder goes where the last one went if that is no longer to be read.
+    pub fn endpoint(&self, kind: MessageKind) -> Result<Arc<Endpoint>, Unusable> {
+        let known = self.secrets.known.as_ref().map(|known| known.endpoint.clone());
+        match (known, &self.good) {
+            (Some(Ok(endpoint)), _) => Ok(endpoint),
+            (_, Some(good)) if kind == MessageKind::Resend => Ok(Arc::clone(&good.endpoint)),
+            (Some(Err(error)), _) => Err(error),
+            (None, _) => Err(Unusable("its Secrets are not read yet".to_owned())),
+        }
     }
 
     /// What reading the Secrets of a webhook has come to, whose spec may have changed since.
@@ -241,11 +302,22 @@ impl Line {
             return;
         }
         match reading {
-            Ok(Reading { config, endpoint }) => {
+            Ok(Reading { config, receiver, endpoint }) => {
+                if let Ok(endpoint) = &endpoint {
+                    let new = Good { receiver: receiver.clone(), endpoint: Arc::clone(endpoint) };
+                    let old = self.good.replace(new).filter(|old| old.receiver != receiver);
+                    self.renamed = old
+                        .filter(|old| old.endpoint.destination == endpoint.destination)
+                        .map(|old| (old.receiver, receiver.clone()));
+                }
                 self.secrets.due = None;
-                self.secrets.known = Some(Known { config, endpoint, read: now });
+                self.secrets.unanswered = false;
+                self.secrets.known = Some(Known { config, receiver, endpoint, read: now });
             }
-            Err(Unavailable) => self.secrets.due = Some(now + UNANSWERED),
+            Err(Unavailable) => {
+                self.secrets.due = Some(now + UNANSWERED);
+                self.secrets.unanswered = true;
+            }
         }
     }
 

@@ -10,10 +10,12 @@ mod condition;
 mod connect;
 mod courier;
 mod dispatcher;
+mod farewell;
 mod hints;
 mod line;
 pub mod metrics;
 mod persist;
+mod rival;
 pub mod secrets;
 pub mod send;
 

@@ -7,10 +7,14 @@ use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::{api::WebhookStatus, controller::resource};
+use crate::{
+    api::{OrchestrStatus, WebhookStatus, condition},
+    controller::resource,
+};
 
 /// The field manager that owns `status.webhooks` and the condition AlertsDelivered. The controller's own
 /// writes leave them alone, and these leave alone what is the controller's.
@@ -39,11 +43,43 @@ pub struct Record {
     pub condition: Option<Condition>,
 }
 
-/// Stores a record. An error is worth another try; of an object that is gone, the controller's watch tells.
+/// A record as the API has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    /// The object's resource version.
+    pub version: String,
+    /// The record.
+    pub record: Record,
+}
+
+impl Stored {
+    /// What is stored in an object's status.
+    #[must_use]
+    pub fn new(version: &str, status: Option<&OrchestrStatus>) -> Self {
+        let webhooks = status.map(|status| status.webhooks.clone()).unwrap_or_default();
+        let condition = status.and_then(|status| {
+            status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED).cloned()
+        });
+        Self { version: version.to_owned(), record: Record { webhooks, condition } }
+    }
+
+    /// Whether this was stored later than `other`. Resource versions are ordered numbers (KEP-5504); were they not, it
+    /// would be taken for later.
+    #[must_use]
+    pub fn is_newer_than(&self, other: &str) -> bool {
+        match (self.version.parse::<u128>(), other.parse::<u128>()) {
+            (Ok(version), Ok(other)) => version > other,
+            _ => self.version != other,
+        }
+    }
+}
+
+/// Stores a record, and returns what the API then has. An error is worth another try; of an object that is gone, the
+/// controller's watch tells.
 ///
 /// # Errors
 /// When it is not certain that it was stored, in words without any value.
-pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Result<(), String> {
+pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Result<Stored, String> {
     let resource = resource();
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.namespace, &resource);
     let mut status = json!({});
@@ -62,7 +98,10 @@ pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Res
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
     match timeout(TIMEOUT, api.patch_status(&object.name, &params, &Patch::Apply(&body))).await {
-        Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => Ok(()),
+        Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => {
+            let status = answer.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
+            Ok(Stored::new(answer.metadata.resource_version.as_deref().unwrap_or_default(), status.as_ref()))
+        }
         Ok(Ok(_)) => Err("another object has taken the name".to_owned()),
         // The server's message repeats values.
         Ok(Err(kube::Error::Api(status))) => Err(format!("{} ({})", status.reason, status.code)),

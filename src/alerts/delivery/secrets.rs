@@ -52,6 +52,9 @@ pub struct Unusable(pub String);
 pub struct Reading {
     /// A hash of the webhook's spec and of which Secrets, in which version, it was read from.
     pub config: String,
+    /// A hash of the format and of the Secret, in which version, that holds the URL. It is none of the URL, which is a
+    /// secret.
+    pub receiver: String,
     /// What they make, or why they make nothing.
     pub endpoint: Result<Arc<Endpoint>, Unusable>,
 }
@@ -81,15 +84,21 @@ impl Vault {
     pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<Reading, Unavailable> {
         let mut hash = Sha256::new();
         hash.update(serde_json::to_vec(webhook).unwrap_or_default());
+        let mut receiver = Sha256::new();
+        receiver.update(format!("{:?}\0{}", webhook.format, webhook.url_from.secret_key_ref.key));
         let mut found: BTreeMap<&str, Result<Data, Unusable>> = BTreeMap::new();
         for name in names(webhook) {
             let secret = self.get(namespace, name).await?;
             let version = secret.as_ref().map_or_else(|error| error.0.clone(), |(version, _)| version.clone());
             hash.update(format!("\0{name}\0{version}"));
+            if name == webhook.url_from.secret_key_ref.name {
+                receiver.update(format!("\0{name}\0{version}"));
+            }
             found.insert(name, secret.map(|(_, data)| data));
         }
-        let config = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Ok(Reading { config, endpoint: self.endpoint(webhook, &found).await.map(Arc::new) })
+        let hex = |hash: Sha256| hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let endpoint = self.endpoint(webhook, &found).await.map(Arc::new);
+        Ok(Reading { config: hex(hash), receiver: hex(receiver), endpoint })
     }
 
     /// A Secret's version, and what it holds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     labels,
 };
 use crate::alerts::{Notification, incident::later};
@@ -14,15 +14,12 @@ use crate::alerts::{Notification, incident::later};
 /// (`resolve_timeout`); several reminders fit into it.
 const VALID_FOR: Duration = Duration::from_secs(5 * 60);
 
-const FULL: Shape = Shape { alerts: usize::MAX, logs: 4_000, message: 1_000 };
-/// Alertmanager sets no limit. An alert that is left out would be taken for over: none is, as there
-/// are no more of them than a webhook keeps track of.
-const LIMITS: Limits = Limits { wanted: 256 * 1024, most: usize::MAX };
+const FULL: Shape = Shape { detailed: 1, logs: 4_000, message: 1_000 };
+/// Alertmanager sets no limit, and every alert is always in the message: beyond this, logs and messages are cut.
+const WANTED: usize = 256 * 1024;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    // Counts alone are no alerts: where logs and messages are too much, the labels remain.
-    let make = |shape: Shape| body(notification, Shape { alerts: usize::MAX, ..shape });
-    fit(notification, FULL, &LIMITS, make, |body| body.to_string().len())
+    fit(notification, FULL, WANTED, |shape| body(notification, shape), |body| body.to_string().len())
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {

@@ -1,24 +1,27 @@
-//! Less and less of a message, until it fits.
+//! How much fits into a message: what it names is decided on before it is made, and the rest is cut until it fits.
 
-use crate::{alerts::Notification, api::Detail};
+use jiff::Timestamp;
 
-/// How much of a message is shown. Counts are shown always, and are always exact.
+use super::{discord, labels, slack, teams};
+use crate::{
+    alerts::{Alert, Notification},
+    api::{Detail, WebhookFormat},
+};
+
+/// How much of a message is shown beside what names its incidents, which is never cut. Counts are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// How many incidents.
-    pub alerts: usize,
+    /// How many incidents are shown with all facts, where the others get a line each.
+    pub detailed: usize,
     /// How much of each one's log, in UTF-16 code units.
     pub logs: usize,
     /// How much of each one's message, likewise.
     pub message: usize,
 }
 
-/// How large a message may be, in the unit in which it is measured.
-pub(super) struct Limits {
-    /// Logs and messages are cut until the whole is no larger.
-    pub wanted: usize,
-    /// Incidents are left out until the whole is no larger.
-    pub most: usize,
+impl Shape {
+    /// Only what names the incidents.
+    pub const LEAST: Self = Self { detailed: 0, logs: 0, message: 0 };
 }
 
 /// A shorter piece of a log isn't worth its room.
@@ -26,38 +29,73 @@ const LOGS_WORTH_SHOWING: usize = 200;
 /// A message is cut to this before it is left out.
 const SHORT_MESSAGE: usize = 100;
 
-/// Makes a message as large as may be.
-///
-/// `make` must keep within the limits where no incident is shown: what remains then are counts, and a
-/// few names of limited length.
+/// The room for what one message names. An incident is marked as sent only if it is named.
+#[derive(Debug)]
+pub(in crate::alerts) struct Room {
+    format: WebhookFormat,
+    left: usize,
+    is_empty: bool,
+}
+
+impl Room {
+    /// All of a message's, in the unit in which its receiver measures; what every message needs is taken off.
+    pub fn of(format: WebhookFormat) -> Self {
+        let left = match format {
+            WebhookFormat::Slack => slack::ROOM,
+            WebhookFormat::Discord => discord::ROOM,
+            WebhookFormat::Teams => teams::ROOM,
+            WebhookFormat::Generic | WebhookFormat::CloudEvents => labels::ROOM,
+            // One incident is one event.
+            WebhookFormat::PagerDuty => 0,
+            // It would take an alert that is left out for over.
+            WebhookFormat::Alertmanager => usize::MAX,
+        };
+        Self { format, left, is_empty: true }
+    }
+
+    /// Takes the room that one more incident needs. If there is too little, nothing more is taken; a first one always
+    /// fits.
+    pub fn takes(&mut self, alert: &Alert, now: Timestamp) -> bool {
+        if self.left == usize::MAX {
+            return true;
+        }
+        let needed = match self.format {
+            WebhookFormat::Slack => slack::needs(alert, now),
+            WebhookFormat::Discord => discord::needs(alert, now),
+            WebhookFormat::Teams => teams::needs(alert, now),
+            WebhookFormat::Generic | WebhookFormat::CloudEvents => labels::needs(alert),
+            WebhookFormat::PagerDuty | WebhookFormat::Alertmanager => 1,
+        };
+        let fits = std::mem::take(&mut self.is_empty) || needed <= self.left;
+        self.left = if fits { self.left.saturating_sub(needed) } else { 0 };
+        fits
+    }
+}
+
+/// Makes a message as large as may be: logs go first, then messages, then facts.
 pub(super) fn fit<T>(
     notification: &Notification,
     full: Shape,
-    limits: &Limits,
+    limit: usize,
     make: impl Fn(Shape) -> T,
     measure: impl Fn(&T) -> usize,
 ) -> T {
-    let all = notification.started.len() + notification.ended.len() + notification.ongoing.len();
-    let full = Shape { alerts: full.alerts.min(all), ..full };
     let mut shape = match notification.detail {
         Detail::Full => full,
         Detail::NoLogs => Shape { logs: 0, ..full },
-        Detail::Counts => Shape { alerts: 0, logs: 0, message: 0 },
+        Detail::Names => Shape::LEAST,
     };
     loop {
         let made = make(shape);
-        let size = measure(&made);
-        if size <= limits.wanted {
+        if shape == Shape::LEAST || measure(&made) <= limit {
             return made;
         }
-        if shape.alerts > 0 && shape.logs > 0 {
+        if shape.logs > 0 {
             shape.logs = if shape.logs > LOGS_WORTH_SHOWING { shape.logs / 2 } else { 0 };
-        } else if shape.alerts > 0 && shape.message > 0 {
+        } else if shape.message > 0 {
             shape.message = if shape.message > SHORT_MESSAGE { SHORT_MESSAGE } else { 0 };
-        } else if size <= limits.most || shape.alerts == 0 {
-            return made;
         } else {
-            shape.alerts /= 2;
+            shape.detailed /= 2;
         }
     }
 }

@@ -12,7 +12,11 @@ use crate::{
 /// can tell. The generic body's own limit keeps the event within the 64 KiB that every intermediary
 /// must forward.
 pub(super) fn render(notification: &Notification) -> Value {
-    let object = &notification.object;
+    let source = &notification.source;
+    let object = &source.object;
+    let cluster = text::line(&source.cluster, 63);
+    let cluster = if cluster.is_empty() { cluster } else { format!("/clusters/{}", path_segment(&cluster)) };
+    let subject = [&source.uid, &text::line(&notification.webhook, 63)].map(String::as_str).join("/");
     let kind = match notification.kind {
         MessageKind::Test => "test",
         _ if notification.is_resolved() => "resolved",
@@ -21,11 +25,16 @@ pub(super) fn render(notification: &Notification) -> Value {
     json!({
         "specversion": "1.0",
         "id": notification.id,
-        "source": format!("/apis/kopf.dev/v1/namespaces/{}/orchestrs/{}", object.namespace, object.name),
+        "source": format!("{cluster}/apis/kopf.dev/v1/namespaces/{}/orchestrs/{}", object.namespace, object.name),
         "type": format!("dev.kopf.orchestr.alerts.{kind}"),
-        "subject": text::line(&notification.webhook, 63),
+        "subject": subject.trim_start_matches('/'),
         "time": notification.created,
         "datacontenttype": "application/json",
         "data": generic::render(notification),
     })
+}
+
+/// A name as a part of a URI's path.
+fn path_segment(name: &str) -> String {
+    url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }

@@ -3,10 +3,11 @@
 //! Text from the cluster stands in code, where Discord reads no formatting, no links and no mentions;
 //! in titles it is escaped. Mentions are switched off besides.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     words::{self, Piece, Selection},
 };
 use crate::alerts::{Alert, Notification, text};
@@ -17,13 +18,24 @@ const DESCRIPTION: usize = 4_096;
 const RED: u32 = 0x00d0_3027;
 const GREEN: u32 = 0x002e_a043;
 
-/// Ten embeds in all: one is for the numbers.
-const FULL: Shape = Shape { alerts: 9, logs: 1_500, message: 300 };
+/// Ten embeds in all: what has a line only takes two at most, with the numbers.
+const FULL: Shape = Shape { detailed: 8, logs: 1_500, message: 300 };
 /// Titles and descriptions of all embeds together may have 6,000 characters.
-const LIMITS: Limits = Limits { wanted: 6_000, most: 6_000 };
+const LIMIT: usize = 6_000;
+/// What incidents may take of it at their shortest.
+pub(super) const ROOM: usize = 4_400;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, &LIMITS, |shape| body(notification, shape), size)
+    fit(notification, FULL, LIMIT, |shape| body(notification, shape), size)
+}
+
+/// How much an incident takes at its shortest, at most.
+pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
+    text::units(&line(alert, now)) + words::GROWTH
+}
+
+fn line(alert: &Alert, now: Timestamp) -> String {
+    format!("\n• {}", join(&words::brief(alert, now)))
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
@@ -41,18 +53,25 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         })
         .collect();
     let mut lines = Vec::new();
-    for (title, alerts) in [("Over", &selection.ended), ("Still firing", &selection.ongoing)] {
-        if !alerts.is_empty() {
-            lines.push(format!("**{title}:**"));
-            lines.extend(alerts.iter().map(|alert| format!("• {}", join(&words::brief(alert, notification.now)))));
+    for (title, alerts) in &selection.lists {
+        lines.push(format!("\n**{title}:**"));
+        lines.extend(alerts.iter().map(|alert| line(alert, notification.now)));
+    }
+    lines.extend(words::remainder(notification).iter().map(|line| format!("\n{}", join(line))));
+    lines.push(format!("\n{}", join(&words::sender(notification))));
+    let mut descriptions = vec![String::new()];
+    for line in lines {
+        if let Some(last) = descriptions.last_mut()
+            && text::units(last) + text::units(&line) <= DESCRIPTION
+        {
+            last.push_str(&line);
+        } else {
+            descriptions.push(line);
         }
     }
-    lines.extend(words::remainder(notification, selection.hidden).iter().map(|line| join(line)));
-    lines.push(join(&words::sender(notification)));
-    embeds.push(json!({
-        "description": lines.join("\n"),
-        "color": if notification.is_resolved() { GREEN } else { RED },
-    }));
+    let color = if notification.is_calm() { GREEN } else { RED };
+    let embed = |text: &String| json!({ "description": text.trim_start(), "color": color });
+    embeds.extend(descriptions.iter().map(embed));
     json!({
         "content": text::clip(&escape(&text::clip(&words::headline(notification), 500)), CONTENT),
         "embeds": embeds,

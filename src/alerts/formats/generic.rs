@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     labels::{self, LabelledAlert},
 };
 use crate::alerts::{Notification, text};
@@ -14,25 +14,25 @@ use crate::alerts::{Notification, text};
 /// What an alert that isn't over has as its end: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
 
-const FULL: Shape = Shape { alerts: usize::MAX, logs: 4_000, message: 1_000 };
-/// Alertmanager's body has no limit, but what carries it often does.
-const LIMITS: Limits = Limits { wanted: 20_000, most: 60_000 };
+const FULL: Shape = Shape { detailed: 1, logs: 4_000, message: 1_000 };
+/// Alertmanager's body has no limit, but what carries it often does: beyond this, logs and messages are cut.
+const WANTED: usize = 20_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, &LIMITS, |shape| body(notification, shape), |body| body.to_string().len())
+    fit(notification, FULL, WANTED, |shape| body(notification, shape), |body| body.to_string().len())
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
     let (alerts, truncated) = labels::alerts(notification, shape);
-    let object = &notification.object;
-    let name = format!("{}/{}", text::line(&object.namespace, 63), text::line(&object.name, 253));
+    let group = labels::group(notification);
+    let key: Vec<String> = group.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     json!({
         "version": "4",
-        "groupKey": format!("{{}}:{{orchestr={name:?}}}"),
+        "groupKey": format!("{{}}:{{{}}}", key.join(", ")),
         "truncatedAlerts": truncated,
         "status": status(notification.is_resolved()),
         "receiver": text::line(&notification.webhook, 63),
-        "groupLabels": { "orchestr": name },
+        "groupLabels": group,
         "commonLabels": common(alerts.iter().map(|alert| &alert.labels)),
         "commonAnnotations": common(alerts.iter().map(|alert| &alert.annotations)),
         "externalURL": "",

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{budget::Shape, words};
+use super::{
+    budget::Shape,
+    words::{self, FAREWELL},
+};
 use crate::{
     alerts::{Alert, Notification, text},
     api::MessageKind,
@@ -13,7 +16,8 @@ use crate::{
 /// An alert as Alertmanager knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelledAlert {
-    /// What names it; never anything that changes while it goes on.
+    /// What names it; never anything that changes while it goes on, as Alertmanager takes other labels for another
+    /// alert. That is why the reason is an annotation.
     pub labels: BTreeMap<&'static str, String>,
     /// What describes it.
     pub annotations: BTreeMap<&'static str, String>,
@@ -23,20 +27,34 @@ pub(super) struct LabelledAlert {
     pub ends: Option<Timestamp>,
 }
 
+/// How much of a message its alerts may take, in bytes of JSON, at their shortest: with what every message has, it stays
+/// below the 64 KiB that a carrier of CloudEvents must forward.
+pub(super) const ROOM: usize = 48_000;
+
+/// How much an alert takes at its shortest, at most.
+pub(super) fn needs(alert: &Alert) -> usize {
+    // Times, the labels that all alerts of a message have, and the names of fields.
+    const REST: usize = 900;
+    let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
+    let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
+    // Each is a label, and part of the summary.
+    REST + 2 * texts.iter().map(escaped).sum::<usize>()
+}
+
 /// The alerts of a notification, what began first, and how many of its incidents aren't among them.
 pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<LabelledAlert>, u64) {
     let all = notification.started.iter().chain(&notification.ended).chain(&notification.ongoing);
-    let mut alerts: Vec<_> = all.clone().take(shape.alerts).map(|alert| of(notification, alert, shape)).collect();
-    let hidden = all.count() - alerts.len();
-    let mut omitted = hidden as u64;
+    let mut alerts: Vec<_> = all.map(|alert| of(notification, alert, shape)).collect();
+    let mut omitted = notification.hidden;
     if let Some(storm) = &notification.storm {
-        omitted += storm.count;
+        omitted = omitted.saturating_add(storm.count);
         let mut labels = common(notification);
         labels.insert("alertname", "OrchestrStorm".to_owned());
         // Each webhook tells one by one as many as it has room for: their storms differ.
         labels.insert("webhook", text::line(&notification.webhook, 63));
         let summary = match storm.ended {
             None => format!("{} more problems, too many to be told one by one", storm.count),
+            Some(_) if notification.farewell => FAREWELL.to_owned(),
             Some(_) => "The problems that were too many to be told one by one are over".to_owned(),
         };
         alerts.push(LabelledAlert {
@@ -56,9 +74,10 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
 fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert {
     let mut labels = common(notification);
     let reason = text::line(&alert.reason, 128);
+    let kind = if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() };
     for (name, value) in [
-        ("alertname", reason.clone()),
-        ("reason", reason.clone()),
+        ("alertname", kind.to_owned()),
+        ("kind", kind.to_owned()),
         ("namespace", text::line(&alert.namespace, 63)),
         ("owner_kind", text::line(&alert.owner.kind, 63)),
         ("owner_name", text::line(&alert.owner.name, 253)),
@@ -70,9 +89,12 @@ fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert
         }
     }
     let (logs, note) = words::logs(alert, shape.logs);
-    let pods: Vec<String> = alert.example_pods.iter().take(3).map(|pod| text::line(pod, 253)).collect();
+    let examples = if shape.message == 0 { 0 } else { 3 };
+    let pods: Vec<String> = alert.example_pods.iter().take(examples).map(|pod| text::line(pod, 253)).collect();
     let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", words::place(alert)))]);
     for (name, value) in [
+        ("reason", reason),
+        ("note", if notification.farewell { FAREWELL.to_owned() } else { String::new() }),
         ("description", text::line(&alert.message, shape.message)),
         ("pods", if alert.pods == 0 { String::new() } else { alert.pods.to_string() }),
         ("example_pods", pods.join(", ")),
@@ -91,12 +113,24 @@ fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert
     }
 }
 
+/// The labels that all alerts of an object have, and those of no other object, in whatever cluster.
+pub(super) fn group(notification: &Notification) -> BTreeMap<&'static str, String> {
+    let source = &notification.source;
+    let object = format!("{}/{}", text::line(&source.object.namespace, 63), text::line(&source.object.name, 253));
+    let mut labels = BTreeMap::from([("orchestr", object)]);
+    for (name, value) in [("cluster", &source.cluster), ("orchestr_uid", &source.uid)] {
+        if !value.is_empty() {
+            labels.insert(name, text::line(value, 63));
+        }
+    }
+    labels
+}
+
 fn common(notification: &Notification) -> BTreeMap<&'static str, String> {
     let test = notification.kind == MessageKind::Test;
-    let object = &notification.object;
-    let object = format!("{}/{}", text::line(&object.namespace, 63), text::line(&object.name, 253));
     let severity = if test { "info" } else { "warning" };
-    let mut labels = BTreeMap::from([("orchestr", object), ("severity", severity.to_owned())]);
+    let mut labels = group(notification);
+    labels.insert("severity", severity.to_owned());
     if test {
         labels.insert("test", "true".to_owned());
     }

@@ -18,6 +18,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub(super) use budget::Room;
+
 use super::{Notification, destination::Destination};
 use crate::api::WebhookFormat;
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     words,
 };
 use crate::{
@@ -15,9 +15,9 @@ use crate::{
 
 /// The longest summary.
 const SUMMARY: usize = 1_024;
-const FULL: Shape = Shape { alerts: 1, logs: 16_000, message: 2_000 };
+const FULL: Shape = Shape { detailed: 1, logs: 16_000, message: 2_000 };
 /// An event may have 512 KB; nobody reads so much.
-const LIMITS: Limits = Limits { wanted: 64 * 1024, most: 512 * 1000 };
+const WANTED: usize = 64 * 1024;
 
 /// The event for the first of what began, what goes on, what ended, or else for the storm: a
 /// notification for PagerDuty tells of one.
@@ -30,7 +30,7 @@ pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
     let filled = match (alert, &notification.storm) {
         (Some(alert), _) => {
             let details = |shape| details(notification, alert, shape);
-            let details = fit(notification, FULL, &LIMITS, details, |details| details.to_string().len());
+            let details = fit(notification, FULL, WANTED, details, |details| details.to_string().len());
             of_alert(notification, alert, details)
         }
         (None, Some(storm)) => of_storm(notification, storm),
@@ -43,14 +43,13 @@ pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
 }
 
 fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
-    let object = &notification.object;
     // The webhook's name is no part of it: two webhooks that tell of one incident open one.
-    let key = dedup_key(&[&object.namespace, &object.name, &alert.key]);
+    let key = dedup_key(notification, &[&alert.key]);
     let test = notification.kind == MessageKind::Test;
-    event(&key, alert.ended.is_some(), || {
+    event(notification, &key, alert.ended.is_some(), || {
         json!({
             "summary": text::clip(&words::headline(notification), SUMMARY),
-            "source": text::line(&format!("{}/{}", alert.namespace, alert.owner.name), 320),
+            "source": place(notification, &alert.namespace, &alert.owner.name),
             "severity": if test { "info" } else { "error" },
             "timestamp": since(alert.since, notification.now),
             "component": text::line(&alert.owner.name, 253),
@@ -62,38 +61,59 @@ fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<S
 }
 
 fn of_storm(notification: &Notification, storm: &Storm) -> Map<String, Value> {
-    let object = &notification.object;
-    let key = dedup_key(&[&object.namespace, &object.name, "storm", &notification.webhook]);
-    event(&key, storm.ended.is_some(), || {
+    let object = &notification.source.object;
+    let key = dedup_key(notification, &["storm", &notification.webhook]);
+    event(notification, &key, storm.ended.is_some(), || {
         let reasons = words::reasons(&notification.reasons);
-        let summary = format!("FIRING: {} more problems: {reasons}", storm.count);
+        let summary = format!("{}: {} more problems: {reasons}", words::mark(notification), storm.count);
         json!({
             "summary": text::clip(&summary, SUMMARY),
-            "source": text::line(&format!("{}/{}", object.namespace, object.name), 320),
+            "source": place(notification, &object.namespace, &object.name),
             "severity": "critical",
             "timestamp": since(storm.since, notification.now),
             "class": "Storm",
-            "custom_details": { "problems": storm.count, "reasons": reasons },
+            "custom_details": storm_details(notification, storm, &reasons),
         })
     })
 }
 
-fn event(key: &str, over: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
+fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> Value {
+    let mut details = json!({ "problems": storm.count, "reasons": reasons });
+    let cluster = text::line(&notification.source.cluster, 63);
+    if !cluster.is_empty() {
+        details["Cluster"] = json!(cluster);
+    }
+    details
+}
+
+/// Where something is, over all clusters.
+fn place(notification: &Notification, namespace: &str, name: &str) -> String {
+    let cluster = text::line(&notification.source.cluster, 63);
+    let cluster = if cluster.is_empty() { cluster } else { format!("{cluster}/") };
+    text::line(&format!("{cluster}{namespace}/{name}"), 384)
+}
+
+fn event(notification: &Notification, key: &str, over: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
     let mut event = Map::new();
     event.insert("event_action".to_owned(), json!(if over { "resolve" } else { "trigger" }));
     event.insert("dedup_key".to_owned(), json!(key));
-    // An end names what ended and nothing else: the payload is for what begins.
-    if !over {
+    // An end names what ended and nothing else: the payload is for what begins, and for an end that is no recovery.
+    if !over || notification.farewell {
         event.insert("payload".to_owned(), payload());
     }
     event
 }
 
 fn details(notification: &Notification, alert: &Alert, shape: Shape) -> Value {
-    if shape.alerts == 0 {
-        return json!({ "Pods": alert.pods });
-    }
     let mut details = Map::new();
+    let cluster = text::line(&notification.source.cluster, 63);
+    if !cluster.is_empty() {
+        details.insert("Cluster".to_owned(), json!(cluster));
+    }
+    if shape == Shape::LEAST {
+        details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
+        return Value::Object(details);
+    }
     for fact in words::facts(alert, notification.now, shape.message) {
         let value: String = fact
             .value
@@ -118,9 +138,11 @@ fn since(since: Timestamp, now: Timestamp) -> Timestamp {
 }
 
 /// What ties the end of an incident to its beginning: 64 characters of the 255 that it may have.
-fn dedup_key(parts: &[&str]) -> String {
+fn dedup_key(notification: &Notification, parts: &[&str]) -> String {
+    let source = &notification.source;
+    let object = [source.uid.as_str(), &source.object.namespace, &source.object.name];
     let mut hash = Sha256::new();
-    for part in parts {
+    for part in object.iter().chain(parts) {
         hash.update(part.as_bytes());
         hash.update([0]);
     }

@@ -4,10 +4,11 @@
 //! `&`, `<` and `>` escaped, which is what mentions and links are made of. It can't end its code span,
 //! having no backticks.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     words::{self, Piece, Selection},
 };
 use crate::alerts::{Alert, Notification, text};
@@ -15,12 +16,29 @@ use crate::alerts::{Alert, Notification, text};
 /// Slack's own limit is 3,000 for a section; ours leaves room for the markup.
 const SECTION: usize = 3_000;
 const HEADER: usize = 150;
-const FULL: Shape = Shape { alerts: 20, logs: 1_500, message: 300 };
+const FALLBACK: usize = 500;
+const FULL: Shape = Shape { detailed: 20, logs: 1_500, message: 300 };
 /// Beyond this a message is hard to read, and at some point Slack cuts it.
-const LIMITS: Limits = Limits { wanted: 12_000, most: 12_000 };
+const LIMIT: usize = 12_000;
+/// What incidents may take of it at their shortest.
+pub(super) const ROOM: usize = 7_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, &LIMITS, |shape| body(notification, shape), size)
+    fit(notification, FULL, LIMIT, |shape| body(notification, shape), size)
+}
+
+/// How much an incident takes at its shortest, at most.
+pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
+    text::units(&line(alert, now)) + words::GROWTH
+}
+
+fn line(alert: &Alert, now: Timestamp) -> String {
+    // One line must fit into a section, whatever was escaped in it.
+    let mut line = format!("\n• {}", join(&words::brief(alert, now)));
+    if text::units(&line) > SECTION / 2 {
+        line = format!("\n• {}", join(&words::clipped(alert, now)));
+    }
+    line
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
@@ -30,17 +48,17 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         json!({ "type": "header", "text": { "type": "plain_text", "text": text::clip(&headline, HEADER), "emoji": false } }),
     ];
     blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, shape))));
-    for (title, alerts) in [("Over", &selection.ended), ("Still firing", &selection.ongoing)] {
+    for (title, alerts) in &selection.lists {
         blocks.extend(lists(notification, title, alerts));
     }
-    for line in words::remainder(notification, selection.hidden) {
+    for line in words::remainder(notification) {
         blocks.push(section(&join(&line)));
     }
     let sender = mrkdwn(&join(&words::sender(notification)));
     blocks.push(json!({ "type": "context", "elements": [sender] }));
     json!({
         // What is shown where blocks aren't: in notifications, to screen readers.
-        "text": escape(&text::clip(&headline, 500)),
+        "text": fallback(&headline),
         "mrkdwn": false,
         "blocks": blocks,
         "unfurl_links": false,
@@ -77,7 +95,7 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
     let mut sections = Vec::new();
     let mut made = format!("*{title}:*");
     for alert in alerts {
-        let line = format!("\n• {}", join(&words::brief(alert, notification.now)));
+        let line = line(alert, notification.now);
         if text::units(&made) + text::units(&line) > SECTION {
             sections.push(section(&made));
             made = format!("*{title}:*");
@@ -88,6 +106,18 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
         sections.push(section(&made));
     }
     sections
+}
+
+/// A text that stays within a limit when it is escaped.
+fn fallback(headline: &str) -> String {
+    let mut limit = FALLBACK;
+    loop {
+        let text = escape(&text::clip(headline, limit));
+        if text::units(&text) <= FALLBACK {
+            return text;
+        }
+        limit = limit * 3 / 4;
+    }
 }
 
 fn section(text: &str) -> Value {

@@ -4,25 +4,37 @@
 //! All text is in text runs, in which an Adaptive Card reads no Markdown. What is read even there is
 //! broken up: date functions in double braces, and a workflow's mentions.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Limits, Shape, fit},
+    budget::{Shape, fit},
     words::{self, Piece, Selection},
 };
 use crate::alerts::{Alert, Notification, text};
 
-const FULL: Shape = Shape { alerts: 20, logs: 2_000, message: 500 };
+const FULL: Shape = Shape { detailed: 20, logs: 2_000, message: 500 };
 /// A message may have about 28 KB, what the workflow adds included.
-const LIMITS: Limits = Limits { wanted: 20_000, most: 20_000 };
+const LIMIT: usize = 20_000;
+/// What incidents may take of it at their shortest.
+pub(super) const ROOM: usize = 12_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, &LIMITS, |shape| body(notification, shape), |body| body.to_string().len())
+    fit(notification, FULL, LIMIT, |shape| body(notification, shape), |body| body.to_string().len())
+}
+
+/// How much an incident takes at its shortest, at most.
+pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
+    line("No longer watched", alert, now, "Medium").to_string().len() + words::GROWTH
+}
+
+fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
+    block(vec![bold(&format!("{title}: ")), run(&join(&words::brief(alert, now)))], spacing)
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
     let selection = Selection::new(notification, shape);
-    let color = if notification.is_resolved() { "Good" } else { "Attention" };
+    let color = if notification.is_calm() { "Good" } else { "Attention" };
     let headline = defused(&text::clip(&words::headline(notification), 300));
     let mut blocks = vec![block(
         vec![json!({ "type": "TextRun", "text": headline, "weight": "Bolder", "size": "Medium", "color": color })],
@@ -31,17 +43,15 @@ fn body(notification: &Notification, shape: Shape) -> Value {
     for alert in &selection.detailed {
         blocks.extend(detailed(notification, alert, shape));
     }
-    for (title, alerts) in [("Over: ", &selection.ended), ("Still firing: ", &selection.ongoing)] {
+    for (title, alerts) in &selection.lists {
         for (index, alert) in alerts.iter().enumerate() {
-            let mut runs = vec![bold(title)];
-            runs.extend(join(&words::brief(alert, notification.now)));
-            blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
+            blocks.push(line(title, alert, notification.now, if index == 0 { "Medium" } else { "None" }));
         }
     }
-    for line in words::remainder(notification, selection.hidden) {
-        blocks.push(block(join(&line), "Medium"));
+    for line in words::remainder(notification) {
+        blocks.push(block(vec![run(&join(&line))], "Medium"));
     }
-    blocks.push(block(join(&words::sender(notification)), "Medium"));
+    blocks.push(block(vec![run(&join(&words::sender(notification)))], "Medium"));
     json!({
         "type": "message",
         "attachments": [{
@@ -62,8 +72,7 @@ fn body(notification: &Notification, shape: Shape) -> Value {
 fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> Vec<Value> {
     let mut blocks = Vec::new();
     for (index, fact) in words::facts(alert, notification.now, shape.message).iter().enumerate() {
-        let mut runs = vec![bold(&format!("{}: ", fact.name))];
-        runs.extend(join(&fact.value));
+        let runs = vec![bold(&format!("{}: ", fact.name)), run(&join(&fact.value))];
         blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
     }
     let (logs, note) = words::logs(alert, shape.logs);
@@ -83,11 +92,11 @@ fn block(runs: Vec<Value>, spacing: &str) -> Value {
     json!({ "type": "RichTextBlock", "inlines": runs, "spacing": spacing })
 }
 
-fn join(pieces: &[Piece]) -> Vec<Value> {
-    let runs = pieces.iter().map(|piece| match piece {
-        Piece::Ours(text) | Piece::Theirs(text) => text,
+fn join(pieces: &[Piece]) -> String {
+    let texts = pieces.iter().map(|piece| match piece {
+        Piece::Ours(text) | Piece::Theirs(text) => text.as_str(),
     });
-    runs.filter(|text| !text.is_empty()).map(|text| run(text)).collect()
+    texts.collect()
 }
 
 fn bold(text: &str) -> Value {
@@ -95,6 +104,8 @@ fn bold(text: &str) -> Value {
 }
 
 fn run(text: &str) -> Value {
+    // A run without text is none.
+    let text = if text.is_empty() { "-" } else { text };
     json!({ "type": "TextRun", "text": defused(text) })
 }
 

@@ -9,13 +9,11 @@ use serde_json::{Map, Value, json};
 use super::render;
 use crate::{
     alerts::{
-        Alert, Notification, ObjectName, Storm,
-        address::AddressPolicy,
-        destination::{Destination, UrlPolicy},
-        notification::count_reasons,
+        Incident, Notification, ObjectName,
+        simulation::{self, World, destination},
         text::units,
     },
-    api::{Detail, MessageKind, Owner, WebhookFormat},
+    api::{Owner, ProblemKind, WebhookFormat},
 };
 
 const FORMATS: [WebhookFormat; 7] = [
@@ -28,12 +26,6 @@ const FORMATS: [WebhookFormat; 7] = [
     WebhookFormat::CloudEvents,
 ];
 
-fn destination(format: WebhookFormat) -> Destination {
-    let policy = UrlPolicy { plain_http: false, addresses: AddressPolicy::default() };
-    let url = "https://receiver.example.com/hook?routing_key=R012345678901234567890123456789A";
-    Destination::new(format, url.as_bytes(), policy).unwrap()
-}
-
 fn body(format: WebhookFormat, notification: &Notification) -> Value {
     let request = render(notification, &destination(format));
     serde_json::from_slice(&request.body).unwrap()
@@ -43,16 +35,16 @@ fn at(time: &str) -> Timestamp {
     format!("2026-07-01T{time}Z").parse().unwrap()
 }
 
-fn alert(owner: &str, container: &str, reason: &str, pods: u64) -> Alert {
+fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
     let pod = |suffix: &str| format!("{owner}-5d9f7c-{suffix}");
-    Alert {
+    Incident {
         key: format!("key-of-{owner}"),
         namespace: "shop".to_owned(),
         owner: Owner { kind: "Deployment".to_owned(), name: owner.to_owned() },
         container: container.to_owned(),
+        kind: ProblemKind::Crash,
         reason: reason.to_owned(),
         since: at("10:00:00"),
-        ended: None,
         pods,
         example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
         message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
@@ -61,76 +53,93 @@ fn alert(owner: &str, container: &str, reason: &str, pods: u64) -> Alert {
     }
 }
 
-fn notification(kind: MessageKind) -> Notification {
-    Notification {
-        id: "0123456789abcdef0123456789abcdef".to_owned(),
-        kind,
-        object: ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() },
-        webhook: "ops".to_owned(),
-        created: at("10:12:30"),
-        now: at("10:12:34"),
-        detail: Detail::Full,
-        started: Vec::new(),
-        ongoing: Vec::new(),
-        ended: Vec::new(),
-        storm: None,
-        reasons: Vec::new(),
+/// A receiver that was sent what there is, and what it is sent next.
+struct Story {
+    world: World,
+}
+
+impl Story {
+    fn of(format: WebhookFormat) -> Self {
+        let mut world = World::new(format);
+        world.source.cluster = "prod".to_owned();
+        Self { world }
+    }
+
+    fn is(mut self, incident: Incident) -> Self {
+        self.world.is(incident);
+        self
+    }
+
+    fn ends(mut self, key: &str) -> Self {
+        self.world.present.remove(key);
+        self
+    }
+
+    fn passes(mut self, seconds: u64) -> Self {
+        self.world.pass(seconds);
+        self
+    }
+
+    fn last(self) -> Notification {
+        let mut last = self.world.sent.last().unwrap().clone();
+        // Ids are hashes of everything: they would make each snapshot change with any other.
+        last.id = "0123456789abcdef0123456789abcdef".to_owned();
+        last
     }
 }
 
-fn counted(mut notification: Notification) -> Notification {
-    let firing = notification.started.iter().chain(&notification.ongoing);
-    notification.reasons = count_reasons(firing.map(|alert| alert.reason.as_str()));
-    notification
-}
-
-fn ended(mut alert: Alert) -> Alert {
-    alert.ended = Some(at("10:11:00"));
-    alert.pods = 0;
-    alert.example_pods.clear();
-    alert.message.clear();
-    alert.logs = "".into();
-    alert
-}
-
-fn cases() -> Vec<(&'static str, Notification)> {
-    let cart = || alert("cart", "app", "OOMKilled", 3);
-    let train = || Alert {
+/// One message of each kind, by way of `plan`: what no decision leads to is no case.
+fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
+    let cart = || incident("cart", "app", "OOMKilled", 3);
+    let train = || Incident {
+        kind: ProblemKind::Unschedulable,
         message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
         logs: "".into(),
         log_note: "the container never started".to_owned(),
-        ..alert("train", "", "Unschedulable", 1)
+        ..incident("train", "", "Unschedulable", 1)
     };
-    let mut firing = notification(MessageKind::Firing);
-    firing.started = vec![cart()];
-    let mut several = notification(MessageKind::Firing);
-    several.started = vec![cart(), train()];
-    several.ongoing = vec![alert("search", "init-db", "Error", 500)];
-    several.ended = vec![ended(alert("mail", "smtp", "CrashLoopBackOff", 1))];
-    let mut resolved = notification(MessageKind::Resolved);
-    resolved.ended = vec![ended(cart())];
-    let mut repeat = notification(MessageKind::Repeat);
-    repeat.ongoing = vec![cart()];
-    let mut storm = notification(MessageKind::Firing);
-    storm.storm = Some(Storm { count: 900, since: at("10:05:00"), ended: None });
-    storm.reasons = vec![("NotReady".to_owned(), 880), ("Unknown".to_owned(), 20)];
-    let mut calm = notification(MessageKind::Resolved);
-    calm.storm = Some(Storm { count: 0, since: at("10:05:00"), ended: Some(at("10:12:00")) });
-    let mut counts = several.clone();
-    counts.detail = Detail::Counts;
+    let firing = || Story::of(format).is(cart()).passes(40);
+    let several = || {
+        let known = Story::of(format)
+            .is(incident("search", "init-db", "Error", 500))
+            .is(incident("mail", "smtp", "CrashLoopBackOff", 1))
+            .passes(40);
+        let late = |incident| Incident { since: at("10:02:00"), ..incident };
+        known.passes(60).ends("key-of-mail").passes(20).is(late(cart())).is(late(train()))
+    };
+    let storm = || {
+        let mut story = Story::of(format);
+        story.world.policy.pace.tracked = 2;
+        story.world.present = (0..900).map(|number| (format!("storm{number}"), at("10:00:00"))).collect();
+        story.passes(600)
+    };
+    let mut names = several();
+    names.world.receiver = simulation::Receiver::WantsLess;
+    let mut cases = vec![
+        ("firing", firing().last()),
+        ("several", several().passes(120).last()),
+        ("resolved", firing().passes(300).ends("key-of-cart").passes(60).last()),
+        ("storm", storm().last()),
+        ("names", names.passes(120).last()),
+        ("farewell", firing().world.farewell().remove(0)),
+    ];
+    cases.extend(firing().world.policy.pace.resend.is_none().then(|| ("repeat", firing().passes(3_700).last())));
+    let mut calm = storm();
+    calm.world.present.clear();
+    cases.push(("calm", calm.passes(100).last()));
     let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
     let test = Notification::test("t-1".to_owned(), object, "ops".to_owned(), at("10:00:00"));
-    vec![
-        ("firing", counted(firing)),
-        ("several", counted(several)),
-        ("resolved", resolved),
-        ("repeat", counted(repeat)),
-        ("storm", storm),
-        ("calm", calm),
-        ("counts", counted(counts)),
-        ("test", test.clone()),
-        ("test-over", test.over("t-2".to_owned(), at("10:00:05"))),
-    ]
+    cases.extend([("test", test.clone()), ("test-over", test.over("t-2".to_owned(), at("10:00:05")))]);
+    for (_, message) in &mut cases {
+        if message.farewell {
+            message.id = "0123456789abcdef0123456789abcdef-0".to_owned();
+        }
+    }
+    cases
+}
+
+fn case(format: WebhookFormat, name: &str) -> Notification {
+    cases(format).into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
 /// Compares with the file of that name; with `UPDATE_SNAPSHOTS` set, writes it instead.
@@ -150,15 +159,15 @@ fn assert_snapshot(name: &str, made: &Value) {
 fn messages_are_as_checked_in() {
     for format in FORMATS {
         let bodies: Map<String, Value> =
-            cases().iter().map(|(name, notification)| ((*name).to_owned(), body(format, notification))).collect();
+            cases(format).iter().map(|(name, sent)| ((*name).to_owned(), body(format, sent))).collect();
         assert_snapshot(&format!("{}.json", format!("{format:?}").to_lowercase()), &Value::Object(bodies));
     }
 }
 
 #[test]
 fn people_read_what_where_since_why_how_many_and_the_log_in_that_order() {
-    let (_, firing) = &cases()[0];
     for format in [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams] {
+        let firing = &case(format, "firing");
         let text = match format {
             WebhookFormat::Slack => body(format, firing)["blocks"][1].to_string(),
             WebhookFormat::Discord => body(format, firing)["embeds"][0]["description"].to_string(),
@@ -227,42 +236,51 @@ fn bodies_have_the_fields_that_receivers_publish() {
             }
         }]
     });
-    for (name, notification) in &cases() {
-        let mut card = body(WebhookFormat::Teams, notification);
-        card["attachments"][0]["content"]["body"] = json!([]);
-        assert_shape("teams", &teams, &card);
-        assert_shape("generic", &generic, &body(WebhookFormat::Generic, notification));
-        assert_shape("alertmanager", &alertmanager, &body(WebhookFormat::Alertmanager, notification));
-        assert_shape("cloudevents", &event, &body(WebhookFormat::CloudEvents, notification));
-        if *name == "firing" || *name == "test" {
-            assert_shape("pagerduty", &trigger, &body(WebhookFormat::PagerDuty, notification));
+    for format in FORMATS {
+        for (name, notification) in &cases(format) {
+            let mut made = body(format, notification);
+            match format {
+                WebhookFormat::Teams => {
+                    made["attachments"][0]["content"]["body"] = json!([]);
+                    assert_shape("teams", &teams, &made);
+                }
+                WebhookFormat::Generic => assert_shape("generic", &generic, &made),
+                WebhookFormat::Alertmanager => assert_shape("alertmanager", &alertmanager, &made),
+                WebhookFormat::CloudEvents => assert_shape("cloudevents", &event, &made),
+                WebhookFormat::PagerDuty if ["firing", "repeat", "names", "test"].contains(name) => {
+                    assert_shape("pagerduty", &trigger, &made);
+                }
+                _ => {}
+            }
         }
     }
-    let (_, resolved) = &cases()[2];
+    let resolved = case(WebhookFormat::PagerDuty, "resolved");
     let end = json!({ "routing_key": "", "event_action": "", "dedup_key": "", "client": "" });
-    assert_shape("pagerduty", &end, &body(WebhookFormat::PagerDuty, resolved));
+    assert_shape("pagerduty", &end, &body(WebhookFormat::PagerDuty, &resolved));
 }
 
 #[test]
 fn the_end_of_an_incident_is_tied_to_its_beginning() {
-    let cases = cases();
-    let of = |format, case: usize, path: &str| body(format, &cases[case].1).pointer(path).unwrap().clone();
-    let pagerduty = |case| of(WebhookFormat::PagerDuty, case, "/dedup_key");
-    assert_eq!(pagerduty(0), pagerduty(2));
-    assert_ne!(pagerduty(0), pagerduty(4));
-    assert_eq!(pagerduty(4), pagerduty(5), "a storm and its end");
-    let labels = |case| of(WebhookFormat::Alertmanager, case, "/0/labels");
-    assert_eq!(labels(0), labels(2));
-    assert_eq!(labels(4), labels(5), "a storm and its end");
-    let fingerprint = |case| of(WebhookFormat::Generic, case, "/alerts/0/fingerprint");
-    assert_eq!(fingerprint(0), fingerprint(2));
+    let of = |format, name: &str, path: &str| body(format, &case(format, name)).pointer(path).unwrap().clone();
+    let pagerduty = |name| of(WebhookFormat::PagerDuty, name, "/dedup_key");
+    assert_eq!(pagerduty("firing"), pagerduty("resolved"));
+    assert_eq!(pagerduty("firing"), pagerduty("repeat"));
+    assert_eq!(pagerduty("firing"), pagerduty("farewell"));
+    assert_ne!(pagerduty("firing"), pagerduty("calm"));
+    let labels = |name| of(WebhookFormat::Alertmanager, name, "/0/labels");
+    assert_eq!(labels("firing"), labels("resolved"));
+    assert_eq!(labels("firing"), labels("farewell"));
+    let fingerprint = |name| of(WebhookFormat::Generic, name, "/alerts/0/fingerprint");
+    assert_eq!(fingerprint("firing"), fingerprint("resolved"));
 }
 
 #[test]
 fn alertmanager_takes_no_alert_that_ends_before_it_begins() {
-    let mut early = notification(MessageKind::Resolved);
-    early.ended = vec![Alert { since: at("12:00:00"), ..ended(alert("cart", "app", "Error", 1)) }];
-    early.started = vec![Alert { since: at("23:00:00"), ..alert("late", "app", "Error", 1) }];
+    // The nodes' clocks are ahead: of what ends, and of what begins.
+    let ahead = |owner, since| Incident { since: at(since), ..incident(owner, "app", "Error", 1) };
+    let story = Story::of(WebhookFormat::Alertmanager).is(ahead("cart", "12:00:00")).passes(60);
+    let early = story.ends("key-of-cart").is(ahead("late", "23:00:00")).passes(60).last();
+    assert!(!early.ended.is_empty());
     for alert in body(WebhookFormat::Alertmanager, &early).as_array().unwrap() {
         let time = |field: &str| alert[field].as_str().unwrap().parse::<Timestamp>().unwrap();
         assert!(time("startsAt") <= time("endsAt"), "{alert}");
@@ -289,17 +307,17 @@ fn hostile() -> impl Strategy<Value = String> {
     (prop::collection::vec(piece, 0..4), times).prop_map(|(pieces, times)| pieces.concat().repeat(times))
 }
 
-fn hostile_alert() -> impl Strategy<Value = Alert> {
+fn hostile_incident() -> impl Strategy<Value = Incident> {
     let texts = (hostile(), hostile(), hostile(), hostile(), hostile(), hostile());
     (texts, prop::collection::vec(hostile(), 0..5), any::<u64>(), -9_000_000_000_i64..9_000_000_000).prop_map(
-        |((namespace, owner, container, reason, message, logs), example_pods, pods, since)| Alert {
+        |((namespace, owner, container, reason, message, logs), example_pods, pods, since)| Incident {
             key: reason.clone(),
             namespace,
             owner: Owner { kind: container.clone(), name: owner },
             container,
+            kind: ProblemKind::Crash,
             reason,
             since: Timestamp::from_second(since).unwrap(),
-            ended: None,
             pods,
             example_pods,
             log_note: message.clone(),
@@ -309,35 +327,38 @@ fn hostile_alert() -> impl Strategy<Value = Alert> {
     )
 }
 
-fn hostile_notification() -> impl Strategy<Value = Notification> {
-    let kind = prop_oneof![
-        Just(MessageKind::Firing),
-        Just(MessageKind::Resolved),
-        Just(MessageKind::Repeat),
-        Just(MessageKind::Test)
-    ];
-    let detail = prop_oneof![4 => Just(Detail::Full), 1 => Just(Detail::NoLogs), 1 => Just(Detail::Counts)];
-    let storm = prop::option::of((any::<u64>(), any::<bool>()));
+/// All messages of a course of events in which everything is hostile: what begins at first, what begins later, what
+/// ends, and a receiver that may want less.
+fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notification>> {
     // A few incidents, repeated to many.
-    let alerts = || (prop::collection::vec(hostile_alert(), 0..3), prop_oneof![3 => 1_usize..4, 1 => 4_usize..40]);
-    (kind, detail, hostile(), storm, alerts(), alerts(), alerts()).prop_map(
-        |(kind, detail, webhook, storm, started, ongoing, over)| {
-            let many = |(alerts, times): (Vec<Alert>, usize)| -> Vec<Alert> {
-                alerts.iter().cycle().take(alerts.len() * times).cloned().collect()
+    let incidents =
+        || (prop::collection::vec(hostile_incident(), 1..3), prop_oneof![3 => 1_usize..4, 1 => 4_usize..90]);
+    let less = prop_oneof![3 => Just(false), 1 => Just(true)];
+    (hostile(), hostile(), incidents(), incidents(), less, 1_u64..200).prop_map(
+        move |(name, cluster, first, second, less, seconds)| {
+            let mut world = World::new(format);
+            world.source.cluster = cluster;
+            world.policy.name = name;
+            let begin = |world: &mut World, (incidents, times): (Vec<Incident>, usize), part: &str| {
+                for (number, incident) in incidents.iter().cycle().take(incidents.len() * times).enumerate() {
+                    world.is(Incident { key: format!("{part}{number}"), ..incident.clone() });
+                }
             };
-            let mut made = notification(kind);
-            made.detail = detail;
-            made.webhook = webhook;
-            made.storm = storm.map(|(count, over)| Storm {
-                count: if over { 0 } else { count / 2 },
-                since: at("10:00:00"),
-                ended: over.then(|| at("10:10:00")),
-            });
-            (made.started, made.ongoing, made.ended) = (many(started), many(ongoing), many(over));
-            for alert in &mut made.ended {
-                alert.ended = Some(at("10:11:00"));
+            begin(&mut world, first, "first");
+            world.pass(60);
+            if less {
+                world.receiver = simulation::Receiver::WantsLess;
             }
-            counted(made)
+            begin(&mut world, second, "second");
+            world.present.retain(|key, _| !key.ends_with('1'));
+            world.pass(seconds);
+            if world.policy.pace.resend.is_none() {
+                world.pass(3_700);
+            }
+            world.present.clear();
+            world.pass(100);
+            world.sent.extend(world.farewell());
+            world.sent
         },
     )
 }
@@ -437,33 +458,36 @@ fn check_teams(body: &Value, size: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_text_is_receivers_can_take_it(notification in hostile_notification()) {
-        for format in FORMATS {
+    fn whatever_the_text_is_receivers_can_take_it(
+        messages in prop::sample::select(FORMATS.to_vec())
+            .prop_flat_map(|format| hostile_messages(format).prop_map(move |messages| (format, messages))),
+    ) {
+        let (format, messages) = messages;
+        for notification in messages {
             let request = render(&notification, &destination(format));
             let size = request.body.len();
             let body: Value = serde_json::from_slice(&request.body).unwrap();
+            let named = notification.started.len() + notification.ongoing.len() + notification.ended.len();
+            let storm = notification.storm.as_ref().map_or(0, |storm| storm.count);
+            let all = named + usize::from(notification.storm.is_some());
             match format {
                 WebhookFormat::Slack => check_slack(&body),
                 WebhookFormat::Discord => check_discord(&body),
                 WebhookFormat::Teams => check_teams(&body, size),
                 WebhookFormat::Generic => {
-                    prop_assert!(size <= 60_000, "{} bytes", size);
-                    let all = notification.started.len() + notification.ongoing.len() + notification.ended.len();
-                    let shown = body["alerts"].as_array().unwrap().len() - usize::from(notification.storm.is_some());
-                    let storm = notification.storm.as_ref().map_or(0, |storm| storm.count);
-                    prop_assert_eq!(body["truncatedAlerts"].as_u64().unwrap(), (all - shown) as u64 + storm);
+                    prop_assert!(size <= 64 * 1024, "{} bytes", size);
+                    prop_assert_eq!(body["alerts"].as_array().unwrap().len(), all);
+                    prop_assert_eq!(body["truncatedAlerts"].as_u64().unwrap(), notification.hidden + storm);
                 }
                 WebhookFormat::CloudEvents => {
                     prop_assert!(size <= 64 * 1024, "{} bytes", size);
                     prop_assert_eq!(&body["id"], &json!(notification.id));
                 }
                 WebhookFormat::Alertmanager => {
-                    let all = notification.started.len() + notification.ongoing.len() + notification.ended.len();
-                    let storm = usize::from(notification.storm.is_some());
-                    prop_assert_eq!(body.as_array().unwrap().len(), all + storm, "none may be left out");
+                    prop_assert_eq!(body.as_array().unwrap().len(), all, "none may be left out");
                     prop_assert!(size <= 1024 * 1024, "{} bytes", size);
                 }
                 WebhookFormat::PagerDuty => {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::budget::Shape;
 use crate::{
-    alerts::{Alert, Notification, Storm, incident::between, notification::count_reasons, text},
+    alerts::{Alert, Notification, Source, Storm, incident::between, notification::count_reasons, text},
     api::MessageKind,
 };
 
@@ -29,34 +29,43 @@ pub(super) struct Fact {
 pub(super) struct Selection<'a> {
     /// With all facts.
     pub detailed: Vec<&'a Alert>,
-    /// In a line each.
-    pub ended: Vec<&'a Alert>,
-    /// In a line each.
-    pub ongoing: Vec<&'a Alert>,
-    /// How many incidents are told one by one but not shown.
-    pub hidden: usize,
+    /// Lists of incidents in a line each, with their titles.
+    pub lists: Vec<(&'static str, Vec<&'a Alert>)>,
 }
 
 impl<'a> Selection<'a> {
-    /// Chooses what is shown: what began first, then what ended, then what goes on.
+    /// Chooses which incidents have all facts; every other one has a line.
     pub fn new(notification: &'a Notification, shape: Shape) -> Self {
-        let repeats = notification.kind == MessageKind::Repeat;
-        let (fresh, known) = if repeats {
-            (&notification.ongoing, &notification.started)
-        } else {
-            (&notification.started, &notification.ongoing)
-        };
-        let mut room = shape.alerts;
-        let mut take = |alerts: &'a [Alert]| {
-            let taken: Vec<&Alert> = alerts.iter().take(room).collect();
-            room -= taken.len();
-            taken
-        };
-        let (detailed, ended, ongoing) = (take(fresh), take(&notification.ended), take(known));
-        let all = fresh.len() + known.len() + notification.ended.len();
-        let hidden = all - detailed.len() - ended.len() - ongoing.len();
-        Self { detailed, ended, ongoing, hidden }
+        let repeats = notification.kind == MessageKind::Repeat && notification.started.is_empty();
+        let (fresh, ongoing): (&[Alert], &[Alert]) =
+            if repeats { (&notification.ongoing, &[]) } else { (&notification.started, &notification.ongoing) };
+        let (detailed, more) = fresh.split_at(fresh.len().min(shape.detailed));
+        let over = if notification.farewell { "No longer watched" } else { "Over" };
+        let more_title = if repeats { "Still firing" } else { "Firing" };
+        let lists = [(more_title, more), (over, &notification.ended), ("Still firing", ongoing)];
+        let lists = lists.into_iter().filter(|(_, alerts)| !alerts.is_empty());
+        Self {
+            detailed: detailed.iter().collect(),
+            lists: lists.map(|(title, alerts)| (title, alerts.iter().collect())).collect(),
+        }
     }
+}
+
+/// Why an end is none when the object was deleted.
+pub(super) const FAREWELL: &str = "no longer watched: the Orchestr was deleted";
+
+/// How a message begins: what it is about, and in which cluster.
+pub(super) fn mark(notification: &Notification) -> String {
+    let mark = match notification.kind {
+        MessageKind::Test if notification.is_resolved() => "TEST OVER",
+        MessageKind::Test => "TEST",
+        MessageKind::Firing => "FIRING",
+        MessageKind::Repeat | MessageKind::Resend => "STILL FIRING",
+        MessageKind::Resolved if notification.farewell => "NO LONGER WATCHED",
+        MessageKind::Resolved => "RESOLVED",
+    };
+    let cluster = text::line(&notification.source.cluster, 63);
+    if cluster.is_empty() { mark.to_owned() } else { format!("{mark} in cluster {cluster}") }
 }
 
 fn ours(text: impl Into<String>) -> Piece {
@@ -74,17 +83,20 @@ const REASON: usize = 128;
 
 /// What a message says in one line. It holds text from the cluster.
 pub(super) fn headline(notification: &Notification) -> String {
-    let (mark, subjects) = match notification.kind {
-        MessageKind::Test if notification.is_resolved() => ("TEST OVER", &notification.ended),
-        MessageKind::Test => ("TEST", &notification.started),
-        MessageKind::Firing => ("FIRING", &notification.started),
-        MessageKind::Repeat | MessageKind::Resend => ("STILL FIRING", &notification.ongoing),
-        MessageKind::Resolved => ("RESOLVED", &notification.ended),
+    let mark = mark(notification);
+    let subjects = match notification.kind {
+        MessageKind::Test if notification.is_resolved() => &notification.ended,
+        MessageKind::Test | MessageKind::Firing => &notification.started,
+        // A message for one incident has it among what it is about.
+        MessageKind::Repeat | MessageKind::Resend if notification.started.is_empty() => &notification.ongoing,
+        MessageKind::Repeat | MessageKind::Resend => &notification.started,
+        MessageKind::Resolved => &notification.ended,
     };
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.ended.is_some() == resolved);
     let what = match (subjects.as_slice(), storm) {
         ([alert], None) => format!("{} in {}", text::line(&alert.reason, REASON), place(alert)),
+        ([], Some(_)) if notification.farewell => "problems that were too many to be told one by one".to_owned(),
         ([], Some(_)) if resolved => "all problems that were too many to be told one by one".to_owned(),
         (_, Some(_)) if !resolved => {
             format!("{}: {}", count(notification.firing(), "problem"), reasons(&notification.reasons))
@@ -145,7 +157,11 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
     if !why.is_empty() {
         facts.push(Fact { name: "Why", value: vec![Piece::Theirs(why)] });
     }
-    let mut pods = vec![ours(if alert.pods == 0 { "none left".to_owned() } else { alert.pods.to_string() })];
+    // An incident whose pods are gone for the moment, or that is not seen yet, says nothing of them.
+    if alert.pods == 0 {
+        return facts;
+    }
+    let mut pods = vec![ours(alert.pods.to_string())];
     for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
         pods.extend([ours(if index == 0 { ": " } else { ", " }), theirs(pod, NAME)]);
     }
@@ -184,11 +200,24 @@ pub(super) fn brief(alert: &Alert, now: Timestamp) -> Vec<Piece> {
     line
 }
 
-/// What is told of incidents that aren't shown: exact numbers.
-pub(super) fn remainder(notification: &Notification, hidden: usize) -> Vec<Vec<Piece>> {
+/// An incident in a line that stays short whatever is escaped in it.
+pub(super) fn clipped(alert: &Alert, now: Timestamp) -> Vec<Piece> {
+    const PART: usize = 40;
+    let shorten = |piece: Piece| match piece {
+        Piece::Theirs(text) => Piece::Theirs(text::clip(&text, PART)),
+        ours => ours,
+    };
+    brief(alert, now).into_iter().map(shorten).collect()
+}
+
+/// By how much a line may get longer from one attempt to the next: the time that it lasted, and the number of pods.
+pub(super) const GROWTH: usize = 24;
+
+/// What is said of incidents that aren't named: exact numbers.
+pub(super) fn remainder(notification: &Notification) -> Vec<Vec<Piece>> {
     let mut lines = Vec::new();
-    if hidden > 0 {
-        lines.push(vec![ours(format!("{} not shown.", count(hidden as u64, "more problem")))]);
+    if notification.hidden > 0 {
+        lines.push(vec![ours(format!("{}, known already.", count(notification.hidden, "more problem")))]);
     }
     match &notification.storm {
         Some(Storm { count: more, ended: None, since }) => lines.push(vec![ours(format!(
@@ -196,6 +225,7 @@ pub(super) fn remainder(notification: &Notification, hidden: usize) -> Vec<Vec<P
             count(*more, "more problem"),
             stamp(*since)
         ))]),
+        Some(Storm { ended: Some(_), .. }) if notification.farewell => {}
         Some(Storm { ended: Some(ended), since, .. }) => lines.push(vec![ours(format!(
             "The problems that were too many to be told one by one are over: from {} to {}.",
             stamp(*since),
@@ -203,28 +233,37 @@ pub(super) fn remainder(notification: &Notification, hidden: usize) -> Vec<Vec<P
         ))]),
         None => {}
     }
+    if notification.unsent > 0 {
+        lines.push(vec![ours(format!(
+            "{}, too young to be sent or in the next message.",
+            count(notification.unsent, "other problem")
+        ))]);
+    }
     let firing = notification.firing();
-    lines.push(if firing == 0 {
-        vec![ours("Nothing is broken now.")]
-    } else {
+    if notification.farewell {
+        lines.push(vec![ours("The Orchestr was deleted: nobody watches this any more, and it may go on.")]);
+    } else if notification.is_calm() {
+        lines.push(vec![ours("Nothing is broken now.")]);
+    } else if firing > 0 {
         let all = reasons(&notification.reasons);
-        vec![ours(format!("{} in all: ", count(firing, "problem"))), Piece::Theirs(all)]
-    });
+        lines.push(vec![ours(format!("{} in all: ", count(firing, "problem"))), Piece::Theirs(all)]);
+    }
     lines
 }
 
 /// Who says so.
 pub(super) fn sender(notification: &Notification) -> Vec<Piece> {
-    vec![
+    let Source { object, cluster, .. } = &notification.source;
+    let mut sender = vec![
         ours("Orchestr "),
-        Piece::Theirs(format!(
-            "{}/{}",
-            text::line(&notification.object.namespace, 63),
-            text::line(&notification.object.name, NAME)
-        )),
+        Piece::Theirs(format!("{}/{}", text::line(&object.namespace, 63), text::line(&object.name, NAME))),
         ours(", webhook "),
         theirs(&notification.webhook, 63),
-    ]
+    ];
+    if !cluster.is_empty() {
+        sender.extend([ours(", cluster "), theirs(cluster, 63)]);
+    }
+    sender
 }
 
 fn span(alert: &Alert, now: Timestamp) -> String {

@@ -8,12 +8,22 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{Incident, Notification, ObjectName, Plan, Policy, Situation, plan, record, retry::Outcome};
+use super::{
+    Ages, Incident, Notification, ObjectName, Plan, Policy, Situation, Source,
+    address::AddressPolicy,
+    destination::{Destination, UrlPolicy},
+    farewell,
+    formats::render,
+    plan, record, remind,
+    retry::Outcome,
+};
 use crate::api::{
     AlertPhase, GoDuration, MessageKind, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook, WebhookFormat,
     WebhookStatus,
 };
 
+mod messages;
+mod promises;
 mod properties;
 mod stories;
 
@@ -22,7 +32,7 @@ const KEYS: u8 = 6;
 
 /// What a receiver does with a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Receiver {
+pub(super) enum Receiver {
     Takes,
     Unreachable,
     TakesButItsAnswerIsLost,
@@ -46,6 +56,12 @@ enum Kill {
 enum Happening {
     Begins(u8),
     Ends(u8),
+    /// It ends, and its owner has no pod left.
+    Deleted(u8),
+    /// Its reason becomes another one.
+    Reason(u8, &'static str),
+    /// Whether anybody knows what goes on.
+    Known(bool),
     Time(u16),
     Receiver(Receiver),
     Killed(Kill),
@@ -67,15 +83,26 @@ struct Attempt {
     known: bool,
 }
 
-struct World {
-    object: ObjectName,
-    policy: Policy,
-    now: Timestamp,
-    present: BTreeMap<String, Timestamp>,
-    stored: WebhookStatus,
+pub(super) struct World {
+    pub source: Source,
+    pub policy: Policy,
+    pub now: Timestamp,
+    pub present: BTreeMap<String, Timestamp>,
+    /// Incidents that are not like the others.
+    pub made: BTreeMap<String, Incident>,
+    /// The messages that were taken.
+    pub sent: Vec<Notification>,
+    ages: Ages,
+    deleted: BTreeSet<String>,
+    known: bool,
+    address: u32,
+    usable: bool,
+    /// The message that was under way when the operator was killed.
+    interrupted: Option<String>,
+    pub stored: WebhookStatus,
     config: u32,
     last_sent: Option<Timestamp>,
-    receiver: Receiver,
+    pub receiver: Receiver,
     kill: Option<Kill>,
     wiped: bool,
     attempts: Vec<Attempt>,
@@ -85,7 +112,7 @@ struct World {
     storm: u64,
 }
 
-fn webhook(format: WebhookFormat) -> Webhook {
+pub(super) fn webhook(format: WebhookFormat) -> Webhook {
     Webhook {
         name: "ops".to_owned(),
         format,
@@ -106,9 +133,18 @@ fn key(number: u8) -> String {
 }
 
 impl World {
-    fn new(format: WebhookFormat) -> Self {
+    pub fn new(format: WebhookFormat) -> Self {
+        let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
-            object: ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() },
+            source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
+            made: BTreeMap::new(),
+            sent: Vec::new(),
+            ages: Ages::default(),
+            deleted: BTreeSet::new(),
+            known: true,
+            address: 0,
+            usable: true,
+            interrupted: None,
             policy: Policy::new(0, &webhook(format)).unwrap(),
             now: "2026-07-01T10:00:00Z".parse().unwrap(),
             present: BTreeMap::new(),
@@ -139,33 +175,57 @@ impl World {
             logs: "the end".into(),
             log_note: String::new(),
         };
-        self.present.iter().map(incident).collect()
+        let all = self.present.iter().map(incident);
+        all.map(|incident| match self.made.get(&incident.key) {
+            Some(made) => Incident { since: incident.since, ..made.clone() },
+            None => incident,
+        })
+        .collect()
     }
 
-    fn plan(&self) -> Plan {
-        plan(
-            &self.stored,
-            &Situation {
-                object: &self.object,
-                policy: &self.policy,
-                incidents: &self.incidents(),
-                config: &self.config.to_string(),
-                last_sent: self.last_sent,
-                bytes: BYTES,
-                now: self.now,
-            },
-        )
+    fn with<T>(&self, ask: impl FnOnce(&Situation<'_>) -> T) -> T {
+        let ended: Vec<String> = self.deleted.iter().cloned().collect();
+        ask(&Situation {
+            source: &self.source,
+            policy: &self.policy,
+            incidents: &self.incidents(),
+            ages: &self.ages,
+            ended: &ended,
+            config: &self.config.to_string(),
+            receiver: self.usable.then_some(&*format!("receiver {}", self.address)),
+            last_sent: self.last_sent,
+            bytes: BYTES,
+            now: self.now,
+        })
+    }
+
+    fn plan(&mut self) -> Plan {
+        let mut incidents = self.incidents();
+        self.ages.settle(&mut incidents);
+        self.with(|situation| plan(&self.stored, situation))
+    }
+
+    /// The object is deleted: what its receiver is sent last.
+    pub fn farewell(&self) -> Vec<Notification> {
+        self.with(|situation| farewell(&self.stored, situation))
     }
 
     fn is_ripe(&self, since: Timestamp) -> bool {
         since.checked_add(self.policy.after).unwrap() <= self.now
     }
 
-    fn begins(&mut self, number: u8) {
+    pub fn begins(&mut self, number: u8) {
+        self.deleted.remove(&key(number));
         self.present.entry(key(number)).or_insert(self.now);
     }
 
-    fn ends(&mut self, number: u8) {
+    /// An incident of its own words begins, if it hasn't, and is so from now on.
+    pub fn is(&mut self, incident: Incident) {
+        self.present.entry(incident.key.clone()).or_insert(incident.since);
+        self.made.insert(incident.key.clone(), incident);
+    }
+
+    pub fn ends(&mut self, number: u8) {
         self.present.remove(&key(number));
     }
 
@@ -173,11 +233,21 @@ impl World {
         match happening {
             Happening::Begins(number) => self.begins(*number),
             Happening::Ends(number) => self.ends(*number),
+            Happening::Deleted(number) => {
+                self.ends(*number);
+                self.deleted.insert(key(*number));
+            }
+            Happening::Reason(number, reason) => {
+                let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
+                self.made.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
+            }
+            Happening::Known(known) => self.known = *known,
             Happening::Time(seconds) => return self.pass(u64::from(*seconds)),
             Happening::Receiver(receiver) => self.receiver = *receiver,
             Happening::Killed(kill) => self.kill = Some(*kill),
             Happening::SecretChanges => self.config += 1,
             Happening::StatusIsWiped => {
+                self.interrupted = None;
                 self.stored = WebhookStatus::default();
                 self.last_sent = None;
                 self.wiped = true;
@@ -187,7 +257,7 @@ impl World {
     }
 
     /// Lets time pass, and the operator act whenever it said that it would.
-    fn pass(&mut self, seconds: u64) {
+    pub fn pass(&mut self, seconds: u64) {
         let until = self.now + Duration::from_secs(seconds);
         loop {
             let wake = self.act();
@@ -206,6 +276,18 @@ impl World {
     /// The operator does all that it can do at this instant.
     fn act(&mut self) -> Option<Timestamp> {
         for _ in 0..100 {
+            let (reminder, next) = self.with(|situation| remind(&self.stored, situation));
+            if let Some(message) = reminder {
+                let (outcome, taken) = self.receive(&message);
+                self.note(&message, taken, outcome.is_uncertain(), taken && outcome == ok());
+                self.last_sent = (outcome == ok()).then_some(self.now).or(self.last_sent);
+                let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
+                self.store(recorded);
+                continue;
+            }
+            if !self.known {
+                return next;
+            }
             let decided = self.plan();
             let firing = |key: &String| {
                 self.stored.alerts.iter().any(|alert| alert.key == *key && told(alert.phase))
@@ -222,7 +304,14 @@ impl World {
                 continue;
             }
             self.store(decided.state);
-            let Some(message) = decided.send else { return decided.wake };
+            let Some(message) = decided.send else { return decided.wake.into_iter().chain(next).min() };
+            let repeats = matches!(message.kind, MessageKind::Firing | MessageKind::Resolved);
+            if let Some(id) = self.interrupted.take().filter(|_| repeats) {
+                assert_eq!(message.id, id, "what was under way at a crash is sent again under its id");
+            }
+            if repeats && matches!(self.kill, Some(Kill::Sending | Kill::Recording)) {
+                self.interrupted = Some(message.id.clone());
+            }
             if self.killed(Kill::Sending) {
                 self.note(&message, false, true, false);
                 continue;
@@ -276,7 +365,7 @@ impl World {
             Receiver::LosesItAndFails => (answered(500), false),
             Receiver::TakesAndFails => (answered(503), true),
             Receiver::Busy => (Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(77)) }, false),
-            Receiver::WantsLess if message.detail == crate::api::Detail::Counts => (ok(), true),
+            Receiver::WantsLess if message.detail == crate::api::Detail::Names => (ok(), true),
             Receiver::WantsLess => (answered(413), false),
             Receiver::Refuses => (answered(404), false),
             Receiver::Gone => (answered(410), false),
@@ -284,8 +373,15 @@ impl World {
     }
 
     fn note(&mut self, message: &Notification, taken: bool, maybe: bool, known: bool) {
+        self.check(message);
+        if taken {
+            self.sent.push(message.clone());
+        }
         // An end that is told again, to a receiver that forgets, is not told for the first time.
         let marked = |alert: &&super::Alert| {
+            if message.kind == MessageKind::Resend {
+                return false;
+            }
             let known = self.stored.alerts.iter().find(|known| known.key == alert.key);
             known.is_some_and(|known| matches!(known.phase, AlertPhase::Announcing | AlertPhase::Resolving))
         };
@@ -302,10 +398,31 @@ impl World {
         });
     }
 
+    /// What is true of every message: it names all that it marks as sent, and resolves nothing that goes on.
+    fn check(&self, message: &Notification) {
+        let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
+        let said = self.attempts.iter().any(|attempt| attempt.id == message.id);
+        let marks = self.stored.alerts.iter().filter(|_| message.kind != MessageKind::Resend);
+        for alert in marks {
+            let named = match alert.phase {
+                AlertPhase::Announcing => message.started.iter().any(|named| named.key == alert.key),
+                AlertPhase::Resolving => message.ended.iter().any(|named| named.key == alert.key),
+                _ => continue,
+            };
+            let is_name = alert.owner.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            // The end of an incident at PagerDuty is named by its key alone.
+            let by_key = self.policy.format == WebhookFormat::PagerDuty && alert.phase == AlertPhase::Resolving;
+            assert!(named && (!is_name || by_key || text.contains(&alert.owner.name)), "{} in {text}", alert.key);
+            let goes_on = self.known && self.present.contains_key(&alert.key);
+            assert!(alert.phase != AlertPhase::Resolving || said || !goes_on, "{} is resolved and goes on", alert.key);
+        }
+    }
+
     /// A receiver that works, for as long as it takes until nothing more is to be said.
     fn calm_down(&mut self) {
         self.receiver = Receiver::Takes;
         self.kill = None;
+        self.known = true;
         self.config += 1;
         self.pass(60 * 60);
     }
@@ -331,6 +448,13 @@ impl World {
 
 fn told(phase: AlertPhase) -> bool {
     matches!(phase, AlertPhase::Firing | AlertPhase::Resolving)
+}
+
+/// A receiver's URL that reads this format.
+pub(super) fn destination(format: WebhookFormat) -> Destination {
+    let policy = UrlPolicy { plain_http: false, addresses: AddressPolicy::default() };
+    let url = "https://receiver.example.com/hook?routing_key=R012345678901234567890123456789A";
+    Destination::new(format, url.as_bytes(), policy).unwrap()
 }
 
 fn ok() -> Outcome {

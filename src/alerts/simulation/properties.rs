@@ -25,7 +25,10 @@ fn happening() -> impl Strategy<Value = Happening> {
     let kill = prop_oneof![Just(Kill::Storing), Just(Kill::Sending), Just(Kill::Recording)];
     prop_oneof![
         6 => (0..KEYS).prop_map(Happening::Begins),
-        5 => (0..KEYS).prop_map(Happening::Ends),
+        4 => (0..KEYS).prop_map(Happening::Ends),
+        2 => (0..KEYS).prop_map(Happening::Deleted),
+        1 => (0..KEYS, prop_oneof![Just("Error"), Just("OOMKilled")]).prop_map(|(key, to)| Happening::Reason(key, to)),
+        1 => any::<bool>().prop_map(Happening::Known),
         8 => (1_u16..90).prop_map(Happening::Time),
         1 => (90_u16..2_000).prop_map(Happening::Time),
         3 => receiver.prop_map(Happening::Receiver),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::support::{spec, webhook};
 use crate::{
     support::PATIENCE,
-    world::{World, crash_looping},
+    world::{World, ago, crash_looping},
 };
 
 fn keys(value: &Value) -> BTreeSet<&str> {
@@ -55,7 +55,9 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
     let shown = alertmanager.alerts().await.unwrap();
     println!("Alertmanager's API: {}", serde_json::to_string_pretty(&shown).unwrap());
     assert_eq!(shown.as_array().unwrap().len(), 1);
-    assert_eq!(shown[0]["labels"]["alertname"], "OOMKilled");
+    let labels = &shown[0]["labels"];
+    assert_eq!([&labels["alertname"], &labels["kind"]], ["Crash", "Crash"]);
+    assert_eq!((&labels["reason"], &shown[0]["annotations"]["reason"]), (&Value::Null, &json!("OOMKilled")));
     assert_eq!(shown[0]["labels"]["namespace"], world.namespace.as_str());
     assert_eq!(shown[0]["status"]["state"], "active");
 
@@ -78,5 +80,53 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
     assert_eq!(ours["alerts"][0]["labels"], theirs["alerts"][0]["labels"]);
     let shown = alertmanager.alerts().await.unwrap();
     assert_eq!(shown, json!([]), "nothing goes on any more");
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_watches() {
+    let world = World::new("kept").await;
+    let forwarded = Receiver::start().await.unwrap();
+    let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
+    world.secret("am", &[("url", &alertmanager.url())]).await;
+    let failed = json!({"containerStatuses": [{
+        "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+        "state": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(5), "finishedAt": ago(1)}},
+    }]});
+    world.pod("cart-0", json!({"phase": "Running"})).await;
+    world.set_status("cart-0", failed).await;
+    let mut spec = spec(&[webhook("am", "Alertmanager", json!({}))]);
+    spec["logs"] = json!({"enabled": false});
+    world.object("cluster", spec).await;
+    let operator = world.operate();
+    let reason_is = async |wanted: &str| {
+        eventually("Alertmanager has the reason", 4 * PATIENCE, async || {
+            let shown = alertmanager.alerts().await.unwrap();
+            assert!(shown.as_array().unwrap().len() <= 1, "one trouble is one alert: {shown:#}");
+            let found = shown[0]["annotations"]["reason"] == wanted;
+            if found { Ok(shown[0].clone()) } else { Err(format!("{shown:#}")) }
+        })
+        .await
+        .unwrap()
+    };
+    let first = reason_is("Error").await;
+    // It is killed for its memory the next time. The next reminder says so.
+    world.set_status("cart-0", crash_looping(3)).await;
+    let second = reason_is("OOMKilled").await;
+    assert_eq!((&first["fingerprint"], &first["startsAt"]), (&second["fingerprint"], &second["startsAt"]));
+
+    // Nobody watches any more, and the Secret is gone: that is no recovery.
+    world.respec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
+    world.ready("cluster", "Paused").await;
+    world.delete_secret("am").await;
+    let paused = alertmanager.alerts().await.unwrap()[0].clone();
+    let kept = eventually("the alert is kept alive", 4 * PATIENCE, async || {
+        let shown = alertmanager.alerts().await.unwrap()[0].clone();
+        let time = |alert: &Value| alert["endsAt"].as_str().unwrap_or_default().to_owned();
+        if time(&shown) > time(&paused) { Ok(shown) } else { Err(format!("{shown:#}")) }
+    })
+    .await
+    .unwrap();
+    assert_eq!((&kept["fingerprint"], &kept["status"]["state"]), (&first["fingerprint"], &json!("active")));
     operator.stop().await;
 }

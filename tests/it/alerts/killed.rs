@@ -203,3 +203,34 @@ async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
     assert_ne!(ids(&received)[0], ids(&received)[1], "it is another message");
     kill(second).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_is_sent_again() {
+    let world = World::new("restored").await;
+    let receiver = Receiver::start().await.unwrap();
+    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    world.pod("cart-0", crash_looping(7)).await;
+    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = world.operate();
+    receiver.wait_for(1, PATIENCE).await.unwrap();
+    pending(&world, false).await;
+    let before = world.status("cluster").await;
+    for wiped in [json!({"status": {"webhooks": null}}), json!({"status": null})] {
+        let params = kube::api::PatchParams::default();
+        world.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&wiped)).await.unwrap();
+        let restored = world
+            .status_where("cluster", "what was sent is remembered", |status| {
+                delivery(status, "ops").is_some_and(|ops| !ops.alerts.is_empty())
+            })
+            .await;
+        assert_eq!(delivery(&restored, "ops"), delivery(&before, "ops"), "{wiped}");
+    }
+    operator.stop().await;
+    // The next operator goes on from there: the end is sent, and the beginning is not sent again.
+    let operator = world.operate();
+    world.ready("cluster", "Watching").await;
+    world.delete_pod("cart-0").await;
+    let received = receiver.wait_for(2, 2 * PATIENCE).await.unwrap();
+    assert_eq!((received[1].json()["status"].as_str(), received.len()), (Some("resolved"), 2));
+    operator.stop().await;
+}

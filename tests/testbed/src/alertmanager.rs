@@ -39,7 +39,7 @@ impl Alertmanager {
         let run = run_dir(&std::env::temp_dir(), "orchestr-alertmanager-")?;
         let port = pick()?;
         let config = format!(
-            "route: {{receiver: test, group_by: [orchestr], group_wait: 100ms, group_interval: 1s}}\n\
+            "route: {{receiver: test, group_by: [orchestr, orchestr_uid, cluster], group_wait: 100ms, group_interval: 1s}}\n\
              receivers: [{{name: test, webhook_configs: [{{url: '{webhook}', send_resolved: true}}]}}]\n"
         );
         let file: PathBuf = run.join("alertmanager.yml");
