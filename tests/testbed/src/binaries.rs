@@ -25,16 +25,36 @@ static CONTROL_PLANE: GoTools = GoTools {
         ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver"),
         ("k8s.io/kubernetes/cmd/kubectl", "kubectl", "kubectl"),
     ],
-    linker_flags: |go_mod| {
-        // A build outside its own repository does not know which version of Kubernetes it is.
-        let version = in_go_mod(go_mod, "k8s.io/kubernetes ");
-        let mut numbers = version.trim_start_matches('v').split('.');
-        let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
-        let of = "k8s.io/component-base/version";
-        format!("-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}")
-    },
+    linker_flags: of_kubernetes,
     built: OnceCell::const_new(),
 };
+
+/// An API server of an older Kubernetes, with the other's etcd.
+static OLD_API_SERVER: GoTools = GoTools {
+    names: "the kube-apiserver of Kubernetes 1.32",
+    takes: "about 3 minutes on 2 cores",
+    instead: "",
+    folder: "tools/kubernetes-1.32",
+    go_mod: include_str!("../tools/kubernetes-1.32/go.mod"),
+    go_sum: include_str!("../tools/kubernetes-1.32/go.sum"),
+    programs: &[("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver")],
+    linker_flags: of_kubernetes,
+    built: OnceCell::const_new(),
+};
+
+/// The version of the older one.
+const OLD_VERSION: &str = "1.32.4";
+/// Names the version of Kubernetes that the API server is to be of; otherwise it is the newest one here.
+const VERSION: &str = "ORCHESTR_TEST_KUBERNETES";
+
+/// A build outside its own repository does not know which version of Kubernetes it is.
+fn of_kubernetes(go_mod: &str) -> String {
+    let version = in_go_mod(go_mod, "k8s.io/kubernetes ");
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
+    let of = "k8s.io/component-base/version";
+    format!("-s -w -X {of}.gitVersion={version} -X {of}.gitMajor={major} -X {of}.gitMinor={minor}")
+}
 
 static ALERTMANAGER: GoTools = GoTools {
     names: "Alertmanager",
@@ -57,7 +77,8 @@ pub struct Binaries {
     pub kube_apiserver: PathBuf,
 }
 
-/// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS` where that is set, and otherwise builds them, once, with Go.
+/// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS` where that is set, and otherwise builds them, once, with Go. With
+/// `ORCHESTR_TEST_KUBERNETES=1.32.4`, the API server is that one, and always built.
 ///
 /// # Errors
 ///
@@ -70,7 +91,12 @@ pub async fn binaries() -> Result<Binaries> {
         }
         None => CONTROL_PLANE.built().await?.to_owned(),
     };
-    Ok(Binaries { etcd: dir.join("etcd"), kube_apiserver: dir.join("kube-apiserver") })
+    let kube_apiserver = match env::var(VERSION) {
+        Ok(version) if version == OLD_VERSION => OLD_API_SERVER.built().await?.join("kube-apiserver"),
+        Ok(version) if !version.is_empty() => return Err(Error::Version { version, known: OLD_VERSION }),
+        _ => dir.join("kube-apiserver"),
+    };
+    Ok(Binaries { etcd: dir.join("etcd"), kube_apiserver })
 }
 
 /// Finds kubectl like [`binaries`].

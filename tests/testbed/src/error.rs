@@ -17,6 +17,14 @@ pub enum Error {
         /// The programs that it lacks.
         missing: String,
     },
+    /// `ORCHESTR_TEST_KUBERNETES` names a version that can't be built here.
+    #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to {known}")]
+    Version {
+        /// What it names.
+        version: String,
+        /// What it may name.
+        known: &'static str,
+    },
     /// There is no Go to build the programs with.
     #[error("there is no `go` to build {names} with: install Go {version} or later (https://go.dev/dl/){instead}")]
     NoGo {
