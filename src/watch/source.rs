@@ -29,6 +29,8 @@ pub const SILENCE: Duration = Duration::from_secs(150);
 /// How long a watch lasts, in seconds: less than [`SILENCE`]. An API server before 1.34 sends no bookmarks as long as
 /// nothing happens and etcd, too, is silent, which by default it is for ten minutes; but it ends a watch in time.
 const LENGTH: u32 = 120;
+/// How long a watch lasts that begins with a list, in seconds: the list may take as long.
+const STREAMING_LENGTH: u32 = 290;
 /// How long a watch lasts that catches up, in seconds.
 const CATCH_UP_LENGTH: u32 = 3;
 /// How long the end of such a watch may be overdue.
@@ -110,7 +112,7 @@ pub enum WatchEvent<K> {
     },
     /// The watch can't go on.
     Refused(Box<Status>),
-    /// The response ended as it should. A stream that ends without was cut off.
+    /// The response ended as it should. A stream that ends without was cut off, or does not show it.
     End,
 }
 
@@ -140,7 +142,7 @@ enum State<K> {
     /// Before the next page.
     NextPage { token: String },
     /// In the initial events of a streaming list.
-    Initial { events: WatchEvents<K> },
+    Initial { events: WatchEvents<K>, opened: Instant },
     /// All is known as of this version, and no watch is open.
     Listed { resource_version: String },
     /// A watch is open; all is known as of its version.
@@ -151,6 +153,8 @@ struct Watching<K> {
     events: WatchEvents<K>,
     resource_version: String,
     opened: Instant,
+    /// How long it is to last, in seconds.
+    length: u32,
     /// When the last event came.
     told: Option<Instant>,
     /// Whether there may be a backlog.
@@ -230,8 +234,9 @@ impl<K: Send + 'static> Source<K> {
     async fn next(&mut self, state: State<K>) -> Step<K> {
         match state {
             State::Empty if self.streaming => {
-                match watch(&*self.collection, &WatchParams::streaming_lists(), "0").await {
-                    Ok(events) => self.relisting(State::Initial { events }),
+                let params = WatchParams::streaming_lists().timeout(STREAMING_LENGTH);
+                match watch(&*self.collection, &params, "0").await {
+                    Ok(events) => self.relisting(State::Initial { events, opened: Instant::now() }),
                     Err(error) => (Some(Err(Error::WatchStartFailed(error))), State::Empty),
                 }
             }
@@ -255,18 +260,18 @@ impl<K: Send + 'static> Source<K> {
                 Ok(None) => failed_page(token, ended()),
                 Ok(Some(Err(error))) | Err(error) => failed_page(token, error),
             },
-            State::Initial { mut events } => match within(SILENCE, events.next()).await {
+            State::Initial { mut events, opened } => match within(SILENCE, events.next()).await {
                 Ok(Some(Ok(WatchEvent::Applied { object, .. }))) => {
-                    (Some(Ok(Change::Listed(object))), State::Initial { events })
+                    (Some(Ok(Change::Listed(object))), State::Initial { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Deleted { object, .. }))) => {
-                    (Some(Ok(Change::Deleted(object))), State::Initial { events })
+                    (Some(Ok(Change::Deleted(object))), State::Initial { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark { resource_version, ends_list: true }))) => {
-                    let (opened, told) = (Instant::now(), Some(Instant::now()));
-                    self.synced(State::Watching(Watching { events, resource_version, opened, told, is_behind: false }))
+                    let (length, told, is_behind) = (STREAMING_LENGTH, Some(Instant::now()), false);
+                    self.synced(State::Watching(Watching { events, resource_version, opened, length, told, is_behind }))
                 }
-                Ok(Some(Ok(WatchEvent::Bookmark { .. }))) => (None, State::Initial { events }),
+                Ok(Some(Ok(WatchEvent::Bookmark { .. }))) => (None, State::Initial { events, opened }),
                 Ok(Some(Ok(WatchEvent::Refused(status)))) => (Some(Err(Error::WatchError(status))), State::Empty),
                 Ok(Some(Ok(WatchEvent::End)) | None) => (Some(Err(Error::WatchFailed(ended()))), State::Empty),
                 Ok(Some(Err(error))) | Err(error) => (Some(Err(Error::WatchFailed(error))), State::Empty),
@@ -305,7 +310,7 @@ impl<K: Send + 'static> Source<K> {
                 self.catch_ups += u32::from(is_behind);
                 let opened = Instant::now();
                 let change = if is_behind { Change::Behind } else { Change::CaughtUp };
-                let watching = Watching { events, resource_version, opened, told: None, is_behind };
+                let watching = Watching { events, resource_version, opened, length, told: None, is_behind };
                 (Some(Ok(change)), State::Watching(watching))
             }
             Err(error) => {
@@ -346,7 +351,12 @@ impl<K: Send + 'static> Source<K> {
                 (Some(Err(Error::WatchFailed(error))), State::Listed { resource_version: watching.resource_version })
             }
             Ok(Some(Ok(WatchEvent::End))) => self.ended(watching, true),
-            Ok(None) => self.ended(watching, false),
+            Ok(None) => {
+                // What comes when it was to end is no accident.
+                let length = Duration::from_secs(watching.length.saturating_sub(1).into());
+                let in_order = watching.opened.elapsed() >= length;
+                self.ended(watching, in_order)
+            }
             // Nothing may have happened. If the connection is lost, the next request shows it.
             Err(_) => (None, State::Listed { resource_version: watching.resource_version }),
         }

@@ -174,6 +174,30 @@ async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
     }
 }
 
+/// In JSON, the end of a watch does not show whether it was cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
+    for (encoding, list) in encodings() {
+        let world = World::new("caught-up").await;
+        world.pod("cart", crash_looping(3)).await;
+        world.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(world.client.clone()).await;
+        proxy.rule(move |seen| if seen.is_of_pods() { list.clone() } else { Fate::Forward });
+        let operator = world.operate_as(proxy.client());
+        world.status_where("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        tokio::time::sleep(A_WHILE).await;
+        let watches = |of: &str| proxy.count(|seen: &Seen| seen.is_watch() && seen.path.ends_with(of));
+        let before = ["/pods", "/orchestrs"].map(watches);
+        proxy.end_watches();
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let after = ["/pods", "/orchestrs"].map(watches);
+        for (before, after) in before.into_iter().zip(after) {
+            assert!((1..=3).contains(&(after - before)), "{encoding}: {before}, then {after}");
+        }
+        operator.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_is_lost_only_once_its_refusal_is_confirmed() {
     let world = World::new("blip").await;
