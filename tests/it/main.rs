@@ -9,6 +9,7 @@ mod crd;
 mod install;
 mod judgement;
 mod logs;
+mod messages;
 mod operator;
 mod printed_status;
 mod protobuf;

@@ -62,6 +62,8 @@ pub struct Replay {
     /// What began and what ended, as events have it.
     pub transitions: Vec<String>,
     pub incidents: Vec<alerts::Incident>,
+    /// When the caller wants to be called again.
+    pub wake: Option<Timestamp>,
 }
 
 impl Replay {
@@ -79,6 +81,7 @@ impl Replay {
             shown: Vec::new(),
             transitions: Vec::new(),
             incidents: Vec::new(),
+            wake: None,
         }
     }
 
@@ -203,7 +206,7 @@ fn run_until(world: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl
         let recheck = world.reconcile();
         at_each(world, pod);
         // The operator also looks at every object once a minute.
-        let next = recheck.into_iter().chain([world.now + Duration::from_secs(60)]).min();
+        let next = recheck.into_iter().chain(world.wake).chain([world.now + Duration::from_secs(60)]).min();
         match next.filter(|next| *next < until) {
             Some(next) => world.now = next,
             None => return,

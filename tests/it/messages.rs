@@ -1,0 +1,146 @@
+//! The messages that a receiver is sent about the troubles that a real kubelet went through, with the defaults of a webhook.
+
+use jiff::Timestamp;
+use orchestr::{
+    alerts::{Ages, ObjectName, Policy, Situation, Source, plan, record, retry::Outcome},
+    api::{Webhook, WebhookStatus},
+};
+use serde_json::json;
+
+use crate::replay::{Replay, recorded, replay, spec};
+
+/// The messages about each recorded trouble: when, and what each names.
+const MESSAGES: [(&str, &[&str]); 11] = [
+    ("bad-command", &["31 firing: bad-command Start StartError"]),
+    ("crash-exit1", &["30 firing: crash-exit1 Crash CrashLoopBackOff"]),
+    ("crash-then-runs", &["31 firing: crash-then-runs Crash Error", "631 resolved: crash-then-runs Crash Error"]),
+    ("init-fails", &["30 firing: init-fails Crash CrashLoopBackOff"]),
+    ("liveness-fails", &["34 firing: liveness-fails Crash CrashLoopBackOff"]),
+    ("oom", &["30 firing: oom Crash OOMKilled"]),
+    ("poststart-fails", &["33 firing: poststart-fails Crash CrashLoopBackOff"]),
+    ("pull-bad", &["30 firing: pull-bad Image ImagePullBackOff"]),
+    ("sidecar-crash", &["32 firing: sidecar-crash Crash CrashLoopBackOff"]),
+    ("silent-exit0", &["31 firing: silent-exit0 Crash CrashLoopBackOff"]),
+    ("startup-fails", &["35 firing: startup-fails Crash CrashLoopBackOff"]),
+];
+
+const END: i64 = 700;
+
+/// A receiver that takes everything, and what it was sent.
+struct Receiver {
+    source: Source,
+    policy: Policy,
+    ages: Ages,
+    stored: WebhookStatus,
+    last_sent: Option<Timestamp>,
+    sent: Vec<String>,
+}
+
+impl Receiver {
+    fn new(webhook: &serde_json::Value) -> Self {
+        let mut all =
+            json!({"name": "ops", "format": "Generic", "urlFrom": {"secretKeyRef": {"name": "s", "key": "url"}}});
+        for (key, value) in webhook.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        let webhook: Webhook = serde_json::from_value(all).unwrap();
+        let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+        Self {
+            source: Source { object, uid: "u".to_owned(), cluster: String::new() },
+            policy: Policy::new(0, &webhook).unwrap(),
+            ages: Ages::default(),
+            stored: WebhookStatus::default(),
+            last_sent: None,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Decides, stores, sends and records until there is nothing more to do now.
+    fn act(&mut self, world: &mut Replay) {
+        let mut incidents = world.incidents.clone();
+        self.ages.settle(&mut incidents);
+        loop {
+            let decided = plan(
+                &self.stored,
+                &Situation {
+                    source: &self.source,
+                    policy: &self.policy,
+                    incidents: &incidents,
+                    ages: &self.ages,
+                    ended: &[],
+                    config: "c",
+                    receiver: Some("r"),
+                    last_sent: self.last_sent,
+                    bytes: 64 * 1024,
+                    now: world.now,
+                },
+            );
+            self.stored = decided.state;
+            world.wake = decided.wake;
+            let Some(message) = decided.send else { return };
+            let t = world.now.duration_since(world.start).as_secs();
+            let named = |word: &str, alerts: &[orchestr::alerts::Alert]| -> Vec<String> {
+                let name =
+                    |alert: &orchestr::alerts::Alert| format!("{} {} {}", alert.owner.name, alert.kind, alert.reason);
+                alerts.iter().map(|alert| format!("{t} {word}: {}", name(alert))).collect()
+            };
+            self.sent.extend(named("firing", &message.started));
+            self.sent.extend(named("resolved", &message.ended));
+            let taken = Outcome::Answered { status: 200, retry_after: None };
+            self.stored = record(&self.stored, &message, &taken, world.now, 0.5);
+            self.last_sent = Some(world.now);
+        }
+    }
+}
+
+/// The messages about one sequence; the operator is restarted after every reconcile or never.
+fn messages(name: &str, webhook: serde_json::Value, restarting: bool) -> Vec<String> {
+    let mut receiver = Receiver::new(&webhook);
+    replay(&recorded()[name], spec(json!({})), END, |world, pod| {
+        receiver.act(world);
+        if restarting {
+            world.restart([pod.clone()]);
+            receiver.ages = Ages::default();
+            receiver.last_sent = None;
+        }
+    });
+    receiver.sent
+}
+
+#[test]
+fn each_recorded_trouble_is_one_alert() {
+    for (name, expected) in MESSAGES {
+        assert_eq!(messages(name, json!({}), false), expected, "{name}");
+        // The kubelet writes whole seconds: a restart may see a clock ahead that is not.
+        let parted = |message: &str| -> (i64, String) {
+            let (time, rest) = message.split_once(' ').unwrap();
+            (time.parse().unwrap(), rest.to_owned())
+        };
+        let restarted: Vec<_> = messages(name, json!({}), true).iter().map(|message| parted(message)).collect();
+        let expected: Vec<_> = expected.iter().map(|message| parted(message)).collect();
+        assert_eq!(restarted.len(), expected.len(), "{name}: {restarted:?}");
+        for ((time, rest), (awaited, message)) in restarted.iter().zip(&expected) {
+            assert!(rest == message && (time - awaited).abs() <= 1, "{name}: {restarted:?}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_loop_fires_after_ten_minutes_if_that_is_asked_for() {
+    for restarting in [false, true] {
+        let sent = messages("crash-exit1", json!({"after": "10m"}), restarting);
+        assert_eq!(sent, ["600 firing: crash-exit1 Crash CrashLoopBackOff"], "restarting: {restarting}");
+    }
+}
+
+#[test]
+fn a_match_by_reason_does_not_flip() {
+    for reason in ["CrashLoopBackOff", "Crash"] {
+        let sent = messages("crash-exit1", json!({"match": {"reasons": [reason]}}), false);
+        assert_eq!(sent, ["30 firing: crash-exit1 Crash CrashLoopBackOff"], "{reason}");
+    }
+    for reason in ["ErrImagePull", "ImagePullBackOff", "Image"] {
+        let sent = messages("pull-bad", json!({"match": {"reasons": [reason]}}), false);
+        assert_eq!(sent, ["30 firing: pull-bad Image ImagePullBackOff"], "{reason}");
+    }
+}
