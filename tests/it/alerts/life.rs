@@ -285,6 +285,8 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
     })
     .await
     .unwrap();
+    let ops = delivery(&world.status("cluster").await, "ops").unwrap().clone();
+    assert_eq!((ops.alerts[0].phase, &ops.pending), (AlertPhase::Firing, &None), "nothing is to be sent again");
     world.secret("ops", &[("url", &new.url("/")), ("key", key)]).await;
     world.respec("cluster", longer("12s")).await;
     let told = new.wait_for(1, 2 * PATIENCE).await.unwrap();
