@@ -230,21 +230,6 @@ fn nothing_is_broken_only_if_nothing_is_that_matches() {
 }
 
 #[test]
-fn a_storm_that_was_not_sent_yet_is_not_called_calm() {
-    let mut world = World::new(WebhookFormat::Slack);
-    world.policy.pace.tracked = 1;
-    world.begins(0);
-    world.pass(60);
-    world.ends(0);
-    world.pass(29);
-    // Those that are beyond what is told one by one wait for the message after this one.
-    world.present.extend((1..5).map(|number| (super::key(number), world.now - Duration::from_secs(40))));
-    world.pass(40);
-    let calm: Vec<_> = world.sent.iter().filter(|message| message.is_calm()).collect();
-    assert!(calm.is_empty(), "{calm:?} while {:?} go on", world.present);
-}
-
-#[test]
 fn every_alert_names_the_cluster_and_its_identity_is_the_objects() {
     for format in FORMATS {
         let of = |cluster: &str, uid: &str| {

@@ -188,3 +188,16 @@ fn a_failed_pull_is_matched_by_either_of_its_names() {
         assert!(!policy.matches(&incident, &[]), "{name}");
     }
 }
+
+#[test]
+fn what_ends_while_it_waits_for_room_in_a_message_is_sent() {
+    let mut world = World::new(WebhookFormat::Slack);
+    // Names so long that they take several messages.
+    world.policy.pace.interval = Duration::from_secs(60);
+    world.present = (0..80).map(|number| (format!("{}{number:03}", "x".repeat(240)), world.now)).collect();
+    world.pass(31);
+    world.present.clear();
+    world.pass(3_600);
+    let began: usize = taken(&world).iter().map(|(_, _, began, _)| began.len()).sum();
+    assert_eq!((began, world.stored.dropped), (80, 0));
+}
