@@ -12,7 +12,7 @@ const SKEW: SignedDuration = SignedDuration::from_mins(10);
 /// Answers questions about the present of one pod, and remembers when the first of its answers will change.
 ///
 /// The times in a pod come from several clocks. The index notes how far the clocks of the node and of the API server
-/// were seen to be ahead of ours; times are set back by that much. No state of a pod is older than the pod.
+/// were seen to be ahead of ours; times are set back by that much.
 pub(super) struct Clock {
     now: Timestamp,
     changes: Option<Timestamp>,
@@ -51,12 +51,22 @@ impl Clock {
     /// in the future can't be believed, nor can the epoch, which the kubelet writes if there was no such moment.
     pub(super) fn began(&mut self, evidence: impl IntoIterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
         let found = evidence.into_iter().flatten().find(|instant| self.credible(*instant));
-        found.map(|instant| before(instant, self.node_ahead)).max(self.created)
+        found.map(|instant| self.corrected(instant)).or(self.created)
     }
 
     /// The later of a time from [`Self::began`] and another, if the other can be believed.
     pub(super) fn later(&mut self, began: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-        began.max(other.filter(|instant| self.credible(*instant)).map(|instant| before(instant, self.node_ahead)))
+        began.max(other.filter(|instant| self.credible(*instant)).map(|instant| self.corrected(instant)))
+    }
+
+    /// A time by our clock. What lies shortly before the pod's creation was written by a clock that is behind; what lies
+    /// long before it is true: a static pod's containers may be older than the pod that mirrors it.
+    fn corrected(&self, instant: Timestamp) -> Timestamp {
+        let instant = before(instant, self.node_ahead);
+        match self.created {
+            Some(created) if instant < created && created.duration_since(instant) <= SKEW => created,
+            _ => instant,
+        }
     }
 
     fn credible(&mut self, instant: Timestamp) -> bool {
@@ -109,10 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_older_than_the_pod() {
+    fn a_clock_that_is_behind_makes_no_pod_older_than_it_is() {
         let mut clock = clock(&Pod { created: Some(at(9_970)), ..Pod::default() });
-        assert_eq!(clock.began([Some(at(9_400))]), Some(at(9_970)), "a node's clock that is behind");
+        assert_eq!(clock.began([Some(at(9_400))]), Some(at(9_970)));
+        assert_eq!(clock.later(Some(at(9_000)), Some(at(9_400))), Some(at(9_970)));
         assert_eq!(clock.began([None]), Some(at(9_970)));
+        assert_eq!(clock.began([Some(at(9_300))]), Some(at(9_300)), "a static pod's container");
     }
 
     #[test]

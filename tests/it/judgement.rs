@@ -370,6 +370,13 @@ fn never_a_restart_that_a_resize_asks_for() {
 }
 
 #[test]
+fn never_a_static_pod_whose_mirror_is_made_again() {
+    // Its container failed a day ago and has run since.
+    let day = 24 * 3600;
+    healthy(&case("mirror").app(after(life(1, "Error", -day), 3, running("app", 10 - day))).ready(0), 30);
+}
+
+#[test]
 fn of_several_failures_the_first_that_is_not_over() {
     let two = case("two")
         .app(after(life(1, "Error", 50), 1, running("app", 60)))
