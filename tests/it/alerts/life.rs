@@ -510,7 +510,8 @@ async fn a_rollout_and_a_drain_tell_nothing_and_a_flapping_pod_one_beginning_and
             "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
         }]});
         world.set_status(&name, ended).await;
-        world.pod(&format!("new-{number}"), json!({"phase": "Pending"})).await;
+        let new = json!({"metadata": {"creationTimestamp": ago(0)}});
+        world.pod_with(&format!("new-{number}"), new, json!({"phase": "Pending"})).await;
         world.set_status(&format!("new-{number}"), healthy()).await;
         world.delete_pod(&name).await;
     }
