@@ -76,8 +76,8 @@ pub struct Played {
     pub status: Value,
     /// Of which container, of which life, and what.
     pub log: Option<(&'static str, bool, &'static str)>,
-    /// How many seconds ago it was made; absent for now. No state is older than its pod.
-    pub made: Option<i64>,
+    /// How many seconds ago it was made: before what its status says.
+    pub made: i64,
     /// Whether somebody deleted it, and a finalizer holds it since.
     pub deleted_long_ago: bool,
 }
@@ -87,7 +87,7 @@ impl Role {
     pub fn played(self) -> Option<Played> {
         let plain = |(full, ..): (&'static str, &str, &str), changes, status| {
             let (namespace, name) = full.split_once('/').unwrap_or(("default", full));
-            Played { namespace, name, changes, status, log: None, made: None, deleted_long_ago: false }
+            Played { namespace, name, changes, status, log: None, made: 900, deleted_long_ago: false }
         };
         Some(match self {
             Self::OutOfMemory => Played {
@@ -178,7 +178,6 @@ impl Role {
                 }),
             ),
             Self::NotReady => Played {
-                made: Some(900),
                 log: Some(("app", false, "listening on :8080\nindex not loaded yet: waiting for elastic.shop:9200\n")),
                 ..plain(
                     READY,
@@ -215,7 +214,7 @@ impl Role {
                 )
             },
             Self::StuckTerminating => Played {
-                made: Some(9_000),
+                made: 9_000,
                 deleted_long_ago: true,
                 ..plain(
                     STUCK,

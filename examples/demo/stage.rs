@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::{
     Result,
-    cast::{Act, NODE, Role, ago, status_of},
+    cast::{Act, NODE, Played, Role, ago, status_of},
     heading,
 };
 
@@ -88,29 +88,21 @@ impl<'a> Stage<'a> {
                     }
                     let mut pod = json!({
                         "apiVersion": "v1", "kind": "Pod",
-                        "metadata": {"name": played.name},
+                        // The API server sets some of this itself: it is as etcd would hold such a pod.
+                        "metadata": {
+                            "name": played.name, "namespace": played.namespace, "uid": uid(&played),
+                            "creationTimestamp": ago(played.made),
+                        },
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
                     });
                     merge(&mut pod, &played.changes);
-                    if let Some(made) = played.made {
-                        // The API server sets these times itself: this is how etcd would hold such a pod.
-                        let metadata = &mut pod["metadata"];
-                        metadata["namespace"] = json!(played.namespace);
-                        metadata["uid"] = json!(format!("00000000-0000-4000-8000-{made:012}"));
-                        metadata["creationTimestamp"] = json!(ago(made));
-                        if played.deleted_long_ago {
-                            metadata["deletionTimestamp"] = json!(ago(400));
-                            metadata["deletionGracePeriodSeconds"] = json!(30);
-                        }
-                        pod["status"] = played.status;
-                        let key = orchestr_testbed::pods::key(played.namespace, played.name);
-                        self.plane.load([(key, pod.to_string())]).await?;
-                        continue;
+                    if played.deleted_long_ago {
+                        pod["metadata"]["deletionTimestamp"] = json!(ago(400));
+                        pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
                     }
-                    let pods: Api<Pod> = Api::namespaced(self.client.clone(), played.namespace);
-                    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
-                    let patch = json!({"status": played.status});
-                    pods.patch_status(played.name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+                    pod["status"] = played.status;
+                    let key = orchestr_testbed::pods::key(played.namespace, played.name);
+                    self.plane.load([(key, pod.to_string())]).await?;
                 }
             }
         }
@@ -243,4 +235,11 @@ fn merge(target: &mut Value, changes: &Value) {
         }
         (target, changes) => *target = changes.clone(),
     }
+}
+
+/// A UID for each name.
+fn uid(played: &Played) -> String {
+    let hash = u128::from(orchestr::pods::Uid::from_text(played.name));
+    let hex = format!("{hash:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
