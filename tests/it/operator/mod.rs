@@ -5,6 +5,7 @@ mod blocked;
 mod clocks;
 mod container_logs;
 mod decoding;
+mod endings;
 mod events;
 mod exclusion;
 mod first_look;

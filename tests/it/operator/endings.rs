@@ -1,0 +1,82 @@
+//! What ends a problem, and what begins again.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, ago, condition, healthy, listed, watch_with};
+
+fn owned(created: i64) -> Value {
+    json!({"metadata": {
+        "creationTimestamp": ago(created),
+        "labels": {"app": "web", "pod-template-hash": "5d9f"},
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "r", "controller": true},
+        ],
+    }})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_pod_ages_out_once_its_controller_has_replaced_it() {
+    let world = World::new("replaced").await;
+    let evicted = json!({
+        "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
+        "startTime": ago(600), "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": ago(300)}],
+    });
+    world.pod_with("web-a", owned(3600), evicted).await;
+    world.pod_with("web-b", owned(7200), healthy()).await;
+    world.object("patient", watch_with(json!({}))).await;
+    world.object("short", watch_with(json!({"thresholds": {"failed": "1m"}}))).await;
+    let operator = world.operate();
+    for name in ["patient", "short"] {
+        let status = world.status_where(name, "it is reported", |status| listed(status) == ["web-a"]).await;
+        assert_eq!(status.incidents[0].owner.kind, "Deployment", "web-b is older: it replaces nothing");
+    }
+    world.pod_with("web-c", owned(0), json!({"phase": "Pending"})).await;
+    world.set_status("web-c", healthy()).await;
+    let status = world.status_where("short", "it was replaced", |status| listed(status).is_empty()).await;
+    assert_eq!(condition(&status, "PodsHealthy").0, "True");
+    assert_eq!(listed(&world.status("patient").await), ["web-a"], "for an hour");
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_is_removed_starts_the_wait_again() {
+    let world = World::new("gates").await;
+    let unscheduled = |reason: &str| {
+        json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": reason, "message": reason, "lastTransitionTime": ago(3600)},
+        ]})
+    };
+    world.pod_with("queued", json!({"spec": {"nodeName": null}}), unscheduled("SchedulingGated")).await;
+    world.object("cluster", watch_with(json!({"thresholds": {"pending": "4s"}}))).await;
+    let operator = world.operate();
+    let gated = world.status_where("cluster", "the gate", |status| listed(status) == ["queued"]).await;
+    assert_eq!(gated.problematic_pods[0].reason, "SchedulingGated");
+    world.set_status("queued", unscheduled("Unschedulable")).await;
+    world.status_where("cluster", "it has just become schedulable", |status| listed(status).is_empty()).await;
+    let waited = world.status_where("cluster", "it waits for too long", |status| listed(status) == ["queued"]).await;
+    assert_eq!(waited.problematic_pods[0].reason, "Unschedulable");
+    assert!(waited.problematic_pods[0].since > gated.problematic_pods[0].since);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_pod_that_a_finalizer_holds_is_found() {
+    let world = World::new("held").await;
+    for (name, phase) in [("done", "Succeeded"), ("ill", "Failed"), ("going", "Running")] {
+        let metadata = json!({"metadata": {
+            "deletionTimestamp": ago(3600), "deletionGracePeriodSeconds": 30, "finalizers": ["example.com/hold"],
+        }});
+        world.pod_with(name, metadata, json!({"phase": phase})).await;
+    }
+    world.object("cluster", watch_with(json!({}))).await;
+    let operator = world.operate();
+    let status =
+        world.status_where("cluster", "all are found", |status| listed(status) == ["done", "going", "ill"]).await;
+    for pod in &status.problematic_pods {
+        assert_eq!(
+            (pod.reason.as_str(), pod.message.as_str()),
+            ("StuckTerminating", "finalizer left: example.com/hold")
+        );
+    }
+    operator.stop().await;
+}
