@@ -108,7 +108,7 @@ impl Settings {
     /// Whether problems of this kind or reason are not reported.
     #[must_use]
     pub fn ignores(&self, kind: ProblemKind, reason: &str) -> bool {
-        self.ignore_reasons.iter().any(|ignored| ignored == reason || ignored == kind.as_str())
+        self.ignore_reasons.iter().any(|name| names(name, kind, reason))
     }
 }
 
@@ -199,12 +199,14 @@ fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
     for (index, reason) in reasons.iter().enumerate() {
         short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
     }
-    Ok(reasons.iter().map(|reason| canonical_reason(reason).to_owned()).collect())
+    Ok(reasons.to_vec())
 }
 
-/// The name that problems have for what users may also call otherwise.
-pub(crate) fn canonical_reason(reason: &str) -> &str {
-    if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason }
+/// Whether a name in a spec is that of a problem's kind or reason. A trouble that has one reason at first and another a
+/// moment later must be meant by either: a crash is an Error before it is a loop, and a pull fails before it is held back.
+pub(crate) fn names(name: &str, kind: ProblemKind, reason: &str) -> bool {
+    const SAME: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
+    name == reason || name == kind.as_str() || SAME.iter().any(|same| same.contains(&name) && same.contains(&reason))
 }
 
 /// A sentence for each of the first reasons that is neither a kind nor a reason that is known.

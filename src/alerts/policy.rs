@@ -8,7 +8,7 @@ use super::incident::{Incident, later};
 use crate::{
     api::{GoDuration, Webhook, WebhookFormat, limits},
     glob::Glob,
-    settings::{SpecError, duration, globs},
+    settings::{self, SpecError, duration, globs},
 };
 
 /// A webhook that can be used: defaults applied, durations read, patterns compiled.
@@ -133,9 +133,9 @@ impl Policy {
         let in_namespaces =
             self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)));
         let wanted = |reason: &&String| {
-            self.reasons.as_ref().is_none_or(|names| {
-                names.iter().any(|name| name == incident.kind.as_str() || same_reason(name, reason))
-            })
+            self.reasons
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|name| settings::names(name, incident.kind, reason)))
         };
         [&incident.reason].into_iter().chain(earlier).find(wanted).filter(|_| in_namespaces).map(String::as_str)
     }
@@ -161,12 +161,6 @@ impl Policy {
         let turns = if self.pace.single { u32::try_from(self.pace.tracked).unwrap_or(u32::MAX) } else { 1 };
         self.hold(returns).saturating_add(self.pace.interval.saturating_mul(turns.saturating_add(1)))
     }
-}
-
-/// Whether two words are the same reason: the kubelet alternates between these two while it tries to pull an image.
-fn same_reason(one: &str, other: &str) -> bool {
-    let pulls = |reason: &str| matches!(reason, "ErrImagePull" | "ImagePullBackOff");
-    one == other || pulls(one) && pulls(other)
 }
 
 #[cfg(test)]

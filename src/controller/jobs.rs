@@ -19,6 +19,8 @@ const SOONEST: Duration = Duration::from_secs(1);
 /// How soon a Job is read again if nothing suggests that it has changed.
 const USUAL: Duration = Duration::from_secs(60);
 const SLOWEST: Duration = Duration::from_secs(15 * 60);
+/// The longest time until a Job is read again that could not be read even once: a status may wait for it.
+const UNREAD: Duration = Duration::from_secs(15);
 /// The longest refusal that is kept, in bytes.
 const REFUSAL_LIMIT: usize = 512;
 
@@ -41,8 +43,10 @@ pub struct JobKey {
 
 #[derive(Debug)]
 struct State {
-    /// Absent until the first read has ended.
+    /// Absent until it was read, or is known not to be readable.
     reading: Option<JobReading>,
+    /// Whether the Job is gone since it was read.
+    gone: bool,
     asked: bool,
     ask_at: Instant,
     delay: Duration,
@@ -117,9 +121,14 @@ impl JobReading {
 impl Jobs {
     /// What is known of the Job that controls a pod with a problem.
     pub fn ask(&mut self, key: JobKey, now: Instant) -> JobAnswer {
-        let state =
-            self.known.entry(key.clone()).or_insert(State { reading: None, asked: false, ask_at: now, delay: USUAL });
-        let open = !state.reading.as_ref().is_some_and(JobReading::is_final) && !state.asked;
+        let state = self.known.entry(key.clone()).or_insert(State {
+            reading: None,
+            gone: false,
+            asked: false,
+            ask_at: now,
+            delay: SOONEST,
+        });
+        let open = !state.gone && !state.reading.as_ref().is_some_and(JobReading::is_final) && !state.asked;
         let due = open && state.ask_at <= now;
         state.asked |= due;
         JobAnswer {
@@ -134,12 +143,29 @@ impl Jobs {
     pub fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
         let Some(state) = self.known.get_mut(key) else { return false };
         state.asked = false;
+        if state.reading.is_none() {
+            if reading == JobReading::Unavailable {
+                state.ask_at = now + state.delay;
+                state.delay = (2 * state.delay).min(UNREAD);
+                return false;
+            }
+            state.delay = USUAL;
+        }
         state.ask_at = now + state.delay;
         state.delay = (2 * state.delay).min(SLOWEST);
-        // What was read before still says more than that it can't be read now.
-        if reading == JobReading::Unavailable && state.reading.is_some() {
-            return false;
-        }
+        // What was read before still says more than that it can't be read now: a Job never changes its owner, nor does
+        // it become incomplete.
+        let reading = match (&state.reading, reading) {
+            (_, JobReading::Unavailable) => return false,
+            (Some(JobReading::Read { facts, .. }), JobReading::Refused(refusal)) => {
+                JobReading::Read { facts: Arc::clone(facts), refusal }
+            }
+            (Some(JobReading::Read { .. }), JobReading::Gone) => {
+                state.gone = true;
+                return false;
+            }
+            (_, reading) => reading,
+        };
         let changes = state.reading.as_ref() != Some(&reading);
         state.reading = Some(reading);
         changes
@@ -185,16 +211,17 @@ pub async fn read(client: &Client, query: &JobKey) -> JobReading {
     if let (Some(name), Some(failed_at)) = (&facts.cron_job, facts.failed) {
         let api: Api<CronJob> = Api::namespaced(client.clone(), &query.namespace);
         match timeout(TIMEOUT, api.get(name)).await {
-            Ok(Ok(cron_job)) => {
+            Ok(Ok(cron_job)) if JobFacts::belongs_to(&job, &cron_job) => {
                 let succeeded = cron_job.status.and_then(|status| status.last_successful_time);
                 facts.superseded = succeeded.is_some_and(|succeeded| succeeded.0 > failed_at);
             }
-            Ok(Err(error)) => {
-                if let JobReading::Refused(message) = unread(error) {
-                    refusal = message;
-                }
-            }
-            Err(_) => {}
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => match unread(error) {
+                JobReading::Refused(message) => refusal = message,
+                JobReading::Unavailable => return JobReading::Unavailable,
+                JobReading::Gone | JobReading::Read { .. } => {}
+            },
+            Err(_) => return JobReading::Unavailable,
         }
     }
     JobReading::Read { facts: Arc::new(facts), refusal }
@@ -268,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_job_that_cannot_be_read_is_asked_for_less_and_less() {
-        for reading in [JobReading::Refused("no".to_owned()), JobReading::Unavailable] {
+        for (reading, most) in [(JobReading::Refused("no".to_owned()), 8), (JobReading::Unavailable, 250)] {
             let mut jobs = Jobs::default();
             let mut now = Instant::now();
             let mut asked = 0;
@@ -279,20 +306,32 @@ mod tests {
                 }
                 now += Duration::from_secs(1);
             }
-            assert!((2..=8).contains(&asked), "{asked} reads in an hour of {reading:?}");
+            assert!((2..=most).contains(&asked), "{asked} reads in an hour of {reading:?}");
         }
     }
 
     #[test]
-    fn an_outage_does_not_take_back_what_was_read() {
+    fn neither_an_outage_nor_a_lost_right_takes_back_what_was_read() {
         let mut jobs = Jobs::default();
         let now = Instant::now();
         jobs.ask(key("u"), now);
         let facts =
             JobFacts { failed: Some(Timestamp::UNIX_EPOCH), cron_job: Some("nightly".into()), ..JobFacts::default() };
         jobs.answered(&key("u"), read(facts.clone()), now);
-        assert!(!jobs.answered(&key("u"), JobReading::Unavailable, now));
-        assert_eq!(jobs.ask(key("u"), now).facts.as_deref(), Some(&facts));
+        for lost in [JobReading::Unavailable, JobReading::Refused("no".to_owned()), JobReading::Gone] {
+            jobs.answered(&key("u"), lost.clone(), now);
+            assert_eq!(jobs.ask(key("u"), now).facts.as_deref(), Some(&facts), "{lost:?}");
+        }
+        assert_eq!(jobs.ask(key("u"), now).refusal, "no");
+
+        jobs.ask(key("v"), now);
+        jobs.answered(&key("v"), JobReading::Unavailable, now);
+        let answer = jobs.ask(key("v"), now);
+        assert_eq!(
+            (answer.facts, answer.ask_at),
+            (None, Some(now + SOONEST)),
+            "nothing is known, and it is soon tried"
+        );
     }
 
     #[test]

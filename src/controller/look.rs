@@ -14,7 +14,7 @@ use crate::{
     api::OrchestrStatus,
     diagnosis::{Facts, Finding, Health, judge, needs_job},
     pods::Pod,
-    report::{self, Change, Idle, Troubled},
+    report::{self, Change, Idle, Surroundings, Troubled},
     settings::Settings,
 };
 
@@ -30,8 +30,8 @@ use super::{
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How long a status waits for Jobs that decide about pods. It is as long as a read may take.
-const FACTS_PATIENCE: Duration = Duration::from_secs(6);
+/// How long a status waits for Jobs that decide about pods, as long as an outage is tolerated.
+const FACTS_PATIENCE: Duration = Duration::from_secs(60);
 /// How many warnings a status holds.
 const WARNINGS: usize = 4;
 
@@ -142,6 +142,7 @@ impl Controller {
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         let mut warnings = settings.warnings.clone();
         let (mut lacks_facts, mut must_wait, mut ignored) = (false, !tracker.is_resumed(), 0);
+        let mut ask_again: Option<Instant> = None;
         for pod in self.index.kept(view) {
             let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && self.index.is_replaced(pod) };
             let mut verdict = judge(pod, &facts, &settings.thresholds, wall);
@@ -149,6 +150,7 @@ impl Controller {
                 let answer = self.jobs.ask(JobKey::new(pod, job), now);
                 queries.extend(answer.query);
                 if let Some(at) = answer.ask_at {
+                    ask_again = ask_again.into_iter().chain([at]).min();
                     check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
                 }
                 if !answer.refusal.is_empty() {
@@ -179,16 +181,21 @@ impl Controller {
             let until = object.facts_awaited.get_or_insert(now).checked_add(FACTS_PATIENCE).unwrap_or(now);
             object.tracker = tracker;
             queries.into_iter().for_each(|query| self.read_job(query));
-            self.rest(key, until);
+            self.rest(key, ask_again.map_or(until, |at| at.min(until)));
             return None;
         }
         if !lacks_facts {
             object.facts_awaited = None;
         }
-        tracker.update(&mut found, object.status.as_ref(), |uid| self.index.contains(uid));
-        let problems = found.len();
-        found.retain(|(_, finding)| !settings.ignores(finding.kind, &finding.reason));
-        ignored += problems - found.len();
+        ignored += tracker.update(
+            &mut found,
+            &Surroundings {
+                previous: object.status.as_ref(),
+                generation: object.generation,
+                ignores: &|kind, reason| settings.ignores(kind, reason),
+                remains: &|uid| self.index.remains(uid),
+            },
+        );
 
         let policy = settings.logs.as_ref();
         let input = report::Input {
@@ -214,6 +221,8 @@ impl Controller {
         let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
         let ended = alerts::absent(webhooks, &incidents)
             .filter(|alert| deleted.contains(&alert.key))
+            // The next run of a CronJob is a pod of its own, of which nothing is known yet.
+            .filter(|alert| alert.owner.kind != "CronJob")
             .filter(|alert| !self.index.has_pods_of(&alert.namespace, &alert.owner.kind, &alert.owner.name))
             .map(|alert| alert.key.clone())
             .collect();

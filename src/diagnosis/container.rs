@@ -184,7 +184,8 @@ impl<'a> Container<'a> {
             let since = clock.began([running.started, last.finished]);
             let has_run = since.is_some_and(|since| clock.reached(after(since, restarted)));
             let is_ready = self.status.ready || !self.spec.is_some_and(|spec| spec.readiness_probe);
-            if has_run && is_ready {
+            // A startup probe that has not passed yet may still kill it.
+            if has_run && is_ready && self.status.started != Some(false) {
                 return None;
             }
         }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::{
+    api::batch::v1::{CronJob, Job},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 
 /// What is known beside the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,13 @@ pub struct JobFacts {
 }
 
 impl JobFacts {
+    /// Whether this CronJob controls the Job, and not another that has taken its name.
+    #[must_use]
+    pub fn belongs_to(job: &Job, cron_job: &CronJob) -> bool {
+        let owner = job.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        owner.is_some_and(|owner| cron_job.metadata.uid.as_ref() == Some(&owner.uid))
+    }
+
     /// What a Job shows.
     #[must_use]
     pub fn of(job: &Job) -> Self {

@@ -49,7 +49,8 @@ impl<'a> Overdue<'a> {
 
     fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
         let scheduled = pod.condition("PodScheduled");
-        let began = clock.began([scheduled.and_then(|condition| condition.since)]);
+        // It has not been scheduled since it exists, whatever scheduler said so when.
+        let began = clock.began([]).or_else(|| clock.began([scheduled.and_then(|condition| condition.since)]));
         Self {
             kind: ProblemKind::Unschedulable,
             reason: match scheduled.map(|condition| condition.reason.as_str()) {

@@ -1,8 +1,8 @@
 //! The reasons that problems have, and which of two says more.
 
 /// Reasons that say only that something failed, those that say least first. Every other reason says more.
-const VAGUE: [&str; 6] =
-    ["Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "RunContainerError", "CreateContainerError"];
+const VAGUE: [&str; 7] =
+    ["Pending", "Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "RunContainerError", "CreateContainerError"];
 
 /// Reasons beside [`VAGUE`] that Kubernetes and common runtimes use, for noticing typing errors.
 const SPECIFIC: [&str; 62] = [

@@ -9,6 +9,10 @@ use crate::diagnosis::owner_names;
 
 use super::Pod;
 
+/// The owners whose pods stand in for each other. A pod of another kind of owner is replaced by one of its own name, if
+/// at all, and then it is gone.
+const REPLACES: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
+
 /// A cohort's place in [`Cohorts`]. Places of cohorts that are gone are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CohortId(pub u32);
@@ -28,8 +32,6 @@ struct Place {
     /// and its own key in the map.
     text: Arc<str>,
     members: u32,
-    /// How many of them may not be healthy.
-    suspects: u32,
     /// When the youngest pod was created that was a healthy member, in seconds since 1970.
     youngest: i64,
 }
@@ -43,7 +45,7 @@ impl Cohorts {
             return (id, false);
         }
         let text: Arc<str> = text.into();
-        let place = Place { text: Arc::clone(&text), members: 1, suspects: 0, youngest: i64::MIN };
+        let place = Place { text: Arc::clone(&text), members: 1, youngest: i64::MIN };
         let id = match self.free.pop() {
             Some(id) => {
                 self.places[id.0 as usize] = place;
@@ -58,12 +60,6 @@ impl Cohorts {
         (id, true)
     }
 
-    /// Counts a member that may not be healthy, or no longer counts it.
-    pub fn suspect(&mut self, id: CohortId, is_suspect: bool) {
-        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
-        place.suspects = if is_suspect { place.suspects.saturating_add(1) } else { place.suspects.saturating_sub(1) };
-    }
-
     /// Notes when a healthy member was created.
     pub fn saw_healthy(&mut self, id: CohortId, created: Option<Timestamp>) {
         if let (Some(place), Some(created)) = (self.places.get_mut(id.0 as usize), created) {
@@ -71,12 +67,13 @@ impl Cohorts {
         }
     }
 
-    /// Whether the pod's owner has a healthy pod that was created after it.
+    /// Whether the pod's owner has, or had, a healthy pod that was created after it. That it is unready for a moment takes
+    /// nothing back.
     #[must_use]
     pub fn is_replaced(&self, pod: &Pod) -> bool {
         let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };
-        self.of_owner(&pod.namespace, kind, name)
-            .any(|place| place.members > place.suspects && place.youngest > created.as_second())
+        REPLACES.contains(&kind)
+            && self.of_owner(&pod.namespace, kind, name).any(|place| place.youngest > created.as_second())
     }
 
     /// Whether an owner has any pod.
@@ -228,7 +225,6 @@ mod tests {
         let mut cohorts = Cohorts::default();
         let failed = pod("shop", "web", "1", 100);
         let (old, _) = cohorts.join(&failed);
-        cohorts.suspect(old, true);
         assert!(!cohorts.is_replaced(&failed));
 
         let other = pod("shop", "web-2", "1", 900);
@@ -245,7 +241,7 @@ mod tests {
         let (new, _) = cohorts.join(&next);
         cohorts.saw_healthy(new, next.created);
         assert!(cohorts.is_replaced(&failed), "the next revision's pod");
-        cohorts.suspect(new, true);
-        assert!(!cohorts.is_replaced(&failed), "it is not healthy any more");
+        cohorts.leave(new);
+        assert!(!cohorts.is_replaced(&failed), "it is gone");
     }
 }

@@ -97,9 +97,11 @@ impl Pod {
         self.init_statuses.iter().chain(&self.statuses).find(|status| status.name == container)
     }
 
-    /// The times that the kubelet and the scheduler wrote.
+    /// The times that the kubelet wrote.
     fn node_times(&self) -> impl Iterator<Item = Option<Timestamp>> {
-        let conditions = self.conditions.iter().map(|condition| condition.since);
+        const KUBELETS: [&str; 4] = ["Ready", "ContainersReady", "Initialized", "PodReadyToStartContainers"];
+        let own = self.conditions.iter().filter(|condition| KUBELETS.contains(&condition.kind.as_str()));
+        let conditions = own.map(|condition| condition.since);
         let containers = self.init_statuses.iter().chain(&self.statuses).flat_map(|status| {
             let running = status.state.running.as_ref().and_then(|running| running.started);
             let ended = status.state.terminated.as_ref().and_then(|life| life.finished);

@@ -133,12 +133,10 @@ impl Index {
             if pod.phase == "Running" {
                 self.cohorts.saw_healthy(cohort, pod.created);
             }
-            self.release(uid)
+            self.kept.remove(&uid).is_some()
         } else if self.kept.get(&uid).is_some_and(|kept| kept.cohort == cohort && kept.pod == pod) {
             false
         } else {
-            self.release(uid);
-            self.cohorts.suspect(cohort, true);
             self.kept.insert(uid, Kept { cohort, pod });
             true
         };
@@ -163,16 +161,9 @@ impl Index {
         self.remove_readable(uid)
     }
 
-    /// Drops the details of a pod. Returns whether there were any.
-    fn release(&mut self, uid: Uid) -> bool {
-        let Some(kept) = self.kept.remove(&uid) else { return false };
-        self.cohorts.suspect(kept.cohort, false);
-        true
-    }
-
     fn remove_readable(&mut self, uid: Uid) -> Vec<ViewId> {
         let Some(Entry { cohort, .. }) = self.pods.remove(&uid) else { return Vec::new() };
-        let concerned = if self.release(uid) { self.viewers(cohort, None) } else { Vec::new() };
+        let concerned = if self.kept.remove(&uid).is_some() { self.viewers(cohort, None) } else { Vec::new() };
         self.cohorts.leave(cohort);
         concerned
     }
@@ -206,7 +197,6 @@ impl Index {
         self.kept.retain(|_, kept| {
             let is_plain = is_plain(&kept.pod, self.horizon, now);
             if is_plain {
-                cohorts.suspect(kept.cohort, false);
                 cohorts.saw_healthy(kept.cohort, kept.pod.created.filter(|_| kept.pod.phase == "Running"));
             }
             !is_plain
@@ -244,10 +234,10 @@ impl Index {
         self.unreadable.changes()
     }
 
-    /// Whether a pod still exists.
+    /// Whether a pod exists, and is not being deleted.
     #[must_use]
-    pub fn contains(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid)
+    pub fn remains(&self, uid: Uid) -> bool {
+        self.pods.contains_key(&uid) && self.kept.get(&uid).is_none_or(|kept| kept.pod.deletion.is_none())
     }
 
     /// Whether the pod's owner has a healthy pod that was created after it.

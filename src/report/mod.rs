@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub use change::{Change, Transitions, differs, is_own, transitions};
 pub use idle::{Idle, idle};
 pub use told::told;
-pub use tracker::Tracker;
+pub use tracker::{Surroundings, Tracker};
 
 use crate::{
     api::{Incident, OrchestrStatus, PodProblem, condition, reason},

@@ -71,7 +71,8 @@ impl World {
     ) -> T {
         let mut found: Vec<_> = self.pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
         let mut tracker = Tracker::default();
-        tracker.update(&mut found, previous, |_| true);
+        let around = Surroundings { previous, generation: self.generation, ignores: &|_, _| false, remains: &|_| true };
+        tracker.update(&mut found, &around);
         use_input(&Input {
             generation: self.generation,
             max_pods: self.max_pods,
@@ -274,6 +275,13 @@ fn a_problem_that_goes_on_keeps_its_beginning() {
     assert_eq!((&*reason.incidents[0].reason, &reason.incidents[0].key), ("OOMKilled", &first.incidents[0].key));
     let mut other = World::of([crashing("shop", "cart", "Error", 70)]);
     other.pods[0].1.kind = ProblemKind::Image;
+    let image = other.status(Some(&first));
+    assert_eq!(
+        (&image.incidents[0].key, image.incidents[0].since.0),
+        (&first.incidents[0].key, at(50)),
+        "still in trouble"
+    );
+    other.pods[0].1.kind = ProblemKind::NotReady;
     assert_eq!(other.status(Some(&first)).problematic_pods[0].since.0, at(70), "another kind is another problem");
 
     let mut replaced = World::of([crashing("shop", "cart", "Error", 70)]);

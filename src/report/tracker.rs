@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Finding, telling},
+    diagnosis::{Finding, is_known_reason, telling},
     pods::{Pod, Uid},
 };
 
@@ -28,7 +28,21 @@ pub struct Tracker {
     names: Names,
     /// Whether it has gone on from a status.
     resumed: bool,
+    /// The generation of the spec under which it was decided what to ignore.
+    generation: i64,
     deleted: Vec<u64>,
+}
+
+/// What an update depends on beside the findings.
+pub struct Surroundings<'a> {
+    /// The status as it stands in the API.
+    pub previous: Option<&'a OrchestrStatus>,
+    /// The generation of the spec.
+    pub generation: i64,
+    /// Whether the spec asks that problems of this kind and reason be ignored.
+    pub ignores: &'a dyn Fn(ProblemKind, &str) -> bool,
+    /// Whether a pod exists, and is not being deleted.
+    pub remains: &'a dyn Fn(Uid) -> bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +52,7 @@ struct KnownPod {
     container: NameId,
     reason: NameId,
     kind: ProblemKind,
+    ignored: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,37 +69,54 @@ pub(super) struct Known<'a> {
     pub(super) reason: &'a str,
 }
 
-/// What a status says of a problem.
+/// What a status says of problems.
 #[derive(Default)]
 struct Resumed<'a> {
-    pods: HashMap<(&'a str, &'a str), (ProblemKind, &'a str, i64)>,
+    pods: HashMap<(&'a str, &'a str), ResumedPod<'a>>,
     incidents: HashMap<u64, (&'a str, i64)>,
+    /// The kind and the container of incidents, by the names of their example pods.
+    examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
+}
+
+struct ResumedPod<'a> {
+    kind: ProblemKind,
+    reason: &'a str,
+    since: i64,
 }
 
 impl Tracker {
-    /// Attributes each finding to the trouble that it continues: sets its container, its reason and its beginning.
-    /// `exists` answers whether a pod still exists.
-    pub fn update(
-        &mut self,
-        found: &mut [(&Pod, Box<Finding>)],
-        previous: Option<&OrchestrStatus>,
-        exists: impl Fn(Uid) -> bool,
-    ) {
-        let resumed = if self.resumed { Resumed::default() } else { Resumed::from(previous) };
-        let mut next = Self { resumed: true, ..Self::default() };
-        for (pod, finding) in found {
+    /// Attributes each finding to the trouble that it continues: sets its container, its reason and its beginning. Takes
+    /// those out that are ignored, and returns how many. What was decided of a trouble holds as long as it lasts and the
+    /// spec stays the same.
+    pub fn update(&mut self, found: &mut Vec<(&Pod, Box<Finding>)>, around: &Surroundings<'_>) -> usize {
+        let resumed = if self.resumed { Resumed::default() } else { Resumed::from(around.previous) };
+        let same_spec = self.generation == around.generation;
+        let mut next = Self { resumed: true, generation: around.generation, ..Self::default() };
+        let mut ignored = 0;
+        found.retain_mut(|(pod, finding)| {
             let known = self.pods.get(&pod.uid).copied();
-            match known {
-                Some(known) => self.attribute(finding, &known),
+            let continues = match known {
+                Some(known) => self.attribute(pod, finding, &known),
                 None => resumed.attribute(pod, finding),
-            }
+            };
             let identity = Identity::of(pod, finding);
             let incident = identity.hash();
             // Within the bounds that the status has: what is read back from it must be the same.
             let shown_reason = text::name(&finding.reason);
             let (reason, container) = (next.names.id(shown_reason), next.names.id(text::name(&finding.container)));
             let since = finding.since.as_second();
-            next.pods.insert(pod.uid, KnownPod { since, incident, container, reason, kind: finding.kind });
+            let is_ignored = match known.filter(|_| continues && same_spec) {
+                Some(known) => known.ignored,
+                // A status lists only what is not ignored.
+                None if known.is_none() && continues && around.answers_spec() => false,
+                None => (around.ignores)(finding.kind, &finding.reason),
+            };
+            let pod_now = KnownPod { since, incident, container, reason, kind: finding.kind, ignored: is_ignored };
+            next.pods.insert(pod.uid, pod_now);
+            if is_ignored {
+                ignored += 1;
+                return false;
+            }
             let known = self.incident_before(incident, &resumed);
             let group = next.incidents.entry(incident).or_insert_with(|| match known {
                 Some((since, name)) => KnownIncident { since, reason: next.names.id(name), is_known: true },
@@ -99,9 +131,11 @@ impl Tracker {
                 group.reason = reason;
                 group.is_known = false;
             }
-        }
-        next.deleted = self.deleted_since(&next, exists);
+            true
+        });
+        next.deleted = self.deleted_since(&next, around.remains);
         *self = next;
+        ignored
     }
 
     /// Whether it has gone on from a status, or begun without one.
@@ -128,15 +162,21 @@ impl Tracker {
         self.deleted.iter().map(|hash| super::incidents::key(*hash))
     }
 
-    /// Goes on with what is remembered of the pod.
-    fn attribute(&self, finding: &mut Finding, known: &KnownPod) {
+    /// Goes on with what is remembered of the pod. Returns whether the trouble is the same.
+    fn attribute(&self, pod: &Pod, finding: &mut Finding, known: &KnownPod) -> bool {
         let container = self.names.name(known.container);
-        if !choose(finding, known.kind, |own| own == container) {
-            return;
+        if !choose(finding, known.kind, container) {
+            return false;
         }
-        finding.container = container.to_owned();
+        let was_in_container = finding.container == container;
+        if !has_completed(pod, container) {
+            container.clone_into(&mut finding.container);
+        }
         finding.since = finding.since.min(instant(known.since));
-        keep_reason(finding, self.names.name(known.reason));
+        if was_in_container {
+            keep_reason(finding, self.names.name(known.reason));
+        }
+        true
     }
 
     fn incident_before<'a>(&'a self, hash: u64, resumed: &Resumed<'a>) -> Option<(i64, &'a str)> {
@@ -147,11 +187,11 @@ impl Tracker {
     }
 
     /// The incidents that ended with the deletion of all their pods, added to those known before.
-    fn deleted_since(&mut self, next: &Self, exists: impl Fn(Uid) -> bool) -> Vec<u64> {
+    fn deleted_since(&mut self, next: &Self, remains: &dyn Fn(Uid) -> bool) -> Vec<u64> {
         let mut ended: HashMap<u64, bool> = HashMap::new();
         for (uid, pod) in &self.pods {
             if !next.incidents.contains_key(&pod.incident) {
-                *ended.entry(pod.incident).or_insert(true) &= !exists(*uid);
+                *ended.entry(pod.incident).or_insert(true) &= !remains(*uid);
             }
         }
         let mut deleted = std::mem::take(&mut self.deleted);
@@ -165,31 +205,51 @@ impl Tracker {
     }
 }
 
-/// Makes the finding about its cause of this kind, that of the known container before others. Returns false if nothing
-/// of this kind is wrong any more.
-fn choose(finding: &mut Finding, kind: ProblemKind, is_known: impl Fn(&str) -> bool) -> bool {
-    if finding.kind == kind && is_known(&finding.container) {
-        return true;
+/// Makes the finding about its cause of this kind, that of the known container before others. A container that could not
+/// be started, crashed or had no image goes on with the kind that its trouble began with. Returns false if nothing of
+/// this kind is wrong any more.
+fn choose(finding: &mut Finding, kind: ProblemKind, container: &str) -> bool {
+    let position = |finding: &Finding, wanted: &dyn Fn(ProblemKind, &str) -> bool| {
+        if wanted(finding.kind, &finding.container) {
+            return Some(None);
+        }
+        finding.others.iter().position(|cause| wanted(cause.kind, &cause.container)).map(Some)
+    };
+    let same = position(finding, &|own, name| own == kind && name == container)
+        .or_else(|| position(finding, &|own, name| is_of_container(own) && is_of_container(kind) && name == container))
+        .or_else(|| position(finding, &|own, _| own == kind));
+    let Some(place) = same else { return false };
+    if let Some(index) = place {
+        finding.promote(index);
     }
-    let others = || finding.others.iter().enumerate().filter(|(_, cause)| cause.kind == kind);
-    let same = others().find(|(_, cause)| is_known(&cause.container)).map(|(index, _)| index);
-    match same {
-        Some(index) => finding.promote(index),
-        None if finding.kind == kind => {}
-        None => match others().next().map(|(index, _)| index) {
-            Some(index) => finding.promote(index),
-            None => return false,
-        },
-    }
+    finding.kind = kind;
     true
 }
 
-/// Keeps the known reason unless the new one says more. A pod's own reasons are not those of attempts that differ: they
-/// are always the present ones.
+/// The kinds between which one container goes back and forth while it is in trouble.
+fn is_of_container(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Crash | ProblemKind::Image | ProblemKind::Start)
+}
+
+/// Whether an init container has done its work: then what is wrong with the pod is not its.
+fn has_completed(pod: &Pod, container: &str) -> bool {
+    pod.init_statuses.iter().any(|status| {
+        status.name == container && status.state.terminated.as_ref().is_some_and(|life| life.exit_code == 0)
+    })
+}
+
+/// Keeps the known reason unless the new one says more. Other kinds have no reasons of attempts that differ: theirs are
+/// always the present ones.
 fn keep_reason(finding: &mut Finding, known: &str) {
-    let varies = matches!(finding.kind, ProblemKind::Crash | ProblemKind::Image | ProblemKind::Start);
-    if varies && !known.is_empty() && telling(&finding.reason) <= telling(known) {
+    if is_of_container(finding.kind) && !known.is_empty() && telling(&finding.reason) <= telling(known) {
         known.clone_into(&mut finding.reason);
+    }
+}
+
+impl Surroundings<'_> {
+    /// Whether the status in the API answers the present spec.
+    fn answers_spec(&self) -> bool {
+        self.previous.is_some_and(|status| status.observed_generation == Some(self.generation))
     }
 }
 
@@ -197,18 +257,33 @@ impl<'a> Resumed<'a> {
     fn from(status: Option<&'a OrchestrStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
         let pods = status.problematic_pods.iter().map(|pod| {
-            ((pod.namespace.as_str(), pod.name.as_str()), (pod.kind, pod.reason.as_str(), pod.since.0.as_second()))
+            let resumed = ResumedPod { kind: pod.kind, reason: &pod.reason, since: pod.since.0.as_second() };
+            ((pod.namespace.as_str(), pod.name.as_str()), resumed)
         });
         let incidents = status.incidents.iter().filter_map(|incident| {
             let hash = u64::from_str_radix(&incident.key, 16).ok()?;
             Some((hash, (incident.reason.as_str(), incident.since.0.as_second())))
         });
-        Self { pods: pods.collect(), incidents: incidents.collect() }
+        let examples = status.incidents.iter().flat_map(|incident| {
+            let attributed = (incident.kind, incident.container.as_str());
+            incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), attributed))
+        });
+        Self { pods: pods.collect(), incidents: incidents.collect(), examples: examples.collect() }
     }
 
-    /// Goes on with what the status says of the pod, and of the incidents that it may belong to.
-    fn attribute(&self, pod: &Pod, finding: &mut Finding) {
-        if !finding.others.is_empty() {
+    /// Goes on with what the status says of the pod, and of the incidents that it may belong to. Returns whether the
+    /// status shows the trouble.
+    fn attribute(&self, pod: &Pod, finding: &mut Finding) -> bool {
+        let name = (text::name(&pod.namespace), text::name(&pod.name));
+        let mut is_same_container = true;
+        if let Some((kind, container)) = self.examples.get(&name)
+            && choose(finding, *kind, container)
+        {
+            is_same_container = text::name(&finding.container) == *container;
+            if !is_same_container && !has_completed(pod, container) {
+                (*container).clone_into(&mut finding.container);
+            }
+        } else if !finding.others.is_empty() {
             let is_open = |kind, container: &str| {
                 self.incidents.contains_key(&Identity { kind, container, ..Identity::of(pod, finding) }.hash())
             };
@@ -219,11 +294,16 @@ impl<'a> Resumed<'a> {
                 }
             }
         }
-        let known = self.pods.get(&(text::name(&pod.namespace), text::name(&pod.name)));
-        if let Some((_, reason, since)) = known.filter(|(kind, ..)| *kind == finding.kind) {
-            finding.since = finding.since.min(instant(*since));
-            keep_reason(finding, reason);
+        let is_listed = self.pods.get(&name).filter(|known| known.kind == finding.kind);
+        if let Some(known) = is_listed {
+            // Nothing is wrong with a pod before it exists, whoever wrote so.
+            let since = instant(known.since).max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
+            finding.since = finding.since.min(since);
+            if is_same_container && is_known_reason(known.reason) {
+                keep_reason(finding, known.reason);
+            }
         }
+        is_listed.is_some() || self.incidents.contains_key(&Identity::of(pod, finding).hash())
     }
 }
 

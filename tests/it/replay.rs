@@ -9,7 +9,7 @@ use orchestr::{
     api::{OrchestrStatus, ProblemKind},
     diagnosis::{Facts, Finding, Health, judge},
     pods::{Index, Pod, from_json},
-    report::{self, Input, Tracker, Troubled},
+    report::{self, Input, Surroundings, Tracker, Troubled},
     settings::Settings,
 };
 use serde::Deserialize;
@@ -112,8 +112,13 @@ impl Replay {
                 found.push((pod, finding));
             }
         }
-        self.tracker.update(&mut found, self.status.as_ref(), |uid| self.index.contains(uid));
-        found.retain(|(_, finding)| !self.settings.ignores(finding.kind, &finding.reason));
+        let around = Surroundings {
+            previous: self.status.as_ref(),
+            generation: 1,
+            ignores: &|kind, reason| self.settings.ignores(kind, reason),
+            remains: &|uid| self.index.remains(uid),
+        };
+        self.tracker.update(&mut found, &around);
         let input = Input {
             generation: 1,
             max_pods: self.settings.max_pods,

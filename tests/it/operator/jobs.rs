@@ -130,8 +130,10 @@ async fn a_job_that_completes_later_takes_its_failures_back() {
 async fn run_of(world: &World, cron_job: &str, name: &str, status: Value) -> Value {
     let owner = job(world, name, status).await;
     let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+    let cron_jobs: Api<CronJob> = Api::namespaced(world.client.clone(), &world.namespace);
+    let uid = cron_jobs.get(cron_job).await.unwrap().metadata.uid;
     let owners = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": "c", "controller": true,
+        "apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": uid, "controller": true,
     }]}});
     api.patch(name, &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
     owner

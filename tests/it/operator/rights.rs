@@ -1,14 +1,19 @@
 //! Rights that are missing, come and go. With the operator's own roles: see `install`.
 
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::{
+    authorization::v1::SelfSubjectAccessReview,
+    rbac::v1::{Role, RoleBinding},
+};
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
 use crate::{
     proxy::Proxy,
+    support::PATIENCE,
     world::{World, condition, crash_looping, healthy, listed, watch_all, watch_with},
 };
 
@@ -48,8 +53,23 @@ async fn grant_pods(world: &World, verbs: &[&str]) {
     grant(world, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
 }
 
+/// Takes a right away, and waits until the API server has noticed: a watch that is opened before goes on.
 async fn revoke(world: &World, name: &str) {
     apis(world).1.delete(name, &DeleteParams::default()).await.unwrap();
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(account(world).await);
+    let (group, resource) = if name == PODS { ("", "pods") } else { ("kopf.dev", "orchestrs") };
+    for verb in ["list", "watch"] {
+        let review = json!({"spec": {"resourceAttributes": {
+            "namespace": world.namespace, "verb": verb, "group": group, "resource": resource,
+        }}});
+        let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
+        eventually("the right is gone", PATIENCE, async || {
+            let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| error.to_string())?;
+            if answer.status.is_some_and(|status| status.allowed) { Err(format!("may still {verb}")) } else { Ok(()) }
+        })
+        .await
+        .unwrap();
+    }
 }
 
 fn apis(world: &World) -> (Api<Role>, Api<RoleBinding>) {
