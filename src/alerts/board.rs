@@ -144,6 +144,8 @@ impl<'a> Board<'a> {
     /// Makes sense of a status that was edited, or written by a clock that was ahead of ours: what is to
     /// be told must not wait for that clock's time.
     fn mend(&mut self) {
+        // It stops with an error only.
+        self.state.stopped &= self.state.last_error.is_some();
         if self.state.pending.is_none() {
             self.unmark();
         }

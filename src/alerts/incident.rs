@@ -51,6 +51,8 @@ pub struct Incident {
     /// When it began. It must not move forward while the incident goes on, or the incident never gets
     /// older than a webhook's `after`: see [`Ages`].
     pub since: Timestamp,
+    /// For how long after that it was no problem yet: what `after` is counted from comes later by this.
+    pub tolerated: Duration,
     /// How many pods; exact.
     pub pods: u64,
     /// A few of them.
@@ -138,6 +140,7 @@ mod tests {
             kind: ProblemKind::Crash,
             reason: "Error".to_owned(),
             since: Timestamp::from_second(since).unwrap(),
+            tolerated: std::time::Duration::ZERO,
             pods: 1,
             example_pods: Vec::new(),
             message: String::new(),

@@ -145,7 +145,7 @@ impl Policy {
         if later(now, CLOCK_SKEW).is_some_and(|limit| incident.since > limit) {
             return Some(now);
         }
-        later(incident.since, self.after)
+        later(incident.since, incident.tolerated.saturating_add(self.after))
     }
 
     /// How long an incident that came back so often must be gone before it is over. `after` has no part in it: it
@@ -214,5 +214,29 @@ mod tests {
         assert_eq!(held, [30, 60, 120, 300, 300]);
         let slow = Policy { after: Duration::from_secs(3_600), ..policy };
         assert_eq!(slow.hold(0).as_secs(), 30, "what delays the beginning does not delay the end");
+    }
+
+    #[test]
+    fn after_counts_from_when_it_was_first_a_problem() {
+        let policy = Policy::new(0, &webhook()).unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut incident = Incident {
+            key: "k".to_owned(),
+            namespace: "shop".to_owned(),
+            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
+            container: String::new(),
+            kind: crate::api::ProblemKind::Unschedulable,
+            reason: "Unschedulable".to_owned(),
+            since: at(1000),
+            tolerated: Duration::from_secs(60),
+            pods: 1,
+            example_pods: Vec::new(),
+            message: String::new(),
+            logs: std::sync::Arc::from(""),
+            log_note: String::new(),
+        };
+        assert_eq!(policy.ripe_at(&incident, at(1060)), Some(at(1090)));
+        incident.tolerated = Duration::ZERO;
+        assert_eq!(policy.ripe_at(&incident, at(1060)), Some(at(1030)));
     }
 }

@@ -139,7 +139,7 @@ impl Jobs {
         }
     }
 
-    /// What a read has shown. Returns whether that changes what is known.
+    /// What a read has shown. Returns whether that changes what is known, or when to ask again.
     pub fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
         let Some(state) = self.known.get_mut(key) else { return false };
         state.asked = false;
@@ -147,7 +147,7 @@ impl Jobs {
             if reading == JobReading::Unavailable {
                 state.ask_at = now + state.delay;
                 state.delay = (2 * state.delay).min(UNREAD);
-                return false;
+                return true;
             }
             state.delay = USUAL;
         }

@@ -1,5 +1,7 @@
 //! What a judgement says.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::{
@@ -43,6 +45,8 @@ pub struct Finding {
     pub message: String,
     /// When it began, as far as the pod tells.
     pub since: Timestamp,
+    /// For how long after that it was no problem yet, by the thresholds.
+    pub tolerated: Duration,
     /// The top controller as far as names tell.
     pub owner: Option<Owner>,
     /// Each troubled container: those that cause the problem first, then in the pod's order.

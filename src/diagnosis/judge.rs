@@ -71,7 +71,8 @@ fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) 
             return Health::Settling;
         }
         let problem = Problem::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck(pod));
-        return Problem { since: Some(deletion), ..problem }.found_in(pod, facts, clock);
+        return Problem { since: Some(deletion), tolerated: thresholds.terminating, ..problem }
+            .found_in(pod, facts, clock);
     }
     match pod.phase.as_str() {
         "Succeeded" => return Health::Healthy,
@@ -92,6 +93,7 @@ fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) 
         Some(since) if !clock.reached(after(since, state.limit)) => Health::Settling,
         since => Problem {
             since,
+            tolerated: state.limit,
             container: state.container(),
             containers: state.findings(),
             ..Problem::of_pod(state.kind, state.reason, state.message(pod))
@@ -107,6 +109,8 @@ struct Problem<'a> {
     container: &'a str,
     message: String,
     since: Option<Timestamp>,
+    /// For how long that is no problem.
+    tolerated: Duration,
     containers: Vec<ContainerFinding>,
     others: Vec<Cause>,
 }
@@ -119,6 +123,7 @@ impl<'a> Problem<'a> {
             container: "",
             message,
             since: None,
+            tolerated: Duration::ZERO,
             containers: Vec::new(),
             others: Vec::new(),
         }
@@ -145,6 +150,7 @@ impl<'a> Problem<'a> {
             container: &container.status.name,
             message: first.message,
             since: Some(first.since),
+            tolerated: Duration::ZERO,
             containers: findings(troubles),
             others: causes.collect(),
         }
@@ -158,6 +164,7 @@ impl<'a> Problem<'a> {
             container: self.container.to_owned(),
             message: one_line(&self.message, MESSAGE_LIMIT),
             since: self.since.unwrap_or(clock.now()),
+            tolerated: self.tolerated,
             owner: owner_with(pod, facts),
             containers: self.containers,
             others: self.others,

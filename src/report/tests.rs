@@ -2,7 +2,7 @@
 
 mod bounds;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -109,6 +109,7 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
         container: "app".to_owned(),
         message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".to_owned(),
         since: at(since),
+        tolerated: Duration::ZERO,
         owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
         containers: vec![container("app")],
         others: Vec::new(),

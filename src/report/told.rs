@@ -38,6 +38,7 @@ fn incident(group: &incidents::Group<'_>, input: &Input<'_>) -> alerts::Incident
         kind: shown.kind,
         reason: shown.reason,
         since: shown.since.0,
+        tolerated: finding.tolerated,
         pods: u64::try_from(shown.pods).unwrap_or_default(),
         example_pods: shown.example_pods,
         message: clean_text(&finding.message, input.masking, MESSAGE),

@@ -9,7 +9,7 @@ use orchestr::{
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, after, at, case, condition, ended, life, named, running, t, unready, waiting};
+use crate::cases::{Case, after, at, case, condition, ended, life, named, running, t, unready, unstarted, waiting};
 
 /// The judgement so many seconds after the pod's creation, by the default thresholds.
 fn verdict(case: &Case, seconds: i64) -> Verdict {
@@ -367,6 +367,13 @@ fn never_a_restart_that_a_resize_asks_for() {
     pod.remember(Some(&before.decode()), at(51));
     assert_eq!(judge(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
     assert_eq!(problem(&after, 52).kind, ProblemKind::Crash, "unless nobody saw the resize");
+}
+
+#[test]
+fn a_crash_is_over_only_when_the_startup_probe_has_passed() {
+    let restarted = |status| case("slow").app(after(life(137, "Error", 50), 1, status)).not_ready("app", 60);
+    assert_eq!(problem(&restarted(unstarted("app", 60)), 100_000).kind, ProblemKind::Crash);
+    assert_eq!(problem(&restarted(unready("app", 60)), 100_000).kind, ProblemKind::NotReady);
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Replay {
         self.status = status.map(|status| serde_json::from_str(&status).unwrap());
     }
 
+    /// The keys of incidents that ended with the deletion of their pods.
+    pub fn deleted(&self) -> Vec<String> {
+        self.tracker.deleted().collect()
+    }
+
     pub fn apply(&mut self, pod: Pod) {
         self.index.apply(Box::new(pod), self.now);
     }

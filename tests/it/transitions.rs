@@ -147,3 +147,42 @@ fn of_two_containers_that_crash_in_turn_the_incident_stays_with_the_first() {
     assert_eq!(world.transitions, ["25 Crash began"]);
     assert_eq!(at(25), world.start + jiff::SignedDuration::from_secs(25));
 }
+
+#[test]
+fn a_container_that_crashes_and_fails_to_start_in_turn_is_one_incident() {
+    let loop_of = |failures: &[Value]| -> Vec<(i64, Value)> {
+        let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
+        for (restarts, failure) in (0..).zip(failures) {
+            let now = 30 * (i64::from(restarts) + 1);
+            let mut failure = failure.clone();
+            failure["finishedAt"] = crate::cases::t(now).into();
+            let held = waiting("app", "CrashLoopBackOff", "back-off");
+            versions.push((now, after(failure, restarts, held)));
+        }
+        versions.push((400, after(life(137, "OOMKilled", 380), 9, waiting("app", "ErrImagePull", "429"))));
+        versions.push((430, after(life(137, "OOMKilled", 380), 9, running("app", 430))));
+        versions
+    };
+    let (oom, start) = (life(137, "OOMKilled", 0), no_life("StartError", "container init was OOM-killed", 0));
+    for restarting in [false, true] {
+        let versions = loop_of(&[oom.clone(), start.clone(), oom.clone(), oom.clone(), start.clone(), oom.clone()]);
+        let world = replay(&steps(&[versions]), spec(json!({})), 600, |world, pod| {
+            if restarting {
+                world.restart([pod.clone()]);
+            }
+        });
+        let keys: BTreeSet<_> =
+            world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
+        assert_eq!(keys.len(), 1, "restarting: {restarting}, {:#?}", world.shown);
+        assert_eq!(world.transitions, ["30 Crash began"], "restarting: {restarting}");
+    }
+}
+
+#[test]
+fn an_incident_whose_pods_are_being_deleted_ended_with_them() {
+    let crashing = case("gone").app(ended("app", life(1, "Error", 10))).not_ready("app", 10);
+    let deleted = crashing.clone().deleted(60, &[]);
+    let world = replay(&[Step::new(10.0, crashing), Step::new(20.0, deleted)], spec(json!({})), 30, |_, _| {});
+    assert_eq!(world.transitions, ["10 Crash began", "20 Crash ended"]);
+    assert_eq!(world.deleted().len(), 1);
+}

@@ -169,6 +169,7 @@ impl World {
             kind: ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             since: *since,
+            tolerated: std::time::Duration::ZERO,
             pods: 1,
             example_pods: vec!["cart-a".to_owned()],
             message: "out of memory".to_owned(),

@@ -201,3 +201,12 @@ fn what_ends_while_it_waits_for_room_in_a_message_is_sent() {
     let began: usize = taken(&world).iter().map(|(_, _, began, _)| began.len()).sum();
     assert_eq!((began, world.stored.dropped), (80, 0));
 }
+
+#[test]
+fn a_webhook_that_somebody_stopped_by_hand_goes_on() {
+    let mut world = World::new(WebhookFormat::Slack);
+    world.stored.stopped = true;
+    world.begins(1);
+    world.pass(60);
+    assert_eq!(world.sent.len(), 1);
+}

@@ -157,6 +157,7 @@ mod tests {
             container: "app".to_owned(),
             message: message.to_owned(),
             since: "2026-03-01T11:30:00Z".parse().unwrap(),
+            tolerated: std::time::Duration::ZERO,
             owner: None,
             containers: Vec::new(),
             others: Vec::new(),

@@ -46,3 +46,16 @@ async fn ignored_reasons_and_namespaces_are_left_out_of_every_count() {
     }
     operator.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_problem_that_is_ignored_is_counted_when_it_begins() {
+    let world = World::new("ignored").await;
+    world.pod("cart", healthy()).await;
+    world.object("cluster", watch_with(json!({"pods": {"ignoreReasons": ["OOMKilled"]}}))).await;
+    let operator = world.operate();
+    world.ready("cluster", "Watching").await;
+    world.set_status("cart", crash_looping(3)).await;
+    let status = world.status_where("cluster", "it is counted", |status| status.ignored_pods == 1).await;
+    assert_eq!((status.problematic_pod_count, listed(&status).len()), (0, 0));
+    operator.stop().await;
+}

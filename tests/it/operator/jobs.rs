@@ -252,3 +252,34 @@ async fn a_refused_right_to_jobs_is_said() {
     assert!(message.contains("could not read the Job of a failed pod: jobs.batch \"sums\" is forbidden"), "{message}");
     operator.stop().await;
 }
+
+/// Whether a failure is a problem is not known while its Job can't be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_read_for_a_moment_makes_no_problem() {
+    let world = World::new("jobs-moment").await;
+    let owner = job(&world, "sums", complete()).await;
+    world.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
+    world.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
+    world.object("cluster", watch_all()).await;
+    let operator = world.operate();
+    world.status_where("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
+    operator.stop().await;
+
+    let record = world.record("cluster").await;
+    let proxy = Proxy::start(world.client.clone()).await;
+    let failures = std::sync::atomic::AtomicUsize::new(2);
+    proxy.rule(move |seen| {
+        let left = std::sync::atomic::Ordering::Relaxed;
+        let fails = is_of_job(seen, "sums") && failures.fetch_update(left, left, |left| left.checked_sub(1)).is_ok();
+        if fails { Fate::Refuse(500, "etcdserver: leader changed") } else { Fate::Forward }
+    });
+    let operator = world.operate_as(proxy.client());
+    world.pod("cart", crash_looping(3)).await;
+    world.status_where("cluster", "another problem", |status| listed(status) == ["cart"]).await;
+    for (_, object) in record.states() {
+        let status = object.status.unwrap_or_default();
+        assert!(!listed(&status).contains(&"sums-1"), "{status:?}");
+    }
+    assert!(proxy.count(|seen| is_of_job(seen, "sums")) >= 3);
+    operator.stop().await;
+}
