@@ -210,3 +210,12 @@ fn a_webhook_that_somebody_stopped_by_hand_goes_on() {
     world.pass(60);
     assert_eq!(world.sent.len(), 1);
 }
+
+#[test]
+fn webhooks_share_the_room_for_alerts() {
+    use crate::alerts::{ALERT_BYTES, alert_bytes};
+    for webhooks in [1, 2, 10] {
+        assert_eq!(alert_bytes(webhooks), ALERT_BYTES / webhooks);
+    }
+    assert_eq!(alert_bytes(0), ALERT_BYTES);
+}
