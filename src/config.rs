@@ -95,7 +95,7 @@ impl RunConfig {
 }
 
 impl RunConfig {
-    /// Checks `--cluster-name`. An empty name is none, so that a variable may be set to nothing.
+    /// Checks `--cluster-name`. An empty name counts as no name, so that the variable may be set to nothing.
     ///
     /// # Errors
     /// When it is too long, or holds control characters.

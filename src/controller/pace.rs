@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const TARGET: f64 = 0.3;
 /// How long the share is measured.
 const WINDOW: Duration = Duration::from_millis(200);
-/// The shortest rest; a shorter one is none.
+/// The shortest rest. Shorter ones are not worth a timer and are skipped.
 const LEAST: Duration = Duration::from_millis(20);
 /// The longest rest.
 const MOST: Duration = Duration::from_secs(10);

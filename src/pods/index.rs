@@ -240,7 +240,7 @@ impl Index {
         self.pods.contains_key(&uid) && self.kept.get(&uid).is_none_or(|kept| kept.pod.deletion.is_none())
     }
 
-    /// Whether the pod's owner has a healthy pod that was created after it.
+    /// Whether the pod's owner has, or had, a healthy pod that was created after it.
     #[must_use]
     pub fn is_replaced(&self, pod: &Pod) -> bool {
         self.cohorts.is_replaced(pod)

@@ -104,7 +104,7 @@ fn bold(text: &str) -> Value {
 }
 
 fn run(text: &str) -> Value {
-    // A run without text is none.
+    // A run without text is not valid.
     let text = if text.is_empty() { "-" } else { text };
     json!({ "type": "TextRun", "text": defused(text) })
 }

@@ -51,7 +51,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Why an end is none when the object was deleted.
+/// Why an alert ends without a recovery: the object was deleted.
 pub(super) const FAREWELL: &str = "no longer watched: the Orchestr was deleted";
 
 /// How a message begins: what it is about, and in which cluster.
