@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{DeliveryMetrics, Dispatcher, system_lookup},
+    api::api_resource,
     clock::ClusterClock,
     config::{RunConfig, StreamingLists},
-    controller::{Controller, Scope, Sources, resource},
+    controller::{Controller, Scope, Sources},
     logs::{LogReader, ReadLimits},
     pods::watch_pods,
     watch::watch,
@@ -30,8 +31,8 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         let client = client.clone();
         let watches = scopes.iter().map(move |scope| {
             let api: Api<DynamicObject> = match scope {
-                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource()),
-                None => Api::all_with(client.clone(), &resource()),
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &api_resource()),
+                None => Api::all_with(client.clone(), &api_resource()),
             };
             let scope = scope.clone();
             // Objects are few, and pages of them are understood everywhere.

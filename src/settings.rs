@@ -1,7 +1,7 @@
 //! What a spec means: defaults applied, durations read, patterns compiled. Every use of a spec goes
 //! through [`Settings`], so that a value that can't be used is found in one place.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::core::Expression;
@@ -9,10 +9,11 @@ use regex::{Regex, RegexBuilder};
 
 use crate::{
     alerts::Subscriber,
-    api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, whole_duration},
+    api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
-    glob::Glob,
     logs::LogPolicy,
+    pods::PodSelection,
+    spec_error::{SpecError, at_most, bounded, duration, globs, invalid, short_enough},
 };
 
 /// A spec that can be used.
@@ -21,7 +22,7 @@ pub struct Settings {
     /// Whether pods are watched; else the object is paused.
     pub enabled: bool,
     /// Which pods.
-    pub scope: Scope,
+    pub scope: PodSelection,
     /// How long a state may last.
     pub thresholds: Thresholds,
     /// Kinds and reasons that are never reported.
@@ -34,32 +35,6 @@ pub struct Settings {
     pub max_pods: usize,
     /// Who is told.
     pub webhooks: Arc<[Subscriber]>,
-}
-
-/// Which pods an object looks at.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// None: all.
-    namespaces: Vec<Glob>,
-    exclude_namespaces: Vec<Glob>,
-    /// All of them must hold.
-    labels: Vec<Expression>,
-}
-
-/// Why a spec can't be used. Permanent until the spec changes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// `spec.alerts.checkRunningPods` is absent.
-    #[error("spec.alerts.checkRunningPods must be set")]
-    AlertsNotSet,
-    /// A value can't be used.
-    #[error("{field}: {problem}")]
-    Invalid {
-        /// The field's path, such as `spec.pods.namespaces[0]`.
-        field: String,
-        /// What is wrong with it.
-        problem: String,
-    },
 }
 
 /// The memory that one compiled pattern may take, in bytes.
@@ -91,7 +66,7 @@ impl Settings {
             },
             warnings: unknown_reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default()),
             ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
-            scope: Scope::new(&scope)?,
+            scope: selection(&scope)?,
             logs: log_policy(spec.logs.clone().unwrap_or_default())?.map(Arc::new),
             max_pods: bounded(
                 "spec.report.maxPods",
@@ -108,90 +83,24 @@ impl Settings {
     /// Whether problems of this kind or reason are not reported.
     #[must_use]
     pub fn ignores(&self, kind: ProblemKind, reason: &str) -> bool {
-        self.ignore_reasons.iter().any(|name| names(name, kind, reason))
+        self.ignore_reasons.iter().any(|name| matches_reason(name, kind, reason))
     }
 }
 
-impl Scope {
-    fn new(scope: &PodScope) -> Result<Self, SpecError> {
-        Ok(Self {
-            namespaces: globs("spec.pods.namespaces", scope.namespaces.as_deref().unwrap_or_default())?,
-            exclude_namespaces: globs(
-                "spec.pods.excludeNamespaces",
-                scope.exclude_namespaces.as_deref().unwrap_or_default(),
-            )?,
-            labels: scope
-                .selector
-                .as_ref()
-                .map(|selector| expressions("spec.pods.selector", selector))
-                .transpose()?
-                .unwrap_or_default(),
-        })
-    }
-
-    /// Whether pods of this namespace with these labels are looked at.
-    #[must_use]
-    pub fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
-        self.selects_namespace(namespace) && self.labels.iter().all(|expression| holds(expression, labels))
-    }
-
-    /// Why some of what is selected is not watched, if only these namespaces are: none of them is selected, or another
-    /// one is by its name. What a wildcard means is what is watched.
-    #[must_use]
-    pub fn outside(&self, watched: &[&str]) -> Option<String> {
-        if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {
-            return Some(format!(
-                "spec.pods selects no namespace that is watched: --namespaces is {}",
-                watched.join(",")
-            ));
-        }
-        let mut names = self.namespaces.iter().flat_map(Glob::names);
-        let outside = names.find(|name| self.selects_namespace(name) && !watched.contains(&name.as_str()))?;
-        Some(format!("the namespace {outside} is not watched: --namespaces is {}", watched.join(",")))
-    }
-
-    /// Whether any pods of this namespace are looked at.
-    #[must_use]
-    pub fn selects_namespace(&self, namespace: &str) -> bool {
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
-        (self.namespaces.is_empty() || any(&self.namespaces)) && !any(&self.exclude_namespaces)
-    }
-}
-
-/// As [`SelectorExt`](kube::core::SelectorExt) has it, without a map made of the labels for each pod.
-fn holds(expression: &Expression, labels: &[(String, String)]) -> bool {
-    let value = |key: &String| labels.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-    match expression {
-        Expression::In(key, values) => value(key).is_some_and(|value| values.contains(value)),
-        Expression::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(value)),
-        Expression::Equal(key, wanted) => value(key) == Some(wanted),
-        Expression::NotEqual(key, unwanted) => value(key) != Some(unwanted),
-        Expression::Exists(key) => value(key).is_some(),
-        Expression::DoesNotExist(key) => value(key).is_none(),
-    }
-}
-
-fn invalid(field: impl Into<String>, problem: impl Into<String>) -> SpecError {
-    SpecError::Invalid { field: field.into(), problem: problem.into() }
-}
-
-fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
-    if items > max { Err(invalid(field, format!("may hold {max}, not {items}"))) } else { Ok(()) }
-}
-
-fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {
-    let length = text.chars().count();
-    if length > max { Err(invalid(field, format!("may have {max} characters, not {length}"))) } else { Ok(()) }
-}
-
-pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
-    at_most(field, patterns.len(), limits::NAMESPACE_PATTERNS)?;
-    let glob = |(index, pattern): (usize, &String)| {
-        let field = format!("{field}[{index}]");
-        short_enough(&field, pattern, limits::NAMESPACE_PATTERN_LENGTH)?;
-        Glob::new(pattern).map_err(|error| invalid(field, format!("{pattern:?} is not a glob pattern: it {error}")))
-    };
-    patterns.iter().enumerate().map(glob).collect()
+fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {
+    Ok(PodSelection {
+        namespaces: globs("spec.pods.namespaces", scope.namespaces.as_deref().unwrap_or_default())?,
+        exclude_namespaces: globs(
+            "spec.pods.excludeNamespaces",
+            scope.exclude_namespaces.as_deref().unwrap_or_default(),
+        )?,
+        labels: scope
+            .selector
+            .as_ref()
+            .map(|selector| expressions("spec.pods.selector", selector))
+            .transpose()?
+            .unwrap_or_default(),
+    })
 }
 
 fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
@@ -200,13 +109,6 @@ fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
         short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
     }
     Ok(reasons.to_vec())
-}
-
-/// Whether a name in a spec is that of a problem's kind or reason. A trouble that has one reason at first and another a
-/// moment later must be meant by either: a crash is an Error before it is a loop, and a pull fails before it is held back.
-pub(crate) fn names(name: &str, kind: ProblemKind, reason: &str) -> bool {
-    const SAME: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
-    name == reason || name == kind.as_str() || SAME.iter().any(|same| same.contains(&name) && same.contains(&reason))
 }
 
 /// A sentence for each of the first reasons that is neither a kind nor a reason that is known.
@@ -251,30 +153,6 @@ fn expression(field: &str, requirement: &LabelSelectorRequirement) -> Result<Exp
             format!("{field}.operator"),
             format!("must be In, NotIn, Exists or DoesNotExist, not {operator:?}"),
         )),
-    }
-}
-
-pub(crate) fn duration(
-    field: &str,
-    value: Option<&GoDuration>,
-    range: &RangeInclusive<Duration>,
-    default: Duration,
-) -> Result<Duration, SpecError> {
-    let Some(value) = value else { return Ok(default) };
-    let text = value.as_str();
-    let duration = value.parse().map_err(|error| invalid(field, format!("{text:?} {error}")))?;
-    if range.contains(&duration) {
-        return Ok(duration);
-    }
-    let (shortest, longest) = (whole_duration(*range.start()), whole_duration(*range.end()));
-    Err(invalid(field, format!("must be from {shortest} to {longest}, not {text}")))
-}
-
-fn bounded(field: &str, value: Option<i32>, range: RangeInclusive<i32>, default: i32) -> Result<u32, SpecError> {
-    let value = value.unwrap_or(default);
-    match u32::try_from(value) {
-        Ok(unsigned) if range.contains(&value) => Ok(unsigned),
-        _ => Err(invalid(field, format!("must be from {} to {}, not {value}", range.start(), range.end()))),
     }
 }
 

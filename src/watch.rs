@@ -39,7 +39,7 @@ const STREAMING_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Drops connections that have been silent for too long. Otherwise one whose other end has vanished is
 /// noticed after five minutes while it is watched, and never while a list is awaited.
-pub fn expect_signs_of_life(config: &mut kube::Config) {
+pub fn set_read_timeout(config: &mut kube::Config) {
     config.read_timeout = Some(SILENCE);
     // Silence counts from a request, not from when its connection was last used.
     config.reset_reader_on_write = true;

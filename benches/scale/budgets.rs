@@ -143,7 +143,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
     Ok(())
 }
 
-/// Idle, and while pods change.
+/// NotWatching, and while pods change.
 async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
     let at = cluster.pods;
     cluster.clear_objects().await?;

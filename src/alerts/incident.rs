@@ -4,30 +4,21 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::api::{AlertPhase, AlertStatus, Owner, ProblemKind};
-
-/// What names the object that alerts are about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
+use crate::api::{AlertPhase, AlertStatus, NamespacedName, Owner, ProblemKind};
 
 /// Where alerts come from. Its UID keeps the alerts of two objects apart that have the same name in two clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The object that watches the pods.
-    pub object: ObjectName,
+    pub object: NamespacedName,
     /// The object's UID; empty if it is not known, as in a test message.
     pub uid: String,
     /// The cluster's name (`--cluster-name`); empty if it has none.
     pub cluster: String,
 }
 
-impl From<ObjectName> for Source {
-    fn from(object: ObjectName) -> Self {
+impl From<NamespacedName> for Source {
+    fn from(object: NamespacedName) -> Self {
         Self { object, uid: String::new(), cluster: String::new() }
     }
 }

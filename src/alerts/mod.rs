@@ -30,7 +30,7 @@ mod text;
 pub use board::{ALERT_BYTES, alert_bytes};
 pub use compose::{farewell, remind};
 pub use condition::{Delivery, delivery};
-pub use incident::{Ages, Incident, ObjectName, Source, absent};
+pub use incident::{Ages, Incident, Source, absent};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, Situation, plan};
 pub use policy::{Pace, Policy};

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::incident::{Incident, later};
 use crate::{
-    api::{GoDuration, Webhook, WebhookFormat, limits},
+    api::{GoDuration, Webhook, WebhookFormat, limits, matches_reason},
     glob::Glob,
-    settings::{self, SpecError, duration, globs},
+    spec_error::{SpecError, duration, globs},
 };
 
 /// A webhook that can be used: defaults applied, durations read, patterns compiled.
@@ -135,7 +135,7 @@ impl Policy {
         let wanted = |reason: &&String| {
             self.reasons
                 .as_ref()
-                .is_none_or(|names| names.iter().any(|name| settings::names(name, incident.kind, reason)))
+                .is_none_or(|names| names.iter().any(|name| matches_reason(name, incident.kind, reason)))
         };
         [&incident.reason].into_iter().chain(earlier).find(wanted).filter(|_| in_namespaces).map(String::as_str)
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::Policy;
 use crate::{
     api::{Webhook, limits},
-    settings::SpecError,
+    spec_error::SpecError,
 };
 
 /// One entry of `spec.webhooks`.

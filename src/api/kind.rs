@@ -112,6 +112,13 @@ impl JsonSchema for ProblemKind {
     }
 }
 
+/// Whether a name in a spec is that of a problem's kind or reason. A trouble that has one reason at first and another a
+/// moment later must be meant by either: a crash is an Error before it is a loop, and a pull fails before it is held back.
+pub fn matches_reason(name: &str, kind: ProblemKind, reason: &str) -> bool {
+    const SAME: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
+    name == reason || name == kind.as_str() || SAME.iter().any(|same| same.contains(&name) && same.contains(&reason))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

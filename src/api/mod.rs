@@ -7,13 +7,15 @@ pub mod crd;
 mod duration;
 mod kind;
 pub mod limits;
+mod namespaced_name;
 mod schema;
 mod spec;
 mod status;
 
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
-pub use kind::ProblemKind;
+pub use kind::{ProblemKind, matches_reason};
+pub use namespaced_name::NamespacedName;
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
@@ -23,6 +25,12 @@ pub use status::{
     LastTermination, LogSource, MessageKind, OrchestrStatus, Owner, PendingMessage, PodProblem, StormStatus,
     WebhookStatus,
 };
+
+/// `Orchestr` objects without a schema: an object may have been stored under an older CRD.
+#[must_use]
+pub fn api_resource() -> kube::core::ApiResource {
+    kube::core::ApiResource::erase::<Orchestr>(&())
+}
 
 /// The API group of [`Orchestr`].
 pub const GROUP: &str = "kopf.dev";

@@ -1,6 +1,7 @@
 //! What the operator's own account may read. `webhook test` reads Secrets with the rights of whoever runs it, who may
 //! read more than the operator.
 
+use crate::api::NamespacedName;
 use std::time::Duration;
 
 use k8s_openapi::api::{
@@ -9,8 +10,6 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::time::timeout;
-
-use crate::alerts::ObjectName;
 
 /// How long one question may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,11 +30,11 @@ pub(super) enum Verdict {
 /// The operator's account, about which an API server is asked.
 pub(super) struct OperatorAccount<'a> {
     client: &'a Client,
-    account: &'a ObjectName,
+    account: &'a NamespacedName,
 }
 
 impl<'a> OperatorAccount<'a> {
-    pub(super) fn new(client: &'a Client, account: &'a ObjectName) -> Self {
+    pub(super) fn new(client: &'a Client, account: &'a NamespacedName) -> Self {
         Self { client, account }
     }
 

@@ -8,7 +8,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
-use crate::watch::expect_signs_of_life;
+use crate::watch::set_read_timeout;
 
 use super::{Failure, client::client, explain::Target, proxy};
 
@@ -50,7 +50,7 @@ pub struct Cluster {
 pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result<Cluster, Failure> {
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    expect_signs_of_life(&mut config);
+    set_read_timeout(&mut config);
     config.default_retry = retries == Retries::InTheClient;
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = match retries {

@@ -8,7 +8,7 @@ use kube::{Api, Client, api::DynamicObject};
 
 use crate::{
     alerts::{
-        Notification, ObjectName, Subscriber,
+        Notification, Subscriber,
         delivery::{
             HttpClient, hint,
             secrets::{Vault, names as secret_names},
@@ -17,8 +17,7 @@ use crate::{
         },
         retry::Outcome,
     },
-    api::{OrchestrSpec, WebhookFormat},
-    controller::resource,
+    api::{NamespacedName, OrchestrSpec, WebhookFormat, api_resource},
 };
 
 use super::{
@@ -44,7 +43,7 @@ pub(super) enum WebhookCommand {
 pub(super) struct TestFlags {
     /// The Orchestr object
     #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]
-    object: ObjectName,
+    object: NamespacedName,
 
     /// Only this webhook of it; all of them by default
     #[arg(long, value_name = "WEBHOOK")]
@@ -55,7 +54,7 @@ pub(super) struct TestFlags {
         long, value_name = "NAMESPACE/NAME", value_parser = object_name,
         default_value = "orchestr-system/orchestr",
     )]
-    operator_account: ObjectName,
+    operator_account: NamespacedName,
 
     #[command(flatten)]
     connection: ConnectionFlags,
@@ -64,10 +63,10 @@ pub(super) struct TestFlags {
     access: AccessFlags,
 }
 
-fn object_name(text: &str) -> Result<ObjectName, String> {
+fn object_name(text: &str) -> Result<NamespacedName, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(ObjectName { namespace: namespace.to_owned(), name: name.to_owned() })
+            Ok(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err("must be NAMESPACE/NAME".to_owned()),
     }
@@ -101,8 +100,8 @@ enum Missing {
 }
 
 async fn subscribers(client: &Client, flags: &TestFlags) -> Result<Vec<Subscriber>, Missing> {
-    let ObjectName { namespace, name } = &flags.object;
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
+    let NamespacedName { namespace, name } = &flags.object;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let object = api.get(name).await.map_err(Missing::Api)?;
     let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
         .map_err(|error| Missing::Told(format!("spec.{}: {}", error.path(), error.inner())))?;
@@ -133,7 +132,7 @@ async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &S
     let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
     let verdict = account.may_read(namespace, secret_names(&subscriber.webhook)).await;
     let taken = !matches!(verdict, Verdict::Refused(_));
-    let ObjectName { namespace: home, name } = operator;
+    let NamespacedName { namespace: home, name } = operator;
     let words = match verdict {
         Verdict::Allowed => format!("the operator's account {home}/{name} may read its Secrets"),
         Verdict::IsCaller => format!("its Secrets are read with the operator's account {home}/{name}"),
@@ -149,7 +148,7 @@ async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &S
     Told { text: format!("{}: {words}\n", label(subscriber)), taken }
 }
 
-async fn test(vault: &Vault, http: &HttpClient, object: &ObjectName, subscriber: &Subscriber) -> Told {
+async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscriber: &Subscriber) -> Told {
     let (policy, webhook) = (&subscriber.policy, &subscriber.webhook);
     let label = label(subscriber);
     let reading = match vault.read(&object.namespace, webhook).await {

@@ -16,12 +16,12 @@ use tokio::{
 };
 
 use crate::{
-    api::{Incident, OrchestrStatus, reason},
+    api::{Incident, NamespacedName, OrchestrStatus, api_resource, reason},
     report::Transitions,
-    settings::SpecError,
+    spec_error::SpecError,
 };
 
-use super::{object::ObjectKey, status::WriteError};
+use super::status::WriteError;
 
 /// Events that may come at once; one more every [`REFILL`] after that.
 const BURST: u32 = 10;
@@ -42,12 +42,12 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// Publishes events, those of one object one after the other. Losing one is not worth a retry: the status
 /// is the record.
 #[derive(Debug)]
-pub struct Teller {
+pub struct EventPublisher {
     queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
     task: JoinHandle<()>,
 }
 
-impl Teller {
+impl EventPublisher {
     /// One who has nothing to tell yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
@@ -67,7 +67,7 @@ impl Teller {
 
     /// Has an object's events published in their order. Returns how many there was no room for.
     #[must_use]
-    pub fn tell(&self, key: &ObjectKey, uid: &str, events: Vec<Event>) -> usize {
+    pub fn tell(&self, key: &NamespacedName, uid: &str, events: Vec<Event>) -> usize {
         let count = events.len();
         let Some(queue) = &self.queue else { return count };
         queue.try_send((reference(key, uid), events)).map_or(count, |()| 0)
@@ -95,14 +95,14 @@ async fn publish(recorder: &Recorder, reference: &ObjectReference, event: &Event
 
 /// How many events an object may still have.
 #[derive(Debug)]
-pub struct Ration {
+pub struct EventLimiter {
     tokens: u32,
     refilled: Instant,
     /// Incidents that began or ended without an event.
     untold: usize,
 }
 
-impl Ration {
+impl EventLimiter {
     /// A full ration.
     #[must_use]
     pub fn new(now: Instant) -> Self {
@@ -214,8 +214,8 @@ pub fn spec_event(error: &SpecError) -> Event {
 }
 
 /// How events refer to the object.
-fn reference((namespace, name): &ObjectKey, uid: &str) -> ObjectReference {
-    let resource = super::status::resource();
+fn reference(NamespacedName { namespace, name }: &NamespacedName, uid: &str) -> ObjectReference {
+    let resource = api_resource();
     ObjectReference {
         api_version: Some(resource.api_version),
         kind: Some(resource.kind),
@@ -254,15 +254,18 @@ mod tests {
         let incidents: Vec<_> = (0..50).map(|index| incident(&format!("web{index}"))).collect();
         let storm = Transitions { began: incidents.iter().collect(), ended: vec![] };
         let (start, status) = (Instant::now(), OrchestrStatus::default());
-        let mut ration = Ration::new(start);
-        assert_eq!(ration.events(&storm, &status, start).len(), 10);
+        let mut event_limiter = EventLimiter::new(start);
+        assert_eq!(event_limiter.events(&storm, &status, start).len(), 10);
         let one = Transitions { began: vec![], ended: vec![&incidents[0]] };
-        assert!(ration.events(&one, &status, start + Duration::from_secs(29)).is_empty());
-        let events = ration.events(&one, &status, start + Duration::from_secs(30));
+        assert!(event_limiter.events(&one, &status, start + Duration::from_secs(29)).is_empty());
+        let events = event_limiter.events(&one, &status, start + Duration::from_secs(30));
         assert_eq!(events.len(), 1);
         assert!(events[0].note.as_ref().unwrap().contains("41 more changes"), "{:?}", events[0].note);
-        assert!(ration.events(&one, &status, start + Duration::from_secs(59)).is_empty(), "one every half minute");
-        assert_eq!(ration.events(&one, &status, start + Duration::from_secs(60)).len(), 1);
+        assert!(
+            event_limiter.events(&one, &status, start + Duration::from_secs(59)).is_empty(),
+            "one every half minute"
+        );
+        assert_eq!(event_limiter.events(&one, &status, start + Duration::from_secs(60)).len(), 1);
     }
 
     #[test]

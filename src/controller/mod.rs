@@ -3,19 +3,19 @@
 
 mod events;
 mod jobs;
-mod look;
+mod kopf_migration;
+mod log_requests;
 mod lookback;
 mod object;
 mod objects;
 mod outcomes;
 mod pace;
 mod pods;
-mod pods_state;
+mod reconcile;
 mod schedule;
-mod slots;
 mod status;
-mod tails;
-mod takeover;
+mod watch_health;
+mod write_limiter;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -34,27 +34,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::Dispatcher,
+    api::NamespacedName,
     clock::ClusterClock,
+    index::{Index, ViewId},
     logs::LogReader,
-    pods::{Index, SeenPod, ViewId},
+    pods::WatchedPod,
     watch::Change,
 };
 
 use self::{
-    events::Teller,
+    events::EventPublisher,
     jobs::{JobKey, Jobs},
+    kopf_migration::KopfMigrations,
+    log_requests::LogRequests,
     lookback::Lowering,
-    object::{Object, ObjectKey},
+    object::Object,
     outcomes::{Outcome, ReadOutcome},
     pace::Pace,
-    pods_state::PodsState,
     schedule::Schedule,
-    slots::Slots,
-    tails::Tails,
-    takeover::Takeovers,
+    watch_health::WatchHealth,
+    write_limiter::WriteLimiter,
 };
 
-pub use self::{pods_state::Scope, status::resource};
+pub use self::watch_health::Scope;
 
 /// How long objects are reconciled before it is seen what else has happened.
 const TURN: Duration = Duration::from_millis(20);
@@ -66,7 +68,7 @@ const COMPACTION: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Changes of pods, as many at a time as there are.
-pub type PodChanges = BoxStream<'static, Vec<(Scope, Change<SeenPod>)>>;
+pub type PodChanges = BoxStream<'static, Vec<(Scope, Change<WatchedPod>)>>;
 
 /// The watches that the controller lives on: each event with the scope of its watch.
 pub struct Sources {
@@ -83,19 +85,19 @@ pub struct Sources {
 pub struct Controller {
     client: Client,
     clock: ClusterClock,
-    teller: Teller,
+    event_publisher: EventPublisher,
     reader: LogReader,
     dispatcher: Dispatcher,
     index: Index,
-    pods_state: PodsState,
+    watch_health: WatchHealth,
     jobs: Jobs,
-    tails: Tails,
-    takeovers: Takeovers,
-    objects: HashMap<ObjectKey, Object>,
-    viewers: HashMap<ViewId, ObjectKey>,
+    log_requests: LogRequests,
+    kopf_migrations: KopfMigrations,
+    objects: HashMap<NamespacedName, Object>,
+    viewers: HashMap<ViewId, NamespacedName>,
     /// When to look at which object; `queued` in the object is its place here.
-    due: BTreeSet<(Instant, ObjectKey)>,
-    slots: Slots,
+    due: BTreeSet<(Instant, NamespacedName)>,
+    write_limiter: WriteLimiter,
     /// What changes the cluster: a shutdown waits for it.
     tasks: JoinSet<Outcome>,
     /// What only reads: a shutdown drops it.
@@ -104,7 +106,7 @@ pub struct Controller {
     /// Scopes whose objects are known, or can't be.
     objects_answered: HashSet<Scope>,
     /// Objects that the list under way has named.
-    seen: HashSet<ObjectKey>,
+    seen: HashSet<NamespacedName>,
     /// Whether the pods must be listed anew.
     reopen_pods: bool,
     lowering: Lowering,
@@ -125,20 +127,20 @@ impl Controller {
         check_interval: Duration,
     ) -> Self {
         Self {
-            teller: Teller::new(client.clone()),
+            event_publisher: EventPublisher::new(client.clone()),
             client,
             clock,
             reader,
             dispatcher,
             index: Index::new(lookback::LEAST),
-            pods_state: PodsState::new(scopes, Instant::now()),
+            watch_health: WatchHealth::new(scopes, Instant::now()),
             jobs: Jobs::default(),
-            tails: Tails::default(),
-            takeovers: Takeovers::default(),
+            log_requests: LogRequests::default(),
+            kopf_migrations: KopfMigrations::default(),
             objects: HashMap::new(),
             viewers: HashMap::new(),
             due: BTreeSet::new(),
-            slots: Slots::default(),
+            write_limiter: WriteLimiter::default(),
             tasks: JoinSet::new(),
             reads: JoinSet::new(),
             side_requests: Arc::new(Semaphore::new(SIDE_REQUESTS)),
@@ -158,11 +160,11 @@ impl Controller {
         let mut pods_open = false;
         let mut compaction = tokio::time::interval(COMPACTION);
         loop {
-            self.look_at_what_is_due();
+            self.reconcile_due();
             let all_objects_known = self.objects_answered.len() == scopes.len();
             if all_objects_known && (std::mem::take(&mut self.reopen_pods) || !pods_open) {
                 if pods_open {
-                    self.pods_state.reopened(Instant::now());
+                    self.watch_health.reopened(Instant::now());
                 }
                 pods = open_pods();
                 pods_open = true;
@@ -194,7 +196,7 @@ impl Controller {
             while let Some(ended) = self.tasks.join_next().await {
                 ended.into_iter().for_each(|outcome| self.on_outcome(outcome));
             }
-            self.teller.finish().await;
+            self.event_publisher.finish().await;
         })
         .await;
         delivered.await;
@@ -203,39 +205,39 @@ impl Controller {
 
     /// When something is due, if ever.
     fn wake(&self) -> Option<Instant> {
-        let look = self.due.first().map(|(at, _)| *at);
-        look.into_iter().chain(self.takeovers.next_due()).min()
+        let reconcile = self.due.first().map(|(at, _)| *at);
+        reconcile.into_iter().chain(self.kopf_migrations.next_due()).min()
     }
 
-    fn look_at_what_is_due(&mut self) {
+    fn reconcile_due(&mut self) {
         let now = Instant::now();
-        for key in self.takeovers.take_due(now) {
+        for key in self.kopf_migrations.take_due(now) {
             self.clean_up(key);
         }
         // The rest is still due when it has been seen what else there is.
         while now.elapsed() < TURN {
             let Some(key) = self.next_with_a_slot().or_else(|| self.next_due(now)) else { break };
             let begun = Instant::now();
-            self.look(&key, now);
+            self.reconcile(&key, now);
             let end = Instant::now();
             self.pace.reconciled(end.saturating_duration_since(begun), end);
             if let Some(object) = self.objects.get_mut(&key).filter(|object| !object.writing) {
-                object.schedule.rest_until(end + self.pace.rest());
+                object.schedule.postpone_until(end + self.pace.rest());
             }
             self.queue(&key);
         }
     }
 
     /// An object that has waited for a slot to write, and now has one.
-    fn next_with_a_slot(&mut self) -> Option<ObjectKey> {
-        let key = self.slots.next_waiting()?;
+    fn next_with_a_slot(&mut self) -> Option<NamespacedName> {
+        let key = self.write_limiter.next_waiting()?;
         if let Some(object) = self.objects.get_mut(&key) {
             object.waiting = false;
         }
         Some(key)
     }
 
-    fn next_due(&mut self, now: Instant) -> Option<ObjectKey> {
+    fn next_due(&mut self, now: Instant) -> Option<NamespacedName> {
         loop {
             self.due.first().filter(|(at, _)| *at <= now)?;
             let (_, key) = self.due.pop_first()?;
@@ -250,7 +252,7 @@ impl Controller {
     }
 
     /// Puts an object where its schedule wants it.
-    fn queue(&mut self, key: &ObjectKey) {
+    fn queue(&mut self, key: &NamespacedName) {
         let Some(object) = self.objects.get_mut(key) else { return };
         // What happens during a write is looked at afterwards.
         let due = if object.writing { None } else { object.schedule.due() };
@@ -268,31 +270,31 @@ impl Controller {
         }
     }
 
-    fn touch(&mut self, key: &ObjectKey) {
+    fn mark_dirty(&mut self, key: &NamespacedName) {
         if let Some(object) = self.objects.get_mut(key) {
-            object.schedule.touch(Instant::now());
+            object.schedule.mark_dirty(Instant::now());
             self.queue(key);
         }
     }
 
     /// Touches the objects of these views, each once.
-    fn touch_views(&mut self, mut views: Vec<ViewId>) {
+    fn mark_views_dirty(&mut self, mut views: Vec<ViewId>) {
         views.sort_unstable();
         views.dedup();
         for view in views {
             if let Some(key) = self.viewers.get(&view).cloned() {
-                self.touch(&key);
+                self.mark_dirty(&key);
             }
         }
     }
 
-    /// Touches all objects as `touch` does one.
-    fn touch_all(&mut self, touch: impl Fn(&mut Schedule, Instant)) {
+    /// Touches all objects as `mark_dirty` does one.
+    fn mark_all_dirty(&mut self, mark_dirty: impl Fn(&mut Schedule, Instant)) {
         let now = Instant::now();
         let keys: Vec<_> = self.objects.keys().cloned().collect();
         for key in keys {
             if let Some(object) = self.objects.get_mut(&key) {
-                touch(&mut object.schedule, now);
+                mark_dirty(&mut object.schedule, now);
             }
             self.queue(&key);
         }
@@ -302,13 +304,13 @@ impl Controller {
         let settings = self.objects.values().filter_map(|object| object.settings.as_ref().ok());
         let needed = settings.filter(|settings| settings.enabled).map(|settings| settings.thresholds.restarted).max();
         let needed = needed.unwrap_or_default();
-        if let Some(lookback) = self.lowering.lowered(self.index.horizon(), needed, Instant::now()) {
+        if let Some(lookback) = self.lowering.lowered(self.index.restart_lookback(), needed, Instant::now()) {
             self.index.narrow(lookback);
-            self.pods_state.shorten_lookback(lookback);
+            self.watch_health.shorten_lookback(lookback);
         }
         self.index.compact(self.clock.now());
-        self.tails.sweep();
-        self.takeovers.sweep(Instant::now());
+        self.log_requests.sweep();
+        self.kopf_migrations.sweep(Instant::now());
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
     }

@@ -8,15 +8,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    api::{OrchestrSpec, OrchestrStatus},
+    api::{NamespacedName, OrchestrSpec, OrchestrStatus},
     backoff::Backoff,
-    pods::ViewId,
+    index::ViewId,
     report::{Tracker, transitions},
-    settings::{Settings, SpecError},
+    settings::Settings,
+    spec_error::SpecError,
 };
 
 use super::{
-    events::{Ration, spec_event},
+    events::{EventLimiter, spec_event},
     schedule::Schedule,
 };
 
@@ -26,16 +27,13 @@ pub const KOPF_FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 /// Left there as well; it repeats the spec.
 pub const KOPF_ANNOTATION: &str = "kopf.zalando.org/last-handled-configuration";
 
-/// Namespace and name.
-pub type ObjectKey = (String, String);
-
 /// What an event says of an `Orchestr`. Its parts are read each on its own, and only where they are
 /// needed: an object may be older than the schema, and a status that was written by something else must
 /// not hide the spec.
 #[derive(Debug)]
 pub struct Observed {
     /// Namespace and name.
-    pub key: ObjectKey,
+    pub key: NamespacedName,
     /// `metadata.uid`.
     pub uid: String,
     /// `metadata.generation`.
@@ -58,7 +56,7 @@ impl Observed {
         let finalizers = metadata.finalizers.unwrap_or_default();
         let annotations = metadata.annotations.unwrap_or_default();
         Self {
-            key: (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            key: NamespacedName::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -120,7 +118,7 @@ pub struct Object {
     /// Delays between failed writes.
     pub backoff: Backoff,
     /// How many events it may still have.
-    pub ration: Ration,
+    pub event_limiter: EventLimiter,
     /// What is remembered of its problems.
     pub tracker: Tracker,
     /// Since when its status waits for Jobs that decide about pods.
@@ -147,7 +145,7 @@ impl Object {
             waiting: false,
             writing: false,
             backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
-            ration: Ration::new(now),
+            event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
             facts_awaited: None,
             check_share: 0.8 + 0.2 * fastrand::f64(),
@@ -191,7 +189,7 @@ impl Object {
                 let is_news = answered != written.observed_generation;
                 is_news.then(|| spec_event(error)).into_iter().collect()
             }
-            Ok(_) => self.ration.events(&transitions(old, written), written, now),
+            Ok(_) => self.event_limiter.events(&transitions(old, written), written, now),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the watch of `Orchestr` objects tells.
 
+use crate::api::NamespacedName;
 use kube::api::DynamicObject;
 use tokio::time::Instant;
 
@@ -7,14 +8,14 @@ use crate::watch::Change;
 
 use super::{
     Controller, Scope, lookback,
-    object::{Object, ObjectKey, Observed},
+    object::{Object, Observed},
 };
 
 impl Controller {
     pub(super) fn on_object(&mut self, scope: Scope, change: Change<DynamicObject>) {
         match change {
             Change::Relisting => {
-                self.seen.retain(|(namespace, _)| scope.as_ref().is_some_and(|scope| scope != namespace));
+                self.seen.retain(|key| scope.as_ref().is_some_and(|scope| *scope != key.namespace));
             }
             Change::Listed(object) => {
                 let observed = Observed::new(object);
@@ -22,7 +23,7 @@ impl Controller {
                 self.observe(observed);
             }
             Change::Synced => {
-                let within = |(namespace, _): &&ObjectKey| scope.as_ref().is_none_or(|scope| scope == namespace);
+                let within = |key: &&NamespacedName| scope.as_ref().is_none_or(|scope| *scope == key.namespace);
                 let gone: Vec<_> =
                     self.objects.keys().filter(within).filter(|key| !self.seen.contains(*key)).cloned().collect();
                 for key in gone {
@@ -34,7 +35,7 @@ impl Controller {
             Change::Applied(object) => self.observe(Observed::new(object)),
             Change::Deleted(object) => {
                 let observed = Observed::new(object);
-                self.takeovers.forget(&observed.key);
+                self.kopf_migrations.forget(&observed.key);
                 self.forget(&observed.key);
             }
             Change::Denied(refusal) => {
@@ -54,9 +55,9 @@ impl Controller {
             self.forget(&key);
         }
         if observed.kopf_leftovers {
-            self.takeovers.seen(&key, now);
+            self.kopf_migrations.seen(&key, now);
         } else {
-            self.takeovers.clean(&key);
+            self.kopf_migrations.clean(&key);
         }
         if observed.deleting {
             self.forget(&key);
@@ -64,21 +65,21 @@ impl Controller {
         }
         let is_new = !self.objects.contains_key(&key);
         let object = self.objects.entry(key.clone()).or_insert_with(|| {
-            tracing::info!(namespace = key.0, name = key.1, generation = observed.generation, "taken up");
+            tracing::info!(namespace = key.namespace, name = key.name, generation = observed.generation, "taken up");
             Object::new(&observed, now)
         });
         let spec_changed = is_new || object.generation != observed.generation;
         if spec_changed {
-            self.respec(&key, &observed);
+            self.update_spec(&key, &observed);
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
         if object.adopt(observed) || spec_changed {
-            self.touch(&key);
+            self.mark_dirty(&key);
         }
     }
 
     /// Takes up a spec: what the object looks at changes with it.
-    fn respec(&mut self, key: &ObjectKey, observed: &Observed) {
+    fn update_spec(&mut self, key: &NamespacedName, observed: &Observed) {
         let Some(object) = self.objects.get_mut(key) else { return };
         object.generation = observed.generation;
         object.settings = observed.settings().map(Into::into);
@@ -93,16 +94,16 @@ impl Controller {
             let view = self.index.add_view(settings.scope.clone());
             object.view = Some(view);
             self.viewers.insert(view, key.clone());
-            if settings.thresholds.restarted > self.index.horizon() {
+            if settings.thresholds.restarted > self.index.restart_lookback() {
                 self.index.widen(lookback::step(settings.thresholds.restarted));
                 self.reopen_pods = true;
             }
         }
     }
 
-    fn forget(&mut self, key: &ObjectKey) {
+    fn forget(&mut self, key: &NamespacedName) {
         let Some(object) = self.objects.remove(key) else { return };
-        tracing::info!(namespace = key.0, name = key.1, "let go");
+        tracing::info!(namespace = key.namespace, name = key.name, "let go");
         self.dispatcher.forget(key);
         if let Some(view) = object.view {
             self.index.remove_view(view);

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::{
-    api::OrchestrStatus,
+    api::{NamespacedName, OrchestrStatus},
     logs::{self, LogRequest},
 };
 
@@ -11,23 +11,23 @@ use super::{
     Controller,
     events::spec_event,
     jobs::{JobKey, JobReading},
-    object::{ObjectKey, Observed},
-    slots::Slot,
+    kopf_migration,
+    object::Observed,
     status::WriteError,
-    takeover,
+    write_limiter::Slot,
 };
 
 /// What a task has come to that changes the cluster.
 pub(super) enum Outcome {
     Written {
         slot: Slot,
-        key: ObjectKey,
+        key: NamespacedName,
         uid: String,
         sent: Box<OrchestrStatus>,
         result: Result<Box<Observed>, WriteError>,
     },
     CleanedUp {
-        key: ObjectKey,
+        key: NamespacedName,
         result: Result<bool, WriteError>,
     },
 }
@@ -43,18 +43,18 @@ impl Controller {
         let now = Instant::now();
         match outcome {
             Outcome::Written { slot, key, uid, sent, result } => {
-                self.slots.give_back(slot);
+                self.write_limiter.give_back(slot);
                 self.on_written(&key, &uid, &sent, result, now);
                 self.queue(&key);
             }
             Outcome::CleanedUp { key, result } => {
                 if let Err(error) = &result {
-                    tracing::warn!(namespace = key.0, name = key.1, %error, "could not remove what the Kopf operator left");
+                    tracing::warn!(namespace = key.namespace, name = key.name, %error, "could not remove what the Kopf operator left");
                 }
-                if self.takeovers.ended(&key, &result, now) {
+                if self.kopf_migrations.ended(&key, &result, now) {
                     tracing::warn!(
-                        namespace = key.0,
-                        name = key.1,
+                        namespace = key.namespace,
+                        name = key.name,
                         "what the Kopf operator leaves comes back whenever it is removed: stop that operator first"
                     );
                 }
@@ -64,7 +64,7 @@ impl Controller {
 
     fn on_written(
         &mut self,
-        key: &ObjectKey,
+        key: &NamespacedName,
         uid: &str,
         sent: &OrchestrStatus,
         result: Result<Box<Observed>, WriteError>,
@@ -76,7 +76,7 @@ impl Controller {
                 object.backoff.reset();
                 let events = object.events_of(sent, now);
                 if !events.is_empty() {
-                    object.ration.missed(self.teller.tell(key, uid, events));
+                    object.event_limiter.missed(self.event_publisher.tell(key, uid, events));
                 }
                 Some(*answer)
             }
@@ -85,23 +85,23 @@ impl Controller {
                 object.schedule.failed(now, delay);
                 // The status of a spec that the schema refuses may be refused with it.
                 if let (WriteError::Invalid(_), Err(spec), 1) = (&error, &object.settings, object.backoff.failures()) {
-                    object.ration.missed(self.teller.tell(key, uid, vec![spec_event(spec)]));
+                    object.event_limiter.missed(self.event_publisher.tell(key, uid, vec![spec_event(spec)]));
                 }
                 let retry_seconds = delay.as_secs_f32();
                 match error {
                     // As a rule the watch is about to tell that it was deleted.
                     WriteError::NotFound | WriteError::Conflict if object.backoff.failures() == 1 => {
-                        tracing::debug!(namespace = key.0, name = key.1, %error, retry_seconds, "could not write the status");
+                        tracing::debug!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
                     }
                     error => {
-                        tracing::warn!(namespace = key.0, name = key.1, %error, retry_seconds, "could not write the status");
+                        tracing::warn!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
                     }
                 }
                 None
             }
         };
         if object.written(answer) {
-            object.schedule.touch(now);
+            object.schedule.mark_dirty(now);
         }
     }
 
@@ -109,7 +109,7 @@ impl Controller {
         let now = Instant::now();
         match outcome {
             ReadOutcome::Log { request, outcome } => {
-                for waiting in self.tails.answered(&request, outcome, now) {
+                for waiting in self.log_requests.answered(&request, outcome, now) {
                     if let Some(object) = self.objects.get_mut(&waiting) {
                         object.schedule.log_arrived(now);
                     }
@@ -119,18 +119,18 @@ impl Controller {
             ReadOutcome::Job { key, reading } => {
                 if self.jobs.answered(&key, reading, now) {
                     let views = self.index.viewers_of_job(&key.uid);
-                    self.touch_views(views);
+                    self.mark_views_dirty(views);
                 }
             }
         }
     }
 
-    pub(super) fn clean_up(&mut self, key: ObjectKey) {
-        tracing::info!(namespace = key.0, name = key.1, "removing what the Kopf operator left");
+    pub(super) fn clean_up(&mut self, key: NamespacedName) {
+        tracing::info!(namespace = key.namespace, name = key.name, "removing what the Kopf operator left");
         let (client, permits) = (self.client.clone(), self.side_requests.clone());
         self.tasks.spawn(async move {
             let _permit = permits.acquire_owned().await;
-            let result = takeover::remove_leftovers(&client, &key).await;
+            let result = kopf_migration::remove_leftovers(&client, &key).await;
             Outcome::CleanedUp { key, result }
         });
     }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     /// The share of the time that so many objects take which change all the time, and the rest, after a minute.
-    fn settled(objects: usize, cost: Duration) -> (f64, Duration) {
+    fn clear(objects: usize, cost: Duration) -> (f64, Duration) {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         let mut due = vec![start; objects];
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn few_objects_do_not_rest() {
         for (objects, cost) in [(1, 1_000), (16, 100)] {
-            let (_, rest) = settled(objects, Duration::from_micros(cost));
+            let (_, rest) = clear(objects, Duration::from_micros(cost));
             assert_eq!(rest, Duration::ZERO, "{objects} objects of {cost} µs");
         }
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn many_objects_leave_most_of_the_time_to_others() {
         for (objects, cost) in [(300, 500), (300, 4_000), (1_000, 1_000), (20, 20_000)] {
-            let (share, rest) = settled(objects, Duration::from_micros(cost));
+            let (share, rest) = clear(objects, Duration::from_micros(cost));
             assert!((0.15..0.45).contains(&share), "{objects} objects of {cost} µs: {share:.2}, rest {rest:?}");
         }
     }

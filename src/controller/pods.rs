@@ -3,27 +3,23 @@
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::{
-    diagnosis::needs_job,
-    pods::{SeenPod, ViewId},
-    watch::Change,
-};
+use crate::{diagnosis::needs_job, index::ViewId, pods::WatchedPod, watch::Change};
 
 use super::{Controller, Scope, jobs::JobKey, schedule::Schedule};
 
 impl Controller {
-    pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<SeenPod>)>) {
+    pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<WatchedPod>)>) {
         let now = self.clock.now();
         let mut concerned = Vec::new();
         let mut all_concerned = false;
         let mut is_complete = false;
         let instant = Instant::now();
-        let unreadable_changes = self.index.unreadable_changes();
+        let unreadable_changes = self.index.undecodable_changes();
         for (scope, change) in changes {
             match change {
                 Change::Relisting => {
                     self.index.begin_list(scope.as_deref());
-                    self.pods_state.relisting(&scope, self.index.horizon(), instant);
+                    self.watch_health.relisting(&scope, self.index.restart_lookback(), instant);
                 }
                 Change::Listed(seen) | Change::Applied(seen) => concerned.extend(self.apply(seen, now)),
                 Change::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
@@ -32,33 +28,33 @@ impl Controller {
                 })),
                 Change::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
-                    is_complete |= self.pods_state.synced(&scope);
+                    is_complete |= self.watch_health.synced(&scope);
                     tracing::debug!(pods = self.index.len(), "the list of pods is complete");
                 }
-                Change::Behind => self.pods_state.behind(&scope, instant),
-                Change::CaughtUp => is_complete |= self.pods_state.caught_up(&scope),
+                Change::Behind => self.watch_health.behind(&scope, instant),
+                Change::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
                 Change::Denied(refusal) => {
-                    if self.pods_state.denied(&scope, refusal.clone()) {
+                    if self.watch_health.denied(&scope, refusal.clone()) {
                         tracing::error!(refusal, "may not watch pods");
                         all_concerned = true;
                     }
                 }
                 Change::Failed(error) => {
                     tracing::warn!(error, "the watch of pods is interrupted");
-                    self.pods_state.failed(&scope, error, instant);
+                    self.watch_health.failed(&scope, error, instant);
                 }
             }
         }
         if is_complete {
-            self.touch_all(Schedule::touch_at_once);
-        } else if all_concerned || self.index.unreadable_changes() != unreadable_changes {
-            self.touch_all(Schedule::touch);
+            self.mark_all_dirty(Schedule::mark_dirty_without_debounce);
+        } else if all_concerned || self.index.undecodable_changes() != unreadable_changes {
+            self.mark_all_dirty(Schedule::mark_dirty);
         } else {
-            self.touch_views(concerned);
+            self.mark_views_dirty(concerned);
         }
     }
 
-    fn apply(&mut self, seen: SeenPod, now: Timestamp) -> Vec<ViewId> {
+    fn apply(&mut self, seen: WatchedPod, now: Timestamp) -> Vec<ViewId> {
         match seen.pod {
             Ok(pod) => {
                 let mut concerned = Vec::new();
@@ -73,10 +69,10 @@ impl Controller {
                 concerned
             }
             Err(unreadable) => {
-                let changes = self.index.unreadable_changes();
+                let changes = self.index.undecodable_changes();
                 let (pod, error) = (unreadable.to_string(), unreadable.error.clone());
-                let concerned = self.index.pass_over(unreadable);
-                if self.index.unreadable_changes() != changes {
+                let concerned = self.index.insert_undecodable(unreadable);
+                if self.index.undecodable_changes() != changes {
                     tracing::warn!(pod, %error, "passed over a pod that can't be read");
                 }
                 concerned

@@ -22,7 +22,7 @@ pub struct Schedule {
     /// No sooner than this: the last write failed.
     not_before: Option<Instant>,
     /// No sooner than this: there was nothing to write, and others want their turn.
-    rests_until: Option<Instant>,
+    postponed_until: Option<Instant>,
     /// Whether the burst waits for logs.
     waits_for_logs: bool,
     /// Time alone may change the status then.
@@ -31,14 +31,14 @@ pub struct Schedule {
 
 impl Schedule {
     /// Something changed that the status may have to tell.
-    pub fn touch(&mut self, now: Instant) {
+    pub fn mark_dirty(&mut self, now: Instant) {
         let first = self.burst.map_or(now, |(first, _)| first);
         self.burst = Some((first, now));
     }
 
     /// What a complete list has told needs no time to become quiet.
-    pub fn touch_at_once(&mut self, now: Instant) {
-        self.touch(now.checked_sub(QUIET).unwrap_or(now));
+    pub fn mark_dirty_without_debounce(&mut self, now: Instant) {
+        self.mark_dirty(now.checked_sub(QUIET).unwrap_or(now));
     }
 
     /// Asks for another look at `at`.
@@ -58,31 +58,31 @@ impl Schedule {
     pub fn log_arrived(&mut self, now: Instant) {
         self.waits_for_logs = false;
         if self.burst.is_none() {
-            self.touch(now);
+            self.mark_dirty(now);
         }
     }
 
     /// The status was found to say what is to be said.
-    pub fn settled(&mut self) {
+    pub fn clear(&mut self) {
         self.burst = None;
         self.waits_for_logs = false;
     }
 
     /// A write begins: what happens from now on is another burst.
     pub fn writing(&mut self, now: Instant) {
-        self.settled();
+        self.clear();
         self.written = Some(now);
         self.not_before = None;
     }
 
     /// There was nothing to write; the next look comes no sooner than this.
-    pub fn rest_until(&mut self, at: Instant) {
-        self.rests_until = Some(at);
+    pub fn postpone_until(&mut self, at: Instant) {
+        self.postponed_until = Some(at);
     }
 
     /// The write failed: try again after `delay`.
     pub fn failed(&mut self, now: Instant, delay: Duration) {
-        self.touch(now);
+        self.mark_dirty(now);
         self.not_before = Some(now + delay);
     }
 
@@ -102,7 +102,7 @@ impl Schedule {
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
         let written = self.written.map(|written| written + INTERVAL);
-        let not_before = [written, self.not_before, self.rests_until].into_iter().flatten().max();
+        let not_before = [written, self.not_before, self.postponed_until].into_iter().flatten().max();
         Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
 }
@@ -120,9 +120,9 @@ mod tests {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         assert_eq!(schedule.due(), None);
-        schedule.touch(start);
+        schedule.mark_dirty(start);
         assert_eq!(schedule.due(), Some(start + QUIET));
-        schedule.touch(start + ms(10));
+        schedule.mark_dirty(start + ms(10));
         assert_eq!(schedule.due(), Some(start + ms(10) + QUIET));
     }
 
@@ -130,11 +130,11 @@ mod tests {
     fn what_a_list_has_told_is_due_at_once() {
         let start = Instant::now() + ms(1_000);
         let mut schedule = Schedule::default();
-        schedule.touch_at_once(start);
+        schedule.mark_dirty_without_debounce(start);
         assert!(schedule.due().unwrap() <= start);
         assert!(schedule.wait_for_logs(start));
         schedule.writing(start + ms(10));
-        schedule.touch_at_once(start + ms(20));
+        schedule.mark_dirty_without_debounce(start + ms(20));
         assert_eq!(schedule.due(), Some(start + ms(10) + INTERVAL), "but not before its turn");
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         for millis in (0..5_000).step_by(10) {
-            schedule.touch(start + ms(millis));
+            schedule.mark_dirty(start + ms(millis));
         }
         assert!(schedule.due().unwrap() <= start + ms(1_000));
     }
@@ -152,13 +152,13 @@ mod tests {
     fn writes_are_a_second_apart() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.touch(start);
+        schedule.mark_dirty(start);
         schedule.writing(start + ms(20));
         assert_eq!(schedule.due(), None);
-        schedule.touch(start + ms(30));
+        schedule.mark_dirty(start + ms(30));
         assert_eq!(schedule.due(), Some(start + ms(20) + INTERVAL));
         schedule.writing(start + ms(1_020));
-        schedule.touch(start + ms(60_000));
+        schedule.mark_dirty(start + ms(60_000));
         assert_eq!(schedule.due(), Some(start + ms(60_000) + QUIET));
     }
 
@@ -166,7 +166,7 @@ mod tests {
     fn logs_are_waited_for_but_not_long() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.touch(start);
+        schedule.mark_dirty(start);
         assert!(schedule.wait_for_logs(start + ms(20)));
         assert_eq!(schedule.due(), Some(start + LOG_PATIENCE));
         schedule.log_arrived(start + ms(40));
@@ -178,10 +178,10 @@ mod tests {
     fn a_failed_write_is_tried_again_after_its_delay_only() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.touch(start);
+        schedule.mark_dirty(start);
         schedule.writing(start);
         schedule.failed(start + ms(100), ms(5_000));
-        schedule.touch(start + ms(200));
+        schedule.mark_dirty(start + ms(200));
         assert_eq!(schedule.due(), Some(start + ms(5_100)));
         schedule.writing(start + ms(5_100));
         assert_eq!(schedule.due(), None);
@@ -191,11 +191,11 @@ mod tests {
     fn an_object_that_rests_is_left_alone() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.rest_until(start + ms(700));
-        schedule.touch(start + ms(10));
+        schedule.postpone_until(start + ms(700));
+        schedule.mark_dirty(start + ms(10));
         assert_eq!(schedule.due(), Some(start + ms(700)));
-        schedule.settled();
-        schedule.touch(start + ms(690));
+        schedule.clear();
+        schedule.mark_dirty(start + ms(690));
         assert_eq!(schedule.due(), Some(start + ms(690) + QUIET));
     }
 

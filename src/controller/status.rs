@@ -5,18 +5,17 @@ use std::time::Duration;
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams},
-    core::ApiResource,
 };
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
-    api::{Orchestr, OrchestrStatus},
+    api::{NamespacedName, OrchestrStatus, api_resource},
     report::{Change, differs, is_own},
 };
 
-use super::object::{ObjectKey, Observed};
+use super::object::Observed;
 
 /// The field manager that owns what the controller writes.
 pub const FIELD_MANAGER: &str = "orchestr";
@@ -47,24 +46,18 @@ pub enum WriteError {
     Unavailable(String),
 }
 
-/// Objects as the API gives them, whatever their schema was when they were made.
-#[must_use]
-pub fn resource() -> ApiResource {
-    ApiResource::erase::<Orchestr>(&())
-}
-
 /// Writes a status, and returns the object as it stands then.
 ///
 /// # Errors
 /// See [`WriteError`].
 pub async fn write(
     client: &Client,
-    key: &ObjectKey,
+    key: &NamespacedName,
     uid: &str,
     status: &OrchestrStatus,
 ) -> Result<Observed, WriteError> {
-    let (namespace, name) = key;
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
+    let NamespacedName { namespace, name } = key;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let work = async {
         match apply(&api, key, status).await {
             // Another object has the name by now, and is given its own status when the watch tells of it.
@@ -82,10 +75,10 @@ pub async fn write(
 
 async fn apply(
     api: &Api<DynamicObject>,
-    (namespace, name): &ObjectKey,
+    NamespacedName { namespace, name }: &NamespacedName,
     status: &OrchestrStatus,
 ) -> Result<Observed, WriteError> {
-    let resource = resource();
+    let resource = api_resource();
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,

@@ -12,7 +12,7 @@ use crate::{
 use super::{
     clock::{Clock, after},
     finding::{ContainerFinding, LogChoice},
-    printed::termination_reason,
+    kubectl_columns::termination_reason,
     reasons::telling,
     text::{REASON_LIMIT, one_line},
 };

@@ -14,10 +14,10 @@ use super::{
     container::{Container, Trouble, containers},
     facts::Facts,
     finding::{Cause, ContainerFinding, Finding, Health, Verdict},
+    kubectl_columns::kubectl_status,
     node,
     overdue::Overdue,
     owner::owner_with,
-    printed::printed_status,
     text::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
     thresholds::Thresholds,
     words,
@@ -158,7 +158,7 @@ impl<'a> Problem<'a> {
 
     fn found_in(self, pod: &Pod, facts: &Facts, clock: &Clock) -> Health {
         Health::Problem(Box::new(Finding {
-            status: one_line(&printed_status(pod), REASON_LIMIT),
+            status: one_line(&kubectl_status(pod), REASON_LIMIT),
             kind: self.kind,
             reason: self.reason,
             container: self.container.to_owned(),

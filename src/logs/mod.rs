@@ -3,14 +3,14 @@
 mod clean;
 mod escapes;
 mod kubelet;
-mod lanes;
+mod node_limiter;
 mod reader;
 mod redact;
 mod refusal;
 mod request;
-mod ring;
 mod store;
 mod tail;
+mod tail_buffer;
 
 pub use clean::{Cleaned, clean, clean_text};
 pub use reader::{LogReader, Outcome, ReadLimits};

@@ -17,9 +17,9 @@ use super::{
     LogRequest, Tail,
     clean::{Cleaned, clean},
     kubelet,
-    lanes::{Lanes, SILENCE},
+    node_limiter::{NodeLimiter, SILENCE},
     refusal::Refusal,
-    ring::Ring,
+    tail_buffer::Ring,
 };
 use crate::api::LogSource;
 
@@ -75,7 +75,7 @@ pub struct Outcome {
 pub struct LogReader {
     client: Client,
     limits: ReadLimits,
-    lanes: Arc<Lanes>,
+    node_limiter: Arc<NodeLimiter>,
 }
 
 /// How a stream ended.
@@ -95,7 +95,7 @@ impl LogReader {
     /// A reader within bounds.
     #[must_use]
     pub fn new(client: Client, limits: ReadLimits) -> Self {
-        Self { client, limits, lanes: Arc::new(Lanes::new(limits.at_once, limits.per_node, SILENCE)) }
+        Self { client, limits, node_limiter: Arc::new(NodeLimiter::new(limits.at_once, limits.per_node, SILENCE)) }
     }
 
     /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what
@@ -105,7 +105,7 @@ impl LogReader {
     /// since the request was made, this is the log of another life: whoever asked compares
     /// [`Life`](super::Life) once more with the pod as it is by then.
     pub async fn read(&self, request: &LogRequest) -> Outcome {
-        let place = self.lanes.enter(&request.node).await;
+        let place = self.node_limiter.enter(&request.node).await;
         let deadline = Instant::now() + self.limits.timeout;
         let shown = usize::try_from(request.policy.tail_lines).unwrap_or(usize::MAX);
         let most = shown.saturating_add(CONTEXT);

@@ -8,14 +8,14 @@ use crate::{
     watch::{Change, PAGE_SIZE, json::Json, watch_either},
 };
 
-use super::{JsonPod, SeenPod, protobuf};
+use super::{JsonPod, WatchedPod, protobuf};
 
 /// Watches the pods of a namespace, or of all, for ever.
 pub fn watch_pods(
     client: Client,
     namespace: Option<&str>,
     lists: StreamingLists,
-) -> BoxStream<'static, Change<SeenPod>> {
+) -> BoxStream<'static, Change<WatchedPod>> {
     let api: Api<JsonPod> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),

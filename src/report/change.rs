@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::report::{
-        Idle, fit, idle,
+        NotWatching, fit, not_watching,
         tests::{World, at, crashing},
     };
 
@@ -173,7 +173,10 @@ mod tests {
         for (what, world) in changed {
             assert_eq!(differs(Some(&old), &world.status(Some(&old))), Change::Substantial, "{what}");
         }
-        assert_eq!(differs(Some(&old), &idle(&Idle::Syncing, 3, Some(&old), at(900))), Change::Substantial);
+        assert_eq!(
+            differs(Some(&old), &not_watching(&NotWatching::Syncing, 3, Some(&old), at(900))),
+            Change::Substantial
+        );
     }
 
     #[test]
@@ -194,8 +197,8 @@ mod tests {
     #[test]
     fn what_is_not_looked_at_has_not_ended() {
         let old = World::of([crashing("shop", "cart", "OOMKilled", 50)]).status(None);
-        for state in [Idle::Paused, Idle::AlertsNotSet, Idle::Syncing] {
-            assert_eq!(transitions(Some(&old), &idle(&state, 3, Some(&old), at(900))), Transitions::default());
+        for state in [NotWatching::Paused, NotWatching::AlertsNotSet, NotWatching::Syncing] {
+            assert_eq!(transitions(Some(&old), &not_watching(&state, 3, Some(&old), at(900))), Transitions::default());
         }
         let narrowed = World { generation: 4, ..World::default() }.status(Some(&old));
         assert_eq!(transitions(Some(&old), &narrowed), Transitions::default());

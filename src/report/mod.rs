@@ -4,25 +4,25 @@
 //! (`webhooks` and the condition AlertsDelivered): server-side apply leaves theirs alone. [`differs`]
 //! tells whether a status is worth a write, and [`transitions`] what began and ended between two.
 
+mod alert_incidents;
 mod change;
 mod conditions;
 mod fair;
 mod fit;
 mod health;
-mod idle;
 mod incidents;
 mod json;
+mod not_watching;
 mod problem;
 mod text;
-mod told;
 mod tracker;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+pub use alert_incidents::alert_incidents;
 pub use change::{Change, Transitions, differs, is_own, transitions};
-pub use idle::{Idle, idle};
-pub use told::told;
+pub use not_watching::{NotWatching, not_watching};
 pub use tracker::{Surroundings, Tracker};
 
 use crate::{

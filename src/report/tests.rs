@@ -12,7 +12,7 @@ use crate::{
     api::{ContainerKind, ContainerStateName, LogSource, Owner, ProblemKind},
     diagnosis::LogChoice,
     pods::{Terminated, Uid},
-    settings::SpecError,
+    spec_error::SpecError,
 };
 
 pub(super) fn at(second: i64) -> Timestamp {
@@ -313,19 +313,19 @@ fn each_idle_state_has_its_conditions() {
     let denied = "pods is forbidden: cannot list resource \"pods\"".to_owned();
     let invalid = "spec.thresholds.pending: \"x\" is no duration".to_owned();
     for (state, status, message, stalled) in [
-        (Idle::Paused, "False", "spec.alerts.checkRunningPods is false", false),
+        (NotWatching::Paused, "False", "spec.alerts.checkRunningPods is false", false),
         (SpecError::AlertsNotSet.into(), "False", "spec.alerts.checkRunningPods must be set", true),
-        (Idle::InvalidSpec { message: invalid.clone() }, "False", &*invalid, true),
-        (Idle::Syncing, "Unknown", "the list of pods is not complete yet", false),
+        (NotWatching::InvalidSpec { message: invalid.clone() }, "False", &*invalid, true),
+        (NotWatching::Syncing, "Unknown", "the list of pods is not complete yet", false),
         (
-            Idle::Interrupted { message: "HTTP 500".to_owned() },
+            NotWatching::Interrupted { message: "HTTP 500".to_owned() },
             "Unknown",
             "pods can't be read at present: HTTP 500",
             false,
         ),
-        (Idle::PodAccessDenied { message: denied.clone() }, "False", &*denied, false),
+        (NotWatching::PodAccessDenied { message: denied.clone() }, "False", &*denied, false),
     ] {
-        let found = idle(&state, 3, None, at(800));
+        let found = not_watching(&state, 3, None, at(800));
         let conditions: Vec<_> = found
             .conditions
             .iter()
@@ -351,14 +351,14 @@ fn lists_stay_while_the_cluster_keeps_us_from_looking() {
         let OrchestrStatus { watched_pods, problematic_pod_count, omitted_pods, .. } = *status;
         (watched_pods, problematic_pod_count, omitted_pods, status.incidents.clone(), status.problematic_pods.clone())
     };
-    for state in [Idle::Syncing, Idle::PodAccessDenied { message: String::new() }] {
-        let kept = idle(&state, 4, Some(&before), at(900));
+    for state in [NotWatching::Syncing, NotWatching::PodAccessDenied { message: String::new() }] {
+        let kept = not_watching(&state, 4, Some(&before), at(900));
         assert_eq!(lists(&kept), lists(&before));
         assert_eq!(kept.conditions[1].message, "not known at present; the lists show what was found before");
-        assert_eq!(lists(&idle(&state, 4, Some(&kept), at(950))), lists(&before));
+        assert_eq!(lists(&not_watching(&state, 4, Some(&kept), at(950))), lists(&before));
     }
-    for state in [Idle::Paused, Idle::AlertsNotSet, Idle::InvalidSpec { message: String::new() }] {
-        assert_eq!(lists(&idle(&state, 4, Some(&before), at(900))), lists(&OrchestrStatus::default()));
+    for state in [NotWatching::Paused, NotWatching::AlertsNotSet, NotWatching::InvalidSpec { message: String::new() }] {
+        assert_eq!(lists(&not_watching(&state, 4, Some(&before), at(900))), lists(&OrchestrStatus::default()));
     }
 }
 

@@ -8,7 +8,8 @@ use kube::{
 };
 use orchestr::{
     api::{GROUP, Orchestr, crd},
-    settings::{Settings, SpecError},
+    settings::Settings,
+    spec_error::SpecError,
 };
 use orchestr_testbed::{ControlPlane, Options, eventually, shared};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use orchestr::{
-    alerts::{Ages, ObjectName, Policy, Situation, Source, plan, record, retry::Outcome},
-    api::{Webhook, WebhookStatus},
+    alerts::{Ages, Policy, Situation, Source, plan, record, retry::Outcome},
+    api::{NamespacedName, Webhook, WebhookStatus},
 };
 use serde_json::json;
 
@@ -44,7 +44,7 @@ impl Receiver {
             all[key] = value.clone();
         }
         let webhook: Webhook = serde_json::from_value(all).unwrap();
-        let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+        let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
             source: Source { object, uid: "u".to_owned(), cluster: String::new() },
             policy: Policy::new(0, &webhook).unwrap(),

@@ -8,7 +8,7 @@ use kube::{
     runtime::watcher::{Error, Result},
 };
 use orchestr::{
-    pods::{SeenPod, protobuf::Pods},
+    pods::{WatchedPod, protobuf::Pods},
     watch::{
         Change,
         source::{Source, WrongEncoding},
@@ -21,7 +21,7 @@ use crate::{
     world::{World, crash_looping, healthy},
 };
 
-type Events = BoxStream<'static, Result<Change<SeenPod>>>;
+type Events = BoxStream<'static, Result<Change<WatchedPod>>>;
 
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
@@ -30,7 +30,7 @@ fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u
 }
 
 /// What comes next but for the state of the watch.
-async fn next(events: &mut Events) -> Result<Change<SeenPod>> {
+async fn next(events: &mut Events) -> Result<Change<WatchedPod>> {
     loop {
         match tokio::time::timeout(PATIENCE, events.next()).await.expect("something happens").unwrap() {
             Ok(Change::Behind | Change::CaughtUp) => {}

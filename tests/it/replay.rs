@@ -8,7 +8,8 @@ use orchestr::{
     alerts,
     api::{OrchestrStatus, ProblemKind},
     diagnosis::{Facts, Finding, Health, judge},
-    pods::{Index, Pod, from_json},
+    index::{Index, ViewId},
+    pods::{Pod, from_json},
     report::{self, Input, Surroundings, Tracker, Troubled},
     settings::Settings,
 };
@@ -53,7 +54,7 @@ pub struct Replay {
     pub start: Timestamp,
     pub now: Timestamp,
     index: Index,
-    view: orchestr::pods::ViewId,
+    view: ViewId,
     settings: Settings,
     tracker: Tracker,
     pub status: Option<OrchestrStatus>,
@@ -109,7 +110,7 @@ impl Replay {
     pub fn reconcile(&mut self) -> Option<Timestamp> {
         let mut recheck: Option<Timestamp> = None;
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
-        for pod in self.index.kept(self.view) {
+        for pod in self.index.suspects(self.view) {
             let facts = Facts { job: None, replaced: self.index.is_replaced(pod) };
             let verdict = judge(pod, &facts, &self.settings.thresholds, self.now);
             recheck = recheck.into_iter().chain(verdict.recheck).min();
@@ -142,7 +143,7 @@ impl Replay {
             now: self.now,
         };
         let status = report::watching(&input);
-        self.incidents = report::told(&input);
+        self.incidents = report::alert_incidents(&input);
         let t = |time: Timestamp| time.duration_since(self.start).as_secs();
         if self.status.is_some() {
             let changes = report::transitions(self.status.as_ref(), &status);
@@ -171,7 +172,7 @@ impl Replay {
     }
 }
 
-fn fresh(settings: &Settings) -> (Index, orchestr::pods::ViewId) {
+fn fresh(settings: &Settings) -> (Index, ViewId) {
     let mut index = Index::new(settings.thresholds.restarted);
     let view = index.add_view(settings.scope.clone());
     (index, view)

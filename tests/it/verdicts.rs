@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     diagnosis::{
-        Facts, Health, JobFacts, Thresholds, Verdict, is_plain, judge, owner, printed_status, ready_counts, restarts,
+        Facts, Health, JobFacts, Thresholds, Verdict, is_plain, judge, kubectl_status, owner, ready_counts, restarts,
     },
     pods::Pod,
 };
@@ -156,6 +156,6 @@ proptest! {
         prop_assert!(ready <= pod.statuses.len() + pod.init_statuses.len());
         prop_assert!(total >= pod.containers.len());
         prop_assert!(restarts(&pod, now).starts_with(|c: char| c == '-' || c.is_ascii_digit()));
-        prop_assert!(printed_status(&pod).len() <= 2 * orchestr::pods::TEXT_LIMIT);
+        prop_assert!(kubectl_status(&pod).len() <= 2 * orchestr::pods::TEXT_LIMIT);
     }
 }

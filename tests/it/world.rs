@@ -18,7 +18,6 @@ use orchestr::{
     api::{Orchestr, OrchestrStatus},
     app,
     config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
-    controller,
 };
 use orchestr_testbed::{ControlPlane, Options, eventually};
 use serde_json::{Value, json};
@@ -103,7 +102,7 @@ impl World {
 
     /// `Orchestr` objects as they stand there, also where they are not what they should be.
     pub fn raw_objects(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &controller::resource())
+        Api::namespaced_with(self.client.clone(), &self.namespace, &orchestr::api::api_resource())
     }
 
     /// Makes a pod with one container, `app`, and this status.

@@ -24,8 +24,8 @@ use super::{
     send::{Attempt, send},
 };
 use crate::{
-    alerts::{Ages, Incident, Notification, ObjectName, Source, Subscriber, alert_bytes, retry::Outcome},
-    api::{Webhook, WebhookStatus},
+    alerts::{Ages, Incident, Notification, Source, Subscriber, alert_bytes, retry::Outcome},
+    api::{NamespacedName, Webhook, WebhookStatus},
     backoff::Backoff,
     clock::ClusterClock,
 };
@@ -106,9 +106,8 @@ enum Done {
 
 impl Courier {
     pub fn new(office: Arc<Office>, object: ObjectId, stored: Arc<Stored>) -> Self {
-        let name = ObjectName { namespace: object.namespace.clone(), name: object.name.clone() };
         Self {
-            source: Source { object: name, uid: object.uid.clone(), cluster: office.cluster.clone() },
+            source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: office.cluster.clone() },
             office,
             object,
             generation: 0,
@@ -174,7 +173,7 @@ impl Courier {
             let known = old.iter().position(|line| line.name() == subscriber.policy.name);
             self.lines.push(match known.map(|index| old.swap_remove(index)) {
                 Some(mut line) => {
-                    line.respec(subscriber.clone(), now);
+                    line.update_spec(subscriber.clone(), now);
                     line
                 }
                 None => {
@@ -211,7 +210,7 @@ impl Courier {
         }
         self.restore = true;
         if self.rival.wrote(now) {
-            let ObjectId { namespace, name, .. } = &self.object;
+            let NamespacedName { namespace, name } = &self.object.key;
             tracing::warn!(
                 namespace,
                 name,
@@ -252,7 +251,7 @@ impl Courier {
             futures::future::join_all(farewells).await.into_iter().all(|taken| taken)
         })
         .await;
-        let ObjectId { namespace, name, .. } = &self.object;
+        let NamespacedName { namespace, name } = &self.object.key;
         match said {
             Ok(true) => tracing::debug!(namespace, name, "nothing of the object is left open"),
             _ => tracing::warn!(namespace, name, "a receiver did not learn that the object was deleted"),
@@ -300,7 +299,7 @@ impl Courier {
 
     fn read(&mut self, index: usize) {
         let office = Arc::clone(&self.office);
-        let (namespace, webhook) = (self.object.namespace.clone(), self.lines[index].subscriber.webhook.clone());
+        let (namespace, webhook) = (self.object.key.namespace.clone(), self.lines[index].subscriber.webhook.clone());
         self.doing.push(
             async move {
                 let _permit = office.permits.acquire().await;
@@ -401,7 +400,7 @@ impl Courier {
             Err(error) => {
                 let delay = self.backoff.next_delay();
                 self.not_before = Some(now + delay);
-                let ObjectId { namespace, name, .. } = &self.object;
+                let NamespacedName { namespace, name } = &self.object.key;
                 tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
             }
         }
@@ -432,7 +431,7 @@ impl Courier {
         self.office.metrics.of(format).attempted(&attempt.outcome, attempts > 1, attempt.latency);
         line.sent(message, &attempt.outcome, self.office.clock.now());
         self.unrecorded = true;
-        let ObjectId { namespace, name: object, .. } = &self.object;
+        let NamespacedName { namespace, name: object } = &self.object.key;
         // As u64: the log writes a u128 as text.
         let milliseconds = u64::try_from(attempt.latency.as_millis()).unwrap_or(u64::MAX);
         match &attempt.outcome {

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     alerts::{Incident, Subscriber},
+    api::NamespacedName,
     api::OrchestrStatus,
     clock::ClusterClock,
 };
@@ -28,7 +29,7 @@ const API_REQUESTS: usize = 16;
 /// Has a task for each object with webhooks.
 pub struct Dispatcher {
     office: Arc<Office>,
-    couriers: HashMap<(String, String), Handle>,
+    couriers: HashMap<NamespacedName, Handle>,
     tasks: JoinSet<()>,
 }
 
@@ -84,7 +85,7 @@ impl Dispatcher {
     }
 
     /// Takes over what there is to tell of an object; the latest offer is the one that counts.
-    pub fn offer(&mut self, key: &(String, String), offer: Offer<'_>) {
+    pub fn offer(&mut self, key: &NamespacedName, offer: Offer<'_>) {
         let known = self.couriers.get(key).map(|handle| Arc::clone(&handle.feed.borrow().stored));
         let stored = match known.filter(|stored| stored.version == offer.version) {
             Some(stored) => stored,
@@ -106,7 +107,7 @@ impl Dispatcher {
             return;
         }
         while self.tasks.try_join_next().is_some() {}
-        let object = ObjectId { namespace: key.0.clone(), name: key.1.clone(), uid: offer.uid.to_owned() };
+        let object = ObjectId { key: key.clone(), uid: offer.uid.to_owned() };
         let courier = Courier::new(Arc::clone(&self.office), object, Arc::clone(&feed.stored));
         let (sender, receiver) = watch::channel(feed);
         self.tasks.spawn(courier.run(receiver));
@@ -114,7 +115,7 @@ impl Dispatcher {
     }
 
     /// Decides nothing more for an object until the next offer: its spec can't be used at present.
-    pub fn pause(&self, key: &(String, String)) {
+    pub fn pause(&self, key: &NamespacedName) {
         if let Some(handle) = self.couriers.get(key) {
             handle.feed.send_if_modified(|feed| feed.incidents.take().is_some());
         }
@@ -122,7 +123,7 @@ impl Dispatcher {
 
     /// Serves an object no longer that was deleted. Its receivers are sent, within half a minute, that nobody watches any
     /// more what they take for firing.
-    pub fn forget(&mut self, key: &(String, String)) {
+    pub fn forget(&mut self, key: &NamespacedName) {
         if let Some(handle) = self.couriers.remove(key) {
             handle.feed.send_modify(|feed| feed.deleted = true);
         }

@@ -54,7 +54,7 @@ pub(super) struct Line {
 
 enum Stage {
     /// Nothing is on its way.
-    Idle,
+    NotWatching,
     /// A decision that nothing was done about: it may be made anew.
     Decided(Box<Plan>),
     /// The decision is being stored.
@@ -101,7 +101,7 @@ impl Line {
         Self {
             subscriber,
             base: known.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
-            stage: Stage::Idle,
+            stage: Stage::NotWatching,
             secrets: Secrets::default(),
             good: None,
             renamed: None,
@@ -115,7 +115,7 @@ impl Line {
     }
 
     /// Takes up what a new spec says of this webhook.
-    pub fn respec(&mut self, subscriber: Subscriber, now: Instant) {
+    pub fn update_spec(&mut self, subscriber: Subscriber, now: Instant) {
         if subscriber.webhook != self.subscriber.webhook {
             self.secrets.due = Some(now);
             self.secrets.known = None;
@@ -137,7 +137,7 @@ impl Line {
         if matches!(self.stage, Stage::Storing(_) | Stage::Sending) {
             return Wish::Nothing;
         }
-        self.stage = Stage::Idle;
+        self.stage = Stage::NotWatching;
         if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
             self.base.receiver = new;
         }
@@ -227,7 +227,7 @@ impl Line {
     pub fn state(&self) -> &WebhookStatus {
         match &self.stage {
             Stage::Decided(decision) | Stage::Storing(decision) => &decision.state,
-            Stage::Idle | Stage::Sending => &self.base,
+            Stage::NotWatching | Stage::Sending => &self.base,
         }
     }
 
@@ -253,13 +253,13 @@ impl Line {
     /// Drops a decision that nothing was done about.
     pub fn rest(&mut self) {
         if matches!(self.stage, Stage::Decided(_)) {
-            self.stage = Stage::Idle;
+            self.stage = Stage::NotWatching;
         }
     }
 
     /// The present decision is being stored.
     pub fn storing(&mut self) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::NotWatching) {
             Stage::Decided(decision) => Stage::Storing(decision),
             stage => stage,
         };
@@ -267,7 +267,7 @@ impl Line {
 
     /// What was decided is stored, or could not be. Returns the message that is to be sent now.
     pub fn stored(&mut self, safely: bool) -> Option<Notification> {
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
+        match std::mem::replace(&mut self.stage, Stage::NotWatching) {
             Stage::Storing(decision) if safely => {
                 self.base = decision.state;
                 if decision.send.is_some() {
@@ -323,7 +323,7 @@ impl Line {
 
     /// How an attempt ended.
     pub fn sent(&mut self, message: &Notification, outcome: &Outcome, wall: Timestamp) {
-        self.stage = Stage::Idle;
+        self.stage = Stage::NotWatching;
         self.base = record(&self.base, message, outcome, wall, fastrand::f64());
         if matches!(outcome, Outcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);

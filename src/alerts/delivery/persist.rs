@@ -11,10 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::{
-    api::{OrchestrStatus, WebhookStatus, condition},
-    controller::resource,
-};
+use crate::api::{NamespacedName, OrchestrStatus, WebhookStatus, api_resource, condition};
 
 /// The field manager that owns `status.webhooks` and the condition AlertsDelivered. The controller's own
 /// writes leave them alone, and these leave alone what is the controller's.
@@ -26,11 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectId {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID: another object of the same name must not get this one's memory.
+    pub key: NamespacedName,
+    /// Another object of the same name must not get this one's state.
     pub uid: String,
 }
 
@@ -80,8 +74,8 @@ impl Stored {
 /// # Errors
 /// When it is not certain that it was stored, in words without any value.
 pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Result<Stored, String> {
-    let resource = resource();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.namespace, &resource);
+    let resource = api_resource();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.key.namespace, &resource);
     let mut status = json!({});
     if !record.webhooks.is_empty() {
         status["webhooks"] = json!(record.webhooks);
@@ -93,11 +87,11 @@ pub async fn persist(client: &Client, object: &ObjectId, record: &Record) -> Res
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         // Nothing else here would be looked at: not even a UID.
-        "metadata": {"name": object.name, "namespace": object.namespace},
+        "metadata": {"name": object.key.name, "namespace": object.key.namespace},
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    match timeout(TIMEOUT, api.patch_status(&object.name, &params, &Patch::Apply(&body))).await {
+    match timeout(TIMEOUT, api.patch_status(&object.key.name, &params, &Patch::Apply(&body))).await {
         Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => {
             let status = answer.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
             Ok(Stored::new(answer.metadata.resource_version.as_deref().unwrap_or_default(), status.as_ref()))

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::render;
 use crate::{
     alerts::{
-        Incident, Notification, ObjectName,
+        Incident, Notification,
         simulation::{self, World, destination},
         text::units,
     },
-    api::{Owner, ProblemKind, WebhookFormat},
+    api::{NamespacedName, Owner, ProblemKind, WebhookFormat},
 };
 
 const FORMATS: [WebhookFormat; 7] = [
@@ -128,7 +128,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let mut calm = storm();
     calm.world.present.clear();
     cases.push(("calm", calm.passes(100).last()));
-    let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+    let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
     let test = Notification::test("t-1".to_owned(), object, "ops".to_owned(), at("10:00:00"));
     cases.extend([("test", test.clone()), ("test-over", test.over("t-2".to_owned(), at("10:00:05")))]);
     for (_, message) in &mut cases {

@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Ages, Incident, Notification, ObjectName, Plan, Policy, Situation, Source,
+    Ages, Incident, Notification, Plan, Policy, Situation, Source,
     address::AddressPolicy,
     destination::{Destination, UrlPolicy},
     farewell,
@@ -18,8 +18,8 @@ use super::{
     retry::Outcome,
 };
 use crate::api::{
-    AlertPhase, GoDuration, MessageKind, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook, WebhookFormat,
-    WebhookStatus,
+    AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook,
+    WebhookFormat, WebhookStatus,
 };
 
 mod messages;
@@ -134,7 +134,7 @@ fn key(number: u8) -> String {
 
 impl World {
     pub fn new(format: WebhookFormat) -> Self {
-        let object = ObjectName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+        let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
             source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
             made: BTreeMap::new(),

@@ -22,7 +22,7 @@ use crate::{
         explain::{Access, Grant},
     },
     clock::ClusterClock,
-    pods::{JsonPod, SeenPod},
+    pods::{JsonPod, WatchedPod},
 };
 
 use super::{
@@ -41,7 +41,7 @@ const JOBS_AT_ONCE: usize = 8;
 struct Page {
     metadata: ListMeta,
     #[serde(default)]
-    items: Option<Vec<SeenPod>>,
+    items: Option<Vec<WatchedPod>>,
 }
 
 /// Reads the pods of these namespaces, or all, into the tally; `progress` is called after each page.

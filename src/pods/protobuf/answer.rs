@@ -9,7 +9,7 @@ use kube::{Client, client::Body, core::Status};
 use tokio::time::timeout;
 
 use crate::{
-    pods::SeenPod,
+    pods::WatchedPod,
     watch::source::{WatchEvent, WrongEncoding},
 };
 
@@ -109,7 +109,7 @@ impl Answer {
     }
 
     /// What a watch sends next; nothing more once it has ended or was cut off.
-    pub(super) async fn next_event(&mut self) -> Option<kube::Result<WatchEvent<SeenPod>>> {
+    pub(super) async fn next_event(&mut self) -> Option<kube::Result<WatchEvent<WatchedPod>>> {
         while !self.has_ended {
             match self.buffer.take_frame() {
                 Ok(Some(frame)) => return Some(told(frame).map_err(unreadable)),

@@ -9,7 +9,7 @@ use crate::{
     api::IGNORE_ANNOTATION,
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
-        RestartPolicy, Running, SeenPod, TEXT_LIMIT, Terminated, Uid, Unreadable, Waiting,
+        RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
         decode::{LIST_LIMIT, RESTART_CONTAINER, restart_rule},
     },
     watch::{json::INITIAL_EVENTS_END, source::WatchEvent},
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Reads one event of a watch.
-pub(super) fn told(frame: Bytes) -> Result<WatchEvent<SeenPod>, Malformed> {
+pub(super) fn told(frame: Bytes) -> Result<WatchEvent<WatchedPod>, Malformed> {
     let message::WatchEvent { kind, object } = message::WatchEvent::decode(frame)?;
     let message::Unknown { type_meta, raw } = envelope(&object.unwrap_or_default().raw)?;
     let object_kind = type_meta.unwrap_or_default().kind;
@@ -80,7 +80,7 @@ impl From<message::Status> for Status {
 
 /// Reads one pod. One that can't be read whole is named, if its name comes before what is wrong with it: a list of
 /// thousands must not be lost for one.
-pub(super) fn seen(raw: Bytes) -> SeenPod {
+pub(super) fn seen(raw: Bytes) -> WatchedPod {
     let mut message = message::Pod::default();
     let outcome = message.merge(raw);
     let resource_version = message.metadata.as_ref().map(|metadata| text(&metadata.resource_version));
@@ -88,7 +88,7 @@ pub(super) fn seen(raw: Bytes) -> SeenPod {
         Ok(()) => Ok(Box::new(message.into())),
         Err(_) => {
             let metadata = message.metadata.unwrap_or_default();
-            Err(Unreadable {
+            Err(UndecodablePod {
                 uid: uid(&metadata.uid),
                 namespace: text(&metadata.namespace),
                 name: text(&metadata.name),
@@ -96,7 +96,7 @@ pub(super) fn seen(raw: Bytes) -> SeenPod {
             })
         }
     };
-    SeenPod { pod, resource_version: resource_version.unwrap_or_default() }
+    WatchedPod { pod, resource_version: resource_version.unwrap_or_default() }
 }
 
 impl From<message::Pod> for Pod {

@@ -22,7 +22,7 @@ use kube::{
 
 use crate::watch::source::{Collection, Parts, WatchEvents};
 
-use super::SeenPod;
+use super::WatchedPod;
 
 use self::{
     answer::ask,
@@ -46,9 +46,9 @@ impl Pods {
 }
 
 impl Collection for Pods {
-    type Object = SeenPod;
+    type Object = WatchedPod;
 
-    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<SeenPod>>> {
+    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<WatchedPod>>> {
         let limited = ListParams::default().limit(self.page_size);
         let request = self.request.list(&ListParams { continue_token: token.map(str::to_owned), ..limited });
         async move {
@@ -66,7 +66,7 @@ impl Collection for Pods {
         &'a self,
         params: &WatchParams,
         resource_version: &str,
-    ) -> BoxFuture<'a, kube::Result<WatchEvents<SeenPod>>> {
+    ) -> BoxFuture<'a, kube::Result<WatchEvents<WatchedPod>>> {
         let request = self.request.watch(params, resource_version);
         async move {
             let answer = ask(&self.client, request.map_err(kube::Error::BuildRequest)?).await?;
@@ -83,7 +83,7 @@ impl Collection for Pods {
 /// The pods of a page that has come whole. Only benches have any: [`Pods`] hands pods on while a page still comes.
 #[doc(hidden)]
 #[must_use]
-pub fn read_page(bytes: &[u8]) -> Option<Vec<SeenPod>> {
+pub fn read_page(bytes: &[u8]) -> Option<Vec<WatchedPod>> {
     let (mut page, mut buffer, mut pods) = (Page::default(), Buffer::default(), Vec::new());
     buffer.push(bytes);
     loop {

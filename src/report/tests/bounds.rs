@@ -167,7 +167,7 @@ proptest! {
         again.last_check_time = read.last_check_time;
         prop_assert_eq!(serde_json::to_string(&again).unwrap(), written);
 
-        let denied = idle(&Idle::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
+        let denied = not_watching(&NotWatching::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
         check_messages(&denied);
         prop_assert!(json::size(&denied) <= budget(false));
         prop_assert_eq!(denied.problematic_pods.len() as i64 + denied.omitted_pods, denied.problematic_pod_count);
@@ -347,7 +347,7 @@ fn lists_that_someone_else_wrote_are_bounded_when_kept() {
         pod.message = "<".repeat(4096);
     }
     before.incidents = vec![before.incidents.clone(); 9].concat();
-    let kept = idle(&Idle::Syncing, 3, Some(&before), at(900));
+    let kept = not_watching(&NotWatching::Syncing, 3, Some(&before), at(900));
     assert!(json::size(&kept) <= budget(false));
     assert_eq!(kept.incidents.len(), MAX_INCIDENTS);
     assert_eq!(kept.omitted_incidents, 900);

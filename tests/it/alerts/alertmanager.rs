@@ -116,7 +116,7 @@ async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_
     assert_eq!((&first["fingerprint"], &first["startsAt"]), (&second["fingerprint"], &second["startsAt"]));
 
     // Nobody watches any more, and the Secret is gone: that is no recovery.
-    world.respec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
+    world.update_spec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
     world.ready("cluster", "Paused").await;
     world.delete_secret("am").await;
     let paused = alertmanager.alerts().await.unwrap()[0].clone();

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use orchestr::{
     alerts::{
-        Notification, ObjectName,
+        Notification,
         address::{AddressPolicy, Refusal},
         delivery::{
             Access, HttpClient, Lookup,
@@ -27,7 +27,7 @@ use orchestr::{
         retry::Outcome,
         signature::SigningKeys,
     },
-    api::WebhookFormat,
+    api::{NamespacedName, WebhookFormat},
 };
 use orchestr_testbed::{Receiver, Reply};
 
@@ -53,7 +53,7 @@ fn endpoint(url: &str, ca: Option<&str>) -> Endpoint {
 }
 
 fn message() -> Notification {
-    let object = ObjectName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+    let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
     Notification::test("msg-1".to_owned(), object, "ops".to_owned(), Timestamp::now())
 }
 

@@ -96,7 +96,7 @@ async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
         assert_eq!((to(&received, webhook.0).len(), ended(&received, *webhook)), (2, 1), "{}", webhook.0);
     }
     // Webhooks that are taken off the spec take their state along, and the condition with them.
-    world.respec("cluster", json!({"webhooks": null})).await;
+    world.update_spec("cluster", json!({"webhooks": null})).await;
     world
         .status_where("cluster", "nothing is left of the webhooks", |status| {
             status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
@@ -192,7 +192,7 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
     // Another receiver, by HTTPS with a CA of its own: it is told of the end.
     world.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
     let changed = webhook("ops", "Generic", json!({"headersFrom": headers, "caFrom": reference("ca")}));
-    world.respec("cluster", json!({"webhooks": [changed]})).await;
+    world.update_spec("cluster", json!({"webhooks": [changed]})).await;
     world.delete_pod("cart-0").await;
     orchestr_testbed::eventually("the new receiver has the end", 2 * PATIENCE, async || {
         let ended = new.received().iter().any(|request| request.json()["status"] == "resolved");
@@ -278,7 +278,7 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
         let reference = json!({"secretKeyRef": {"name": "ops-webhook", "key": "key"}});
         json!({"webhooks": [webhook("ops", "Generic", json!({"signingKeyFrom": reference, "timeout": timeout}))]})
     };
-    world.respec("cluster", longer("11s")).await;
+    world.update_spec("cluster", longer("11s")).await;
     orchestr_testbed::eventually("the new key is noticed", PATIENCE, async || match receiver().await {
         now if now != first => Ok(()),
         now => Err(now),
@@ -288,7 +288,7 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
     let ops = delivery(&world.status("cluster").await, "ops").unwrap().clone();
     assert_eq!((ops.alerts[0].phase, &ops.pending), (AlertPhase::Firing, &None), "nothing is to be sent again");
     world.secret("ops", &[("url", &new.url("/")), ("key", key)]).await;
-    world.respec("cluster", longer("12s")).await;
+    world.update_spec("cluster", longer("12s")).await;
     let told = new.wait_for(1, 2 * PATIENCE).await.unwrap();
     assert_eq!((told[0].json()["status"].as_str(), told.len()), (Some("firing"), 1));
     assert_eq!(old.received().len(), 1, "a new signing key is no new receiver");

@@ -130,7 +130,7 @@ impl World {
     }
 
     /// Changes an object's spec.
-    pub async fn respec(&self, name: &str, spec: Value) {
+    pub async fn update_spec(&self, name: &str, spec: Value) {
         let patch = json!({"spec": spec});
         self.objects().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     }

@@ -145,7 +145,7 @@ async fn a_connection_that_falls_silent_is_given_up() {
     let proxy = Proxy::start(world.client.clone()).await;
     let mut config = proxy.config();
     // As the command does, with less patience.
-    orchestr::watch::expect_signs_of_life(&mut config);
+    orchestr::watch::set_read_timeout(&mut config);
     assert!(
         config.read_timeout.is_some_and(|patience| patience > Duration::from_secs(120)),
         "the first bookmark comes after two minutes"

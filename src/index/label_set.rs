@@ -13,17 +13,17 @@ use super::Pod;
 /// at all, and then it is gone.
 const REPLACES: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
 
-/// A cohort's place in [`Cohorts`]. Places of cohorts that are gone are used again.
+/// A cohort's place in [`LabelSets`]. Places of cohorts that are gone are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CohortId(pub u32);
+pub struct LabelSetId(pub u32);
 
 /// All cohorts that have members.
 #[derive(Debug, Default)]
-pub struct Cohorts {
+pub struct LabelSets {
     /// By text: the cohorts of a namespace, or of an owner, are neighbours.
-    ids: BTreeMap<Arc<str>, CohortId>,
+    ids: BTreeMap<Arc<str>, LabelSetId>,
     places: Vec<Place>,
-    free: Vec<CohortId>,
+    free: Vec<LabelSetId>,
 }
 
 #[derive(Debug)]
@@ -36,9 +36,9 @@ struct Place {
     youngest: i64,
 }
 
-impl Cohorts {
+impl LabelSets {
     /// Adds a member to a pod's cohort, and returns whether the cohort is new.
-    pub fn join(&mut self, pod: &Pod) -> (CohortId, bool) {
+    pub fn join(&mut self, pod: &Pod) -> (LabelSetId, bool) {
         let text = encode(pod);
         if let Some(&id) = self.ids.get(text.as_str()) {
             self.places[id.0 as usize].members += 1;
@@ -53,7 +53,7 @@ impl Cohorts {
             }
             None => {
                 self.places.push(place);
-                CohortId(u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX))
+                LabelSetId(u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX))
             }
         };
         self.ids.insert(text, id);
@@ -61,7 +61,7 @@ impl Cohorts {
     }
 
     /// Notes when a healthy member was created.
-    pub fn saw_healthy(&mut self, id: CohortId, created: Option<Timestamp>) {
+    pub fn saw_healthy(&mut self, id: LabelSetId, created: Option<Timestamp>) {
         if let (Some(place), Some(created)) = (self.places.get_mut(id.0 as usize), created) {
             place.youngest = place.youngest.max(created.as_second());
         }
@@ -86,17 +86,17 @@ impl Cohorts {
         let mut prefix = String::new();
         push(&mut prefix, [namespace, kind, name]);
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        let cohorts: Vec<CohortId> = self
+        let label_sets: Vec<LabelSetId> = self
             .ids
             .range::<str, _>(from)
             .take_while(|(text, _)| text.starts_with(&prefix))
             .map(|(_, id)| *id)
             .collect();
-        cohorts.into_iter().filter_map(|id| self.places.get(id.0 as usize))
+        label_sets.into_iter().filter_map(|id| self.places.get(id.0 as usize))
     }
 
     /// Takes a member out; with the last, the cohort is gone.
-    pub fn leave(&mut self, id: CohortId) {
+    pub fn leave(&mut self, id: LabelSetId) {
         let Some(place) = self.places.get_mut(id.0 as usize) else { return };
         place.members = place.members.saturating_sub(1);
         if place.members == 0 {
@@ -108,7 +108,7 @@ impl Cohorts {
 
     /// Whether this is the pod's cohort.
     #[must_use]
-    pub fn is(&self, id: CohortId, pod: &Pod) -> bool {
+    pub fn is(&self, id: LabelSetId, pod: &Pod) -> bool {
         let (kind, name) = owner_names(pod).unwrap_or_default();
         self.places.get(id.0 as usize).is_some_and(|place| {
             let mut parts = place.text.split_terminator('\0');
@@ -120,19 +120,19 @@ impl Cohorts {
 
     /// The members' namespace.
     #[must_use]
-    pub fn namespace(&self, id: CohortId) -> &str {
+    pub fn namespace(&self, id: LabelSetId) -> &str {
         let text = self.places.get(id.0 as usize).map_or("", |place| &*place.text);
         text.split('\0').next().unwrap_or_default()
     }
 
     /// How many members a cohort has.
     #[must_use]
-    pub fn members(&self, id: CohortId) -> u32 {
+    pub fn members(&self, id: LabelSetId) -> u32 {
         self.places.get(id.0 as usize).map_or(0, |place| place.members)
     }
 
     /// Every cohort with its namespace and labels.
-    pub fn iter(&self) -> impl Iterator<Item = (CohortId, &str, Vec<(String, String)>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, Vec<(String, String)>)> {
         self.places.iter().enumerate().filter(|(_, place)| place.members > 0).map(|(index, place)| {
             let mut parts = place.text.split_terminator('\0');
             let namespace = parts.next().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Cohorts {
             while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
                 labels.push((key.to_owned(), value.to_owned()));
             }
-            (CohortId(u32::try_from(index).unwrap_or(u32::MAX)), namespace, labels)
+            (LabelSetId(u32::try_from(index).unwrap_or(u32::MAX)), namespace, labels)
         })
     }
 }
@@ -185,63 +185,63 @@ mod tests {
 
     #[test]
     fn members_share_a_cohort_until_the_last_leaves() {
-        let mut cohorts = Cohorts::default();
+        let mut label_sets = LabelSets::default();
         let web = pod("shop", "web", "1", 0);
-        let (a, new) = cohorts.join(&web);
+        let (a, new) = label_sets.join(&web);
         assert!(new);
-        assert_eq!(cohorts.join(&web), (a, false));
+        assert_eq!(label_sets.join(&web), (a, false));
         for other in [pod("bank", "web", "1", 0), pod("shop", "api", "1", 0), pod("shop", "web", "2", 0)] {
-            let (b, new) = cohorts.join(&other);
-            assert!(new && b != a && !cohorts.is(b, &web) && !cohorts.is(a, &other));
-            cohorts.leave(b);
+            let (b, new) = label_sets.join(&other);
+            assert!(new && b != a && !label_sets.is(b, &web) && !label_sets.is(a, &other));
+            label_sets.leave(b);
         }
-        assert_eq!((cohorts.members(a), cohorts.namespace(a)), (2, "shop"));
-        assert!(cohorts.is(a, &web));
-        assert_eq!(cohorts.iter().next(), Some((a, "shop", web.labels.clone())));
+        assert_eq!((label_sets.members(a), label_sets.namespace(a)), (2, "shop"));
+        assert!(label_sets.is(a, &web));
+        assert_eq!(label_sets.iter().next(), Some((a, "shop", web.labels.clone())));
 
-        cohorts.leave(a);
-        assert_eq!(cohorts.members(a), 1);
-        cohorts.leave(a);
-        assert_eq!(cohorts.iter().count(), 0);
-        assert!(cohorts.join(&Pod::default()).1, "a place is used again");
-        assert!(cohorts.places.len() <= 2);
+        label_sets.leave(a);
+        assert_eq!(label_sets.members(a), 1);
+        label_sets.leave(a);
+        assert_eq!(label_sets.iter().count(), 0);
+        assert!(label_sets.join(&Pod::default()).1, "a place is used again");
+        assert!(label_sets.places.len() <= 2);
     }
 
     #[test]
     fn an_owner_has_pods_until_its_last_one_leaves() {
-        let mut cohorts = Cohorts::default();
+        let mut label_sets = LabelSets::default();
         let pods = [pod("shop", "cart", "1", 1), pod("shop", "cart", "2", 2), pod("shop", "cart-two", "3", 3)];
-        let ids = pods.each_ref().map(|pod| cohorts.join(pod).0);
+        let ids = pods.each_ref().map(|pod| label_sets.join(pod).0);
         let Some((kind, name)) = owner_names(&pods[0]) else { panic!("it has an owner") };
         for id in &ids[..2] {
-            assert!(cohorts.has_pods_of("shop", kind, name));
-            cohorts.leave(*id);
+            assert!(label_sets.has_pods_of("shop", kind, name));
+            label_sets.leave(*id);
         }
-        assert!(!cohorts.has_pods_of("shop", kind, name), "the other owner's name only begins alike");
+        assert!(!label_sets.has_pods_of("shop", kind, name), "the other owner's name only begins alike");
     }
 
     #[test]
     fn a_younger_healthy_pod_of_the_owner_is_a_replacement() {
-        let mut cohorts = Cohorts::default();
+        let mut label_sets = LabelSets::default();
         let failed = pod("shop", "web", "1", 100);
-        let (old, _) = cohorts.join(&failed);
-        assert!(!cohorts.is_replaced(&failed));
+        let (old, _) = label_sets.join(&failed);
+        assert!(!label_sets.is_replaced(&failed));
 
         let other = pod("shop", "web-2", "1", 900);
-        let (id, _) = cohorts.join(&other);
-        cohorts.saw_healthy(id, other.created);
-        assert!(!cohorts.is_replaced(&failed), "another owner, whose name begins alike");
+        let (id, _) = label_sets.join(&other);
+        label_sets.saw_healthy(id, other.created);
+        assert!(!label_sets.is_replaced(&failed), "another owner, whose name begins alike");
 
         let before = pod("shop", "web", "1", 50);
-        assert_eq!(cohorts.join(&before).0, old);
-        cohorts.saw_healthy(old, before.created);
-        assert!(!cohorts.is_replaced(&failed), "it was there before");
+        assert_eq!(label_sets.join(&before).0, old);
+        label_sets.saw_healthy(old, before.created);
+        assert!(!label_sets.is_replaced(&failed), "it was there before");
 
         let next = pod("shop", "web", "2", 200);
-        let (new, _) = cohorts.join(&next);
-        cohorts.saw_healthy(new, next.created);
-        assert!(cohorts.is_replaced(&failed), "the next revision's pod");
-        cohorts.leave(new);
-        assert!(!cohorts.is_replaced(&failed), "it is gone");
+        let (new, _) = label_sets.join(&next);
+        label_sets.saw_healthy(new, next.created);
+        assert!(label_sets.is_replaced(&failed), "the next revision's pod");
+        label_sets.leave(new);
+        assert!(!label_sets.is_replaced(&failed), "it is gone");
     }
 }

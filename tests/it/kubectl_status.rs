@@ -10,7 +10,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use orchestr::{
-    diagnosis::{printed_status, ready_counts, restarts},
+    diagnosis::{kubectl_status, ready_counts, restarts},
     pods::{Pod, from_json, protobuf},
     watch::{Change, source::Source},
 };
@@ -120,7 +120,7 @@ async fn compare(plane: &ControlPlane, namespace: &str, expected: usize, hint: &
                 ));
             }
         };
-        differs("STATUS", printed_status(&pod));
+        differs("STATUS", kubectl_status(&pod));
         differs("READY", format!("{ready}/{total}"));
         // The API server's clock read some instant between the two.
         if !instants(before, later).any(|now| restarts(&pod, now) == cell("RESTARTS")) {
@@ -212,7 +212,7 @@ fn of_real_pods_as_kubectl_printed_them() {
     for (case, printed) in real().into_iter().zip(fixtures::real_statuses()) {
         let pod = case.decode();
         let (ready, total) = ready_counts(&pod);
-        assert_eq!((case.name(), printed_status(&pod).as_str()), (printed.name, printed.status));
+        assert_eq!((case.name(), kubectl_status(&pod).as_str()), (printed.name, printed.status));
         assert_eq!(format!("{ready}/{total}"), printed.ready, "{}", printed.name);
         assert_eq!(restarts(&pod, Timestamp::now()).split(' ').next(), Some(printed.restarts), "{}", printed.name);
     }

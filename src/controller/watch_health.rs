@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// The state of every watch of pods.
 #[derive(Debug)]
-pub struct PodsState {
+pub struct WatchHealth {
     scopes: BTreeMap<Scope, ScopeState>,
     /// Since when a list is awaited that nothing has interrupted.
     awaited: Instant,
@@ -39,7 +39,7 @@ struct Interruption {
 
 /// What may be said of the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Knowledge {
+pub enum SyncState {
     /// All of them are known.
     Complete,
     /// They are not known at present, and that is no news until then.
@@ -57,7 +57,7 @@ pub enum Knowledge {
     Denied(String),
 }
 
-impl PodsState {
+impl WatchHealth {
     /// Nothing is known yet of these.
     #[must_use]
     pub fn new(scopes: impl IntoIterator<Item = Scope>, now: Instant) -> Self {
@@ -129,28 +129,28 @@ impl PodsState {
 
     /// What may be said now of the pods in those scopes that concern somebody who needs failures of at most that age.
     #[must_use]
-    pub fn knowledge(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> Knowledge {
+    pub fn knowledge(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> SyncState {
         let states = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);
         if let Some(refusal) = states().find_map(|state| state.denied.as_ref()) {
-            return Knowledge::Denied(refusal.clone());
+            return SyncState::Denied(refusal.clone());
         }
         let longest = states().filter_map(|state| state.interrupted.as_ref()).min_by_key(|own| own.since);
         if let Some(interruption) = longest
             && now.saturating_duration_since(interruption.since) >= TOLERATED
         {
             let error = interruption.error.as_deref().unwrap_or("they are being listed again");
-            return Knowledge::Interrupted(error.to_owned());
+            return SyncState::Interrupted(error.to_owned());
         }
         let is_listed = states().all(|state| state.listed.is_some_and(|lookback| lookback >= needed));
         match longest {
             _ if !is_listed => {
                 let until = self.awaited + GRACE;
-                if now < until { Knowledge::Settling { until, unanswered_until: until } } else { Knowledge::Syncing }
+                if now < until { SyncState::Settling { until, unanswered_until: until } } else { SyncState::Syncing }
             }
             Some(Interruption { since, .. }) => {
-                Knowledge::Settling { until: *since + TOLERATED, unanswered_until: *since + GRACE }
+                SyncState::Settling { until: *since + TOLERATED, unanswered_until: *since + GRACE }
             }
-            None => Knowledge::Complete,
+            None => SyncState::Complete,
         }
     }
 }
@@ -176,9 +176,9 @@ mod tests {
         [Some("a".to_owned()), Some("b".to_owned())]
     }
 
-    fn listed(start: Instant) -> (PodsState, Scope) {
+    fn listed(start: Instant) -> (WatchHealth, Scope) {
         let [a, _] = scopes();
-        let mut state = PodsState::new([a.clone()], start);
+        let mut state = WatchHealth::new([a.clone()], start);
         state.relisting(&a, LOOKBACK, start);
         assert!(state.synced(&a));
         (state, a)
@@ -189,20 +189,20 @@ mod tests {
         let [a, b] = scopes();
         let start = Instant::now();
         let now = start + GRACE;
-        let mut state = PodsState::new([a.clone(), b.clone()], start);
-        let all = |state: &PodsState| state.knowledge(now, LOOKBACK, |_| true);
-        assert_eq!(all(&state), Knowledge::Syncing);
+        let mut state = WatchHealth::new([a.clone(), b.clone()], start);
+        let all = |state: &WatchHealth| state.knowledge(now, LOOKBACK, |_| true);
+        assert_eq!(all(&state), SyncState::Syncing);
         state.relisting(&a, LOOKBACK, start);
         assert!(state.synced(&a));
         assert!(state.denied(&b, "no".to_owned()));
         assert!(!state.denied(&b, "no".to_owned()), "the same refusal again is no news");
-        assert_eq!(all(&state), Knowledge::Denied("no".to_owned()));
-        assert_eq!(state.knowledge(now, LOOKBACK, |scope| *scope == a), Knowledge::Complete);
+        assert_eq!(all(&state), SyncState::Denied("no".to_owned()));
+        assert_eq!(state.knowledge(now, LOOKBACK, |scope| *scope == a), SyncState::Complete);
         state.relisting(&b, LOOKBACK, start);
-        assert_eq!(all(&state), Knowledge::Denied("no".to_owned()), "a list that begins restores nothing");
+        assert_eq!(all(&state), SyncState::Denied("no".to_owned()), "a list that begins restores nothing");
         assert!(state.synced(&b));
         assert!(!state.synced(&b));
-        assert_eq!(all(&state), Knowledge::Complete);
+        assert_eq!(all(&state), SyncState::Complete);
     }
 
     #[test]
@@ -212,16 +212,16 @@ mod tests {
         let (mut state, a) = listed(start);
         for seconds in [0, 10, 59] {
             state.failed(&a, "HTTP 500".to_owned(), after(seconds));
-            let settling = Knowledge::Settling { until: after(60), unanswered_until: after(10) };
+            let settling = SyncState::Settling { until: after(60), unanswered_until: after(10) };
             assert_eq!(state.knowledge(after(seconds), LOOKBACK, |_| true), settling, "{seconds}");
         }
-        let interrupted = Knowledge::Interrupted("HTTP 500".to_owned());
+        let interrupted = SyncState::Interrupted("HTTP 500".to_owned());
         assert_eq!(state.knowledge(after(60), LOOKBACK, |_| true), interrupted);
         state.behind(&a, after(70));
         assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), interrupted, "an open watch is not enough");
         assert!(state.caught_up(&a));
         assert!(!state.caught_up(&a));
-        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), Knowledge::Complete);
+        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), SyncState::Complete);
     }
 
     #[test]
@@ -233,11 +233,11 @@ mod tests {
             for seconds in 0..25 {
                 state.failed(&a, "refused".to_owned(), after(begins + seconds));
                 let knowledge = state.knowledge(after(begins + seconds), LOOKBACK, |_| true);
-                assert!(matches!(knowledge, Knowledge::Settling { .. }), "{knowledge:?}");
+                assert!(matches!(knowledge, SyncState::Settling { .. }), "{knowledge:?}");
             }
             state.behind(&a, after(begins + 25));
             assert!(state.caught_up(&a));
-            assert_eq!(state.knowledge(after(begins + 26), LOOKBACK, |_| true), Knowledge::Complete);
+            assert_eq!(state.knowledge(after(begins + 26), LOOKBACK, |_| true), SyncState::Complete);
         }
     }
 
@@ -248,17 +248,17 @@ mod tests {
         let (mut state, a) = listed(start);
         let long = 6 * LOOKBACK;
         state.reopened(after(100));
-        let settling = Knowledge::Settling { until: after(110), unanswered_until: after(110) };
+        let settling = SyncState::Settling { until: after(110), unanswered_until: after(110) };
         assert_eq!(state.knowledge(after(100), long, |_| true), settling);
-        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
-        let settling = Knowledge::Settling { until: after(160), unanswered_until: after(110) };
+        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
+        let settling = SyncState::Settling { until: after(160), unanswered_until: after(110) };
         assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), settling, "whoever needs no more sees less now");
         state.relisting(&a, long, after(100));
-        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
+        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
         assert!(state.synced(&a));
-        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Complete);
+        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Complete);
         state.shorten_lookback(LOOKBACK);
-        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), Knowledge::Complete);
-        assert_eq!(state.knowledge(after(110), long, |_| true), Knowledge::Syncing);
+        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), SyncState::Complete);
+        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::{Uid, Unreadable};
+use super::{Uid, UndecodablePod};
 
 /// The pods that could not be decoded. One takes less room than a failing pod does.
 #[derive(Debug, Default)]
-pub struct UnreadablePods {
+pub struct UndecodablePods {
     /// Each with the count of lists when it was last seen.
-    pods: HashMap<Uid, (Unreadable, u32)>,
+    pods: HashMap<Uid, (UndecodablePod, u32)>,
     changes: u64,
 }
 
-impl UnreadablePods {
+impl UndecodablePods {
     /// A pod could not be decoded, when so many lists had been begun.
-    pub fn insert(&mut self, pod: Unreadable, list: u32) {
+    pub fn insert(&mut self, pod: UndecodablePod, list: u32) {
         let known = self.pods.get(&pod.uid).is_some_and(|(known, _)| *known == pod);
         self.pods.insert(pod.uid, (pod, list));
         self.changes += u64::from(!known);
@@ -34,7 +34,7 @@ impl UnreadablePods {
     }
 
     /// How many there are in these namespaces, and the first of them by namespace and name.
-    pub fn of(&self, selects: impl Fn(&str) -> bool) -> Option<(u64, &Unreadable)> {
+    pub fn of(&self, selects: impl Fn(&str) -> bool) -> Option<(u64, &UndecodablePod)> {
         let within = || self.pods.values().map(|(pod, _)| pod).filter(|pod| selects(&pod.namespace));
         let first = within().min_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))?;
         Some((within().count() as u64, first))

@@ -12,7 +12,7 @@ fn now() -> Timestamp {
     "2025-11-03T12:00:00Z".parse().unwrap()
 }
 
-fn scope(pods: serde_json::Value) -> Scope {
+fn scope(pods: serde_json::Value) -> PodSelection {
     let spec = json!({"alerts": {"checkRunningPods": true}, "pods": pods});
     Settings::new(&serde_json::from_value(spec).unwrap()).unwrap().scope
 }
@@ -32,13 +32,13 @@ fn uid(number: u64) -> Uid {
     Uid::from_text(&number.to_string())
 }
 
-fn unreadable(number: u64, namespace: &str) -> Unreadable {
+fn undecodable(number: u64, namespace: &str) -> UndecodablePod {
     let error: DecodeError = serde_json::from_str::<u8>("").unwrap_err().into();
-    Unreadable { uid: uid(number), namespace: namespace.to_owned(), name: format!("pod-{number}"), error }
+    UndecodablePod { uid: uid(number), namespace: namespace.to_owned(), name: format!("pod-{number}"), error }
 }
 
 fn names(index: &Index, view: ViewId) -> BTreeSet<&str> {
-    index.kept(view).map(|pod| pod.name.as_str()).collect()
+    index.suspects(view).map(|pod| pod.name.as_str()).collect()
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn failures_are_kept_until_nobody_remembers_them() {
     assert_eq!(index.apply(restarted("2025-11-03T11:49:00Z"), now()), []);
     assert_eq!(index.apply(restarted("2025-11-03T11:51:00Z"), now()), [all]);
     index.compact(now());
-    assert_eq!(index.kept(all).count(), 1);
+    assert_eq!(index.suspects(all).count(), 1);
     index.compact(now() + Duration::from_secs(60));
-    assert_eq!((index.kept(all).count(), index.watched(all)), (0, 1));
+    assert_eq!((index.suspects(all).count(), index.watched(all)), (0, 1));
     index.widen(Duration::from_secs(3600));
     assert_eq!(index.apply(restarted("2025-11-03T11:49:00Z"), now()), [all], "once it is listed again");
 }
@@ -127,19 +127,19 @@ fn what_cannot_be_read_is_told_to_those_who_would_look_at_it() {
     let all = index.add_view(scope(json!({})));
     let shop = index.add_view(scope(json!({"namespaces": ["shop"]})));
     index.apply(pod(1, "shop", "web", false), now());
-    assert_eq!(index.pass_over(unreadable(1, "shop")), [all, shop], "what was known of it holds no longer");
-    assert_eq!((index.watched(all), index.kept(all).count()), (0, 0));
-    index.pass_over(unreadable(2, "bank"));
-    let told = |index: &Index, view| index.unreadable(view).map(|(count, first)| (count, first.to_string()));
+    assert_eq!(index.insert_undecodable(undecodable(1, "shop")), [all, shop], "what was known of it holds no longer");
+    assert_eq!((index.watched(all), index.suspects(all).count()), (0, 0));
+    index.insert_undecodable(undecodable(2, "bank"));
+    let told = |index: &Index, view| index.undecodable(view).map(|(count, first)| (count, first.to_string()));
     assert_eq!(told(&index, all), Some((2, "bank/pod-2".to_owned())));
     assert_eq!(told(&index, shop), Some((1, "shop/pod-1".to_owned())));
 
-    let changes = index.unreadable_changes();
-    index.pass_over(unreadable(2, "bank"));
+    let changes = index.undecodable_changes();
+    index.insert_undecodable(undecodable(2, "bank"));
     index.apply(pod(3, "bank", "web", true), now());
-    assert_eq!(index.unreadable_changes(), changes, "nothing new");
+    assert_eq!(index.undecodable_changes(), changes, "nothing new");
     index.apply(pod(1, "shop", "web", true), now());
-    assert!(index.unreadable_changes() > changes);
+    assert!(index.undecodable_changes() > changes);
     assert_eq!(told(&index, shop), None);
 
     index.begin_list(Some("shop"));
@@ -196,8 +196,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Naive {
     pods: BTreeMap<u64, (Box<Pod>, u32)>,
-    unreadable: BTreeMap<u64, (usize, u32)>,
-    views: BTreeMap<ViewId, Scope>,
+    undecodable: BTreeMap<u64, (usize, u32)>,
+    views: BTreeMap<ViewId, PodSelection>,
     clock: u32,
     begun: BTreeMap<usize, u32>,
 }
@@ -212,18 +212,18 @@ impl Naive {
         match *step {
             Step::Apply { pod: number, namespace, app, ready } => {
                 let pod = pod(number, NAMESPACES[namespace], APPS[app], ready);
-                self.unreadable.remove(&number);
+                self.undecodable.remove(&number);
                 self.pods.insert(number, (pod.clone(), self.clock));
                 index.apply(pod, now());
             }
             Step::PassOver { pod, namespace } => {
                 self.pods.remove(&pod);
-                self.unreadable.insert(pod, (namespace, self.clock));
-                index.pass_over(unreadable(pod, NAMESPACES[namespace]));
+                self.undecodable.insert(pod, (namespace, self.clock));
+                index.insert_undecodable(undecodable(pod, NAMESPACES[namespace]));
             }
             Step::Remove(pod) => {
                 self.pods.remove(&pod);
-                self.unreadable.remove(&pod);
+                self.undecodable.remove(&pod);
                 index.remove(uid(pod));
             }
             Step::Begin(list) => {
@@ -235,7 +235,7 @@ impl Naive {
                 if let Some(begun) = self.begun.remove(&list) {
                     let within = |namespace: &str| listed(list).is_none_or(|own| own == namespace);
                     self.pods.retain(|_, (pod, seen)| *seen >= begun || !within(&pod.namespace));
-                    self.unreadable.retain(|_, (namespace, seen)| *seen >= begun || !within(NAMESPACES[*namespace]));
+                    self.undecodable.retain(|_, (namespace, seen)| *seen >= begun || !within(NAMESPACES[*namespace]));
                 }
                 index.end_list(listed(list));
             }
@@ -253,7 +253,7 @@ impl Naive {
         }
     }
 
-    fn seen(&self, scope: &Scope) -> impl Iterator<Item = &Pod> {
+    fn seen(&self, scope: &PodSelection) -> impl Iterator<Item = &Pod> {
         self.pods.values().map(|(pod, _)| &**pod).filter(|pod| scope.selects(&pod.namespace, &pod.labels))
     }
 }
@@ -269,10 +269,10 @@ proptest! {
                 prop_assert_eq!(index.watched(view), naive.seen(scope).count() as u64);
                 let broken = naive.seen(scope).filter(|pod| !pod.is_true("Ready")).map(|pod| pod.name.as_str());
                 prop_assert_eq!(names(&index, view), broken.collect::<BTreeSet<_>>());
-                let unreadable =
-                    naive.unreadable.values().filter(|(namespace, _)| scope.selects_namespace(NAMESPACES[*namespace]));
-                let count = unreadable.count() as u64;
-                prop_assert_eq!(index.unreadable(view).map_or(0, |(count, _)| count), count);
+                let undecodable =
+                    naive.undecodable.values().filter(|(namespace, _)| scope.selects_namespace(NAMESPACES[*namespace]));
+                let count = undecodable.count() as u64;
+                prop_assert_eq!(index.undecodable(view).map_or(0, |(count, _)| count), count);
             }
         }
     }
@@ -282,17 +282,17 @@ proptest! {
         let mut index = Index::new(HORIZON);
         let views: Vec<_> = selections().into_iter().map(|selection| index.add_view(scope(selection))).collect();
         for step in &steps {
-            let kept = |index: &Index| -> Vec<Vec<Pod>> {
-                let mut kept: Vec<Vec<Pod>> = views.iter().map(|&view| index.kept(view).cloned().collect()).collect();
-                kept.iter_mut().for_each(|pods| pods.sort_by_key(|pod| pod.uid));
-                kept
+            let suspects = |index: &Index| -> Vec<Vec<Pod>> {
+                let mut suspects: Vec<Vec<Pod>> = views.iter().map(|&view| index.suspects(view).cloned().collect()).collect();
+                suspects.iter_mut().for_each(|pods| pods.sort_by_key(|pod| pod.uid));
+                suspects
             };
-            let before = kept(&index);
+            let before = suspects(&index);
             let told = match *step {
                 Step::Apply { pod: number, namespace, app, ready } => {
                     index.apply(pod(number, NAMESPACES[namespace], APPS[app], ready), now())
                 }
-                Step::PassOver { pod, namespace } => index.pass_over(unreadable(pod, NAMESPACES[namespace])),
+                Step::PassOver { pod, namespace } => index.insert_undecodable(undecodable(pod, NAMESPACES[namespace])),
                 Step::Remove(pod) => index.remove(uid(pod)),
                 Step::Begin(list) => {
                     index.begin_list(listed(list));
@@ -301,7 +301,7 @@ proptest! {
                 Step::End(list) => index.end_list(listed(list)),
                 Step::AddView(_) | Step::RemoveView(_) | Step::Compact => continue,
             };
-            let after = kept(&index);
+            let after = suspects(&index);
             let differs = views.iter().zip(before.iter().zip(&after)).filter(|(_, (before, after))| before != after);
             for (view, _) in differs {
                 prop_assert!(told.contains(view), "{step:?}: {view:?} is not among {told:?}");

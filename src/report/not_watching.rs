@@ -4,14 +4,14 @@ use jiff::Timestamp;
 
 use crate::{
     api::{OrchestrStatus, condition, reason},
-    settings::SpecError,
+    spec_error::SpecError,
 };
 
 use super::{conditions::Conditions, count, fit, json, wire_time};
 
 /// Why an object's pods are not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Idle {
+pub enum NotWatching {
     /// The spec asks for that.
     Paused,
     /// The spec doesn't say; permanent until it does.
@@ -35,7 +35,7 @@ pub enum Idle {
     },
 }
 
-impl From<SpecError> for Idle {
+impl From<SpecError> for NotWatching {
     fn from(error: SpecError) -> Self {
         match error {
             SpecError::AlertsNotSet => Self::AlertsNotSet,
@@ -44,7 +44,7 @@ impl From<SpecError> for Idle {
     }
 }
 
-impl Idle {
+impl NotWatching {
     /// The reason of the condition Ready.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -85,13 +85,20 @@ impl Idle {
 /// where the cluster is, they stay as they were: that pods can't be read doesn't make them healthy.
 /// Stalled stands there only while it is True, as kstatus has it.
 #[must_use]
-pub fn idle(state: &Idle, generation: i64, previous: Option<&OrchestrStatus>, now: Timestamp) -> OrchestrStatus {
+pub fn not_watching(
+    state: &NotWatching,
+    generation: i64,
+    previous: Option<&OrchestrStatus>,
+    now: Timestamp,
+) -> OrchestrStatus {
     let conditions = Conditions { generation, previous, now };
     let kept = previous.filter(|_| state.keeps_lists());
     let message = state.message();
 
     let ready = match state {
-        Idle::Syncing | Idle::Interrupted { .. } => conditions.is_unknown(condition::READY, state.reason(), &message),
+        NotWatching::Syncing | NotWatching::Interrupted { .. } => {
+            conditions.is_unknown(condition::READY, state.reason(), &message)
+        }
         _ => conditions.is_false(condition::READY, state.reason(), &message),
     };
     let unknown = match kept {

@@ -14,7 +14,7 @@ const LOGS: usize = 4_096;
 /// Every incident there is, in the status' order, with the words and the log of its most recent pod. Unlike
 /// the status' list it is never cut.
 #[must_use]
-pub fn told(input: &Input<'_>) -> Vec<alerts::Incident> {
+pub fn alert_incidents(input: &Input<'_>) -> Vec<alerts::Incident> {
     let problems = problem::ordered(input);
     incidents::ordered(&problems, input.tracker).iter().map(|group| incident(group, input)).collect()
 }

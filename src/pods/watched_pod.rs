@@ -12,16 +12,16 @@ use super::{DecodeError, Pod, Uid, decode::versioned_from_json};
 /// What a list or a watch holds where a pod should stand. Decoding one never fails because of what is in
 /// it: a list of thousands must not be lost for one bad pod.
 #[derive(Clone, Debug)]
-pub struct SeenPod {
+pub struct WatchedPod {
     /// The pod, or why there is none.
-    pub pod: Result<Box<Pod>, Unreadable>,
+    pub pod: Result<Box<Pod>, UndecodablePod>,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
 }
 
 /// A pod that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UndecodablePod {
     /// Its identity, if that could be read.
     pub uid: Uid,
     /// Its namespace, if that could be read.
@@ -33,13 +33,13 @@ pub struct Unreadable {
 }
 
 /// As users name a pod.
-impl fmt::Display for Unreadable {
+impl fmt::Display for UndecodablePod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-impl<'de> Deserialize<'de> for SeenPod {
+impl<'de> Deserialize<'de> for WatchedPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         let outline = || serde_json::from_str::<Outline>(raw.get());
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for SeenPod {
             Err(error) => {
                 let Outline { metadata } = outline().map_err(|_| D::Error::custom("an object without metadata"))?;
                 let OutlineMeta { uid, namespace, name, resource_version } = metadata;
-                let unreadable = Unreadable { uid: Uid::from_text(&uid), namespace, name, error };
+                let unreadable = UndecodablePod { uid: Uid::from_text(&uid), namespace, name, error };
                 Ok(Self { pod: Err(unreadable), resource_version })
             }
         }
@@ -73,14 +73,14 @@ struct OutlineMeta {
 #[derive(Clone, Debug)]
 pub struct JsonPod {
     /// What is used of it.
-    pub seen: SeenPod,
+    pub seen: WatchedPod,
     /// Holds the resource version, which kube's watcher resumes from, and nothing else.
     meta: ObjectMeta,
 }
 
 impl<'de> Deserialize<'de> for JsonPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seen = SeenPod::deserialize(deserializer)?;
+        let seen = WatchedPod::deserialize(deserializer)?;
         let meta = ObjectMeta { resource_version: Some(seen.resource_version.clone()), ..ObjectMeta::default() };
         Ok(Self { seen, meta })
     }

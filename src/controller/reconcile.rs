@@ -11,20 +11,19 @@ use tokio::time::Instant;
 
 use crate::{
     alerts::{self, Incident, delivery::Offer},
-    api::OrchestrStatus,
+    api::{NamespacedName, OrchestrStatus},
     diagnosis::{Facts, Finding, Health, judge, needs_job},
     pods::Pod,
-    report::{self, Change, Idle, Surroundings, Troubled},
+    report::{self, Change, NotWatching, Surroundings, Troubled},
     settings::Settings,
 };
 
 use super::{
     Controller, Scope, jobs,
     jobs::JobKey,
-    object::ObjectKey,
     outcomes::{Outcome, ReadOutcome},
-    pods_state::Knowledge,
     status,
+    watch_health::SyncState,
 };
 
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
@@ -36,7 +35,7 @@ const FACTS_PATIENCE: Duration = Duration::from_secs(60);
 const WARNINGS: usize = 4;
 
 /// What a look has found.
-struct Sight {
+struct Reconciled {
     status: OrchestrStatus,
     /// Whether the status should show logs that are still being read.
     lacks_logs: bool,
@@ -49,31 +48,31 @@ struct Sight {
 }
 
 impl Controller {
-    pub(super) fn look(&mut self, key: &ObjectKey, now: Instant) {
+    pub(super) fn reconcile(&mut self, key: &NamespacedName, now: Instant) {
         let Some(object) = self.objects.get(key).filter(|object| !object.writing) else { return };
         let wall = self.clock.now();
         let sight = match &object.settings {
             Err(error) => self.idle(key, &error.clone().into(), wall),
-            Ok(settings) if !settings.enabled => self.idle(key, &Idle::Paused, wall),
+            Ok(settings) if !settings.enabled => self.idle(key, &NotWatching::Paused, wall),
             Ok(settings) => {
                 let settings = Arc::clone(settings);
                 let concerns = |scope: &Scope| match scope {
                     Some(namespace) => settings.scope.selects_namespace(namespace),
                     None => true,
                 };
-                match self.pods_state.knowledge(now, settings.thresholds.restarted, concerns) {
-                    Knowledge::Complete => self.watching(key, &settings, now, wall),
-                    Knowledge::Denied(message) => self.idle(key, &Idle::PodAccessDenied { message }, wall),
-                    Knowledge::Interrupted(message) => self.idle(key, &Idle::Interrupted { message }, wall),
-                    Knowledge::Syncing => self.idle(key, &Idle::Syncing, wall),
-                    Knowledge::Settling { until, unanswered_until } => {
+                match self.watch_health.knowledge(now, settings.thresholds.restarted, concerns) {
+                    SyncState::Complete => self.watching(key, &settings, now, wall),
+                    SyncState::Denied(message) => self.idle(key, &NotWatching::PodAccessDenied { message }, wall),
+                    SyncState::Interrupted(message) => self.idle(key, &NotWatching::Interrupted { message }, wall),
+                    SyncState::Syncing => self.idle(key, &NotWatching::Syncing, wall),
+                    SyncState::Settling { until, unanswered_until } => {
                         let answered = object.status.as_ref().and_then(|status| status.observed_generation);
                         let until = if answered == Some(object.generation) { until } else { unanswered_until };
                         if now < until {
                             self.rest(key, until);
                             return;
                         }
-                        self.idle(key, &Idle::Syncing, wall)
+                        self.idle(key, &NotWatching::Syncing, wall)
                     }
                 }
             }
@@ -107,9 +106,9 @@ impl Controller {
         }
         match report::differs(object.status.as_ref(), &sight.status) {
             _ if check_due.is_none() => self.write(key, sight.status, now),
-            Change::None => object.schedule.settled(),
+            Change::None => object.schedule.clear(),
             Change::CountOnly if object.schedule.written().is_some_and(|written| now < written + INTERVAL) => {
-                object.schedule.settled();
+                object.schedule.clear();
                 let worth_it = object.schedule.written().map(|written| written + INTERVAL);
                 object.schedule.recheck_at(worth_it.into_iter().chain([recheck]).min());
             }
@@ -118,20 +117,26 @@ impl Controller {
     }
 
     /// Leaves an object alone until `at`, unless something happens.
-    fn rest(&mut self, key: &ObjectKey, at: Instant) {
+    fn rest(&mut self, key: &NamespacedName, at: Instant) {
         if let Some(object) = self.objects.get_mut(key) {
-            object.schedule.settled();
+            object.schedule.clear();
             object.schedule.recheck_at(Some(at));
         }
     }
 
-    fn idle(&self, key: &ObjectKey, state: &Idle, wall: Timestamp) -> Option<Sight> {
+    fn idle(&self, key: &NamespacedName, state: &NotWatching, wall: Timestamp) -> Option<Reconciled> {
         let object = self.objects.get(key)?;
-        let status = report::idle(state, object.generation, object.status.as_ref(), wall);
-        Some(Sight { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() })
+        let status = report::not_watching(state, object.generation, object.status.as_ref(), wall);
+        Some(Reconciled { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() })
     }
 
-    fn watching(&mut self, key: &ObjectKey, settings: &Settings, now: Instant, wall: Timestamp) -> Option<Sight> {
+    fn watching(
+        &mut self,
+        key: &NamespacedName,
+        settings: &Settings,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Option<Reconciled> {
         let object = self.objects.get_mut(key)?;
         let view = object.view?;
         let mut tracker = std::mem::take(&mut object.tracker);
@@ -143,7 +148,7 @@ impl Controller {
         let mut warnings = settings.warnings.clone();
         let (mut lacks_facts, mut must_wait, mut ignored) = (false, !tracker.is_resumed(), 0);
         let mut ask_again: Option<Instant> = None;
-        for pod in self.index.kept(view) {
+        for pod in self.index.suspects(view) {
             let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && self.index.is_replaced(pod) };
             let mut verdict = judge(pod, &facts, &settings.thresholds, wall);
             if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
@@ -203,10 +208,13 @@ impl Controller {
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
-            unreadable: self.index.unreadable(view).map(|(count, first)| (count, format!("{first} ({})", first.error))),
-            outside: self.pods_state.namespaces().and_then(|watched| settings.scope.outside(&watched)),
+            unreadable: self
+                .index
+                .undecodable(view)
+                .map(|(count, first)| (count, format!("{first} ({})", first.error))),
+            outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
-            tail: &|pod, container| self.tails.get(pod, container, policy?),
+            tail: &|pod, container| self.log_requests.get(pod, container, policy?),
             masking: policy.map(Arc::as_ref),
             tracker: &tracker,
             ignored_pods: ignored as u64,
@@ -216,7 +224,7 @@ impl Controller {
             now: wall,
         };
         let status = report::watching(&input);
-        let incidents = if settings.webhooks.is_empty() { Vec::new() } else { report::told(&input) };
+        let incidents = if settings.webhooks.is_empty() { Vec::new() } else { report::alert_incidents(&input) };
         let deleted: HashSet<String> = tracker.deleted().collect();
         let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
         let ended = alerts::absent(webhooks, &incidents)
@@ -242,7 +250,7 @@ impl Controller {
                     .iter()
                     .filter(|own| shown.container_issues.iter().any(|issue| issue.name == own.name))
                 {
-                    let answer = self.tails.ask(pod, container, policy, key, now);
+                    let answer = self.log_requests.ask(pod, container, policy, key, now);
                     lacks_logs |= answer.is_lacking;
                     if let Some(due) = answer.due {
                         check_again(wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall));
@@ -261,7 +269,7 @@ impl Controller {
             object.tracker = tracker;
         }
         queries.into_iter().for_each(|query| self.read_job(query));
-        Some(Sight { status, lacks_logs, recheck, incidents, ended })
+        Some(Reconciled { status, lacks_logs, recheck, incidents, ended })
     }
 
     fn read_job(&mut self, query: JobKey) {
@@ -273,20 +281,20 @@ impl Controller {
         });
     }
 
-    fn write(&mut self, key: &ObjectKey, status: OrchestrStatus, now: Instant) {
+    fn write(&mut self, key: &NamespacedName, status: OrchestrStatus, now: Instant) {
         let Some(object) = self.objects.get_mut(key) else { return };
         let failing = object.backoff.failures() > 0;
-        if !self.slots.are_free(key, failing) {
+        if !self.write_limiter.are_free(key, failing) {
             // What it says by then is found when there is one.
-            object.schedule.settled();
+            object.schedule.clear();
             if !std::mem::replace(&mut object.waiting, true) {
-                self.slots.wait(key.clone(), failing);
+                self.write_limiter.wait(key.clone(), failing);
             }
             return;
         }
         object.schedule.writing(now);
         object.writing = true;
-        let slot = self.slots.take(key, failing);
+        let slot = self.write_limiter.take(key, failing);
         let (client, key, uid) = (self.client.clone(), key.clone(), object.uid.clone());
         self.tasks.spawn(async move {
             let result = status::write(&client, &key, &uid, &status).await.map(Box::new);

@@ -11,7 +11,7 @@ use crate::pods::{ContainerState, ContainerStatus, Pod, Terminated};
 
 /// The STATUS column, such as `CrashLoopBackOff` or `Init:0/1`. Empty where the pod has no status yet.
 #[must_use]
-pub fn printed_status(pod: &Pod) -> String {
+pub fn kubectl_status(pod: &Pod) -> String {
     Printed::of(pod).status.into_owned()
 }
 

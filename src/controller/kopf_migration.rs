@@ -9,11 +9,14 @@ use kube::{
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::backoff::Backoff;
+use crate::{
+    api::{NamespacedName, api_resource},
+    backoff::Backoff,
+};
 
 use super::{
-    object::{KOPF_ANNOTATION, KOPF_FINALIZER, ObjectKey},
-    status::{WriteError, resource},
+    object::{KOPF_ANNOTATION, KOPF_FINALIZER},
+    status::WriteError,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,8 +33,8 @@ const FIGHT: u32 = 3;
 /// Objects on which something is, or recently was, left. They may be on their way to deletion, and are not otherwise
 /// known.
 #[derive(Debug, Default)]
-pub struct Takeovers {
-    objects: HashMap<ObjectKey, Takeover>,
+pub struct KopfMigrations {
+    objects: HashMap<NamespacedName, Takeover>,
 }
 
 #[derive(Debug)]
@@ -62,48 +65,50 @@ impl Takeover {
     }
 }
 
-impl Takeovers {
+impl KopfMigrations {
     /// Something was seen on an object.
-    pub fn seen(&mut self, key: &ObjectKey, now: Instant) {
-        let takeover = self.objects.entry(key.clone()).or_insert_with(|| Takeover::new(now));
-        if takeover.under_way {
-            takeover.seen = true;
-        } else if takeover.due.is_none() {
-            takeover.due = Some(takeover.not_before.max(now));
+    pub fn seen(&mut self, key: &NamespacedName, now: Instant) {
+        let kopf_migration = self.objects.entry(key.clone()).or_insert_with(|| Takeover::new(now));
+        if kopf_migration.under_way {
+            kopf_migration.seen = true;
+        } else if kopf_migration.due.is_none() {
+            kopf_migration.due = Some(kopf_migration.not_before.max(now));
         }
     }
 
     /// An object was seen clean. How often it was cleaned is remembered.
-    pub fn clean(&mut self, key: &ObjectKey) {
-        if let Some(takeover) = self.objects.get_mut(key) {
-            takeover.due = None;
-            takeover.seen = false;
+    pub fn clean(&mut self, key: &NamespacedName) {
+        if let Some(kopf_migration) = self.objects.get_mut(key) {
+            kopf_migration.due = None;
+            kopf_migration.seen = false;
         }
     }
 
     /// An object is gone.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &NamespacedName) {
         self.objects.remove(key);
     }
 
     /// Forgets the objects that have stayed clean.
     pub fn sweep(&mut self, now: Instant) {
-        self.objects
-            .retain(|_, takeover| takeover.due.is_some() || takeover.under_way || now < takeover.not_before + PEACE);
+        self.objects.retain(|_, kopf_migration| {
+            kopf_migration.due.is_some() || kopf_migration.under_way || now < kopf_migration.not_before + PEACE
+        });
     }
 
     /// When the first is due, if any.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        self.objects.values().filter_map(|takeover| takeover.due).min()
+        self.objects.values().filter_map(|kopf_migration| kopf_migration.due).min()
     }
 
     /// Those that are due, which the caller now cleans.
-    pub fn take_due(&mut self, now: Instant) -> Vec<ObjectKey> {
-        let due = self.objects.iter_mut().filter(|(_, takeover)| takeover.due.is_some_and(|due| due <= now));
-        due.map(|(key, takeover)| {
-            takeover.due = None;
-            takeover.under_way = true;
+    pub fn take_due(&mut self, now: Instant) -> Vec<NamespacedName> {
+        let due =
+            self.objects.iter_mut().filter(|(_, kopf_migration)| kopf_migration.due.is_some_and(|due| due <= now));
+        due.map(|(key, kopf_migration)| {
+            kopf_migration.due = None;
+            kopf_migration.under_way = true;
             key.clone()
         })
         .collect()
@@ -111,21 +116,21 @@ impl Takeovers {
 
     /// An object was cleaned, where something was left on it, or that failed. Returns whether it has become
     /// plain that somebody puts back what is removed: once for each object.
-    pub fn ended(&mut self, key: &ObjectKey, result: &Result<bool, WriteError>, now: Instant) -> bool {
-        let Some(takeover) = self.objects.get_mut(key) else { return false };
-        takeover.under_way = false;
-        let seen = std::mem::take(&mut takeover.seen);
+    pub fn ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) -> bool {
+        let Some(kopf_migration) = self.objects.get_mut(key) else { return false };
+        kopf_migration.under_way = false;
+        let seen = std::mem::take(&mut kopf_migration.seen);
         if !matches!(result, Ok(false)) {
-            takeover.not_before = now + takeover.backoff.next_delay();
+            kopf_migration.not_before = now + kopf_migration.backoff.next_delay();
         }
         if seen || result.is_err() {
             // What was seen meanwhile may have been seen before: the next try shows.
-            takeover.due = Some(takeover.not_before.max(now));
+            kopf_migration.due = Some(kopf_migration.not_before.max(now));
         }
         if matches!(result, Ok(true)) {
-            takeover.removals += 1;
+            kopf_migration.removals += 1;
         }
-        matches!(result, Ok(true)) && takeover.removals == FIGHT
+        matches!(result, Ok(true)) && kopf_migration.removals == FIGHT
     }
 }
 
@@ -134,8 +139,11 @@ impl Takeovers {
 ///
 /// # Errors
 /// See [`WriteError`].
-pub async fn remove_leftovers(client: &Client, (namespace, name): &ObjectKey) -> Result<bool, WriteError> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
+pub async fn remove_leftovers(
+    client: &Client,
+    NamespacedName { namespace, name }: &NamespacedName,
+) -> Result<bool, WriteError> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let work = async {
         let metadata = match api.get_metadata(name).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
@@ -166,8 +174,8 @@ pub async fn remove_leftovers(client: &Client, (namespace, name): &ObjectKey) ->
 mod tests {
     use super::*;
 
-    fn key() -> ObjectKey {
-        ("shop".to_owned(), "cluster".to_owned())
+    fn key() -> NamespacedName {
+        NamespacedName::new("shop", "cluster")
     }
 
     fn refused() -> Result<bool, WriteError> {
@@ -177,35 +185,35 @@ mod tests {
     #[test]
     fn a_failure_is_tried_again_and_a_success_is_not() {
         let (key, start) = (key(), Instant::now());
-        let mut takeovers = Takeovers::default();
-        takeovers.seen(&key, start);
-        takeovers.seen(&key, start);
-        assert_eq!(takeovers.take_due(start), std::slice::from_ref(&key));
-        assert!(takeovers.take_due(start).is_empty() && takeovers.next_due().is_none(), "under way");
-        takeovers.ended(&key, &refused(), start);
-        assert!(takeovers.next_due().is_some_and(|due| due > start));
-        assert_eq!(takeovers.take_due(start + FIRST_DELAY), std::slice::from_ref(&key));
-        takeovers.seen(&key, start);
-        takeovers.ended(&key, &Ok(true), start);
-        assert!(takeovers.next_due().is_some(), "an event may have told of what was put there since");
-        takeovers.clean(&key);
-        assert_eq!(takeovers.next_due(), None);
+        let mut kopf_migrations = KopfMigrations::default();
+        kopf_migrations.seen(&key, start);
+        kopf_migrations.seen(&key, start);
+        assert_eq!(kopf_migrations.take_due(start), std::slice::from_ref(&key));
+        assert!(kopf_migrations.take_due(start).is_empty() && kopf_migrations.next_due().is_none(), "under way");
+        kopf_migrations.ended(&key, &refused(), start);
+        assert!(kopf_migrations.next_due().is_some_and(|due| due > start));
+        assert_eq!(kopf_migrations.take_due(start + FIRST_DELAY), std::slice::from_ref(&key));
+        kopf_migrations.seen(&key, start);
+        kopf_migrations.ended(&key, &Ok(true), start);
+        assert!(kopf_migrations.next_due().is_some(), "an event may have told of what was put there since");
+        kopf_migrations.clean(&key);
+        assert_eq!(kopf_migrations.next_due(), None);
     }
 
     #[test]
     fn what_is_put_back_again_and_again_is_removed_ever_more_seldom() {
         let (key, start) = (key(), Instant::now());
-        let mut takeovers = Takeovers::default();
+        let mut kopf_migrations = KopfMigrations::default();
         let (mut now, mut removed, mut warnings) = (start, Vec::new(), 0);
-        takeovers.seen(&key, now);
+        kopf_migrations.seen(&key, now);
         while now < start + Duration::from_secs(3600) {
-            now = takeovers.next_due().unwrap();
-            takeovers.take_due(now);
-            warnings += usize::from(takeovers.ended(&key, &Ok(true), now));
+            now = kopf_migrations.next_due().unwrap();
+            kopf_migrations.take_due(now);
+            warnings += usize::from(kopf_migrations.ended(&key, &Ok(true), now));
             removed.push(now);
-            takeovers.clean(&key);
+            kopf_migrations.clean(&key);
             now += Duration::from_millis(10);
-            takeovers.seen(&key, now);
+            kopf_migrations.seen(&key, now);
         }
         assert!((12..=36).contains(&removed.len()), "{} in an hour", removed.len());
         assert!(removed[4] - start >= Duration::from_secs(15), "{removed:?}");
@@ -215,14 +223,14 @@ mod tests {
     #[test]
     fn an_object_that_stayed_clean_is_cleaned_immediately_again() {
         let (key, start) = (key(), Instant::now());
-        let mut takeovers = Takeovers::default();
-        takeovers.seen(&key, start);
-        takeovers.take_due(start);
-        takeovers.ended(&key, &Ok(true), start);
-        takeovers.clean(&key);
-        takeovers.sweep(start + FIRST_DELAY);
-        assert_eq!(takeovers.objects.len(), 1, "it is remembered for a while");
-        takeovers.sweep(start + FIRST_DELAY + PEACE);
-        assert!(takeovers.objects.is_empty());
+        let mut kopf_migrations = KopfMigrations::default();
+        kopf_migrations.seen(&key, start);
+        kopf_migrations.take_due(start);
+        kopf_migrations.ended(&key, &Ok(true), start);
+        kopf_migrations.clean(&key);
+        kopf_migrations.sweep(start + FIRST_DELAY);
+        assert_eq!(kopf_migrations.objects.len(), 1, "it is remembered for a while");
+        kopf_migrations.sweep(start + FIRST_DELAY + PEACE);
+        assert!(kopf_migrations.objects.is_empty());
     }
 }

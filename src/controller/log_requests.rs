@@ -13,13 +13,13 @@ use crate::{
     pods::Pod,
 };
 
-use super::object::ObjectKey;
+use crate::api::NamespacedName;
 
 /// What was read, what is being read, and who waits for it.
 #[derive(Debug, Default)]
-pub struct Tails {
+pub struct LogRequests {
     store: TailStore,
-    waiting: HashMap<Life, HashSet<ObjectKey>>,
+    waiting: HashMap<Life, HashSet<NamespacedName>>,
     /// The lives that were asked for since the last sweep, and between the two before it.
     asked: [HashSet<Life>; 2],
 }
@@ -35,7 +35,7 @@ pub struct Asked {
     pub due: Option<Instant>,
 }
 
-impl Tails {
+impl LogRequests {
     /// The log that explains a container's trouble, if it was read.
     #[must_use]
     pub fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
@@ -51,7 +51,7 @@ impl Tails {
         pod: &Pod,
         container: &ContainerFinding,
         policy: &Arc<LogPolicy>,
-        object: &ObjectKey,
+        object: &NamespacedName,
         now: Instant,
     ) -> Asked {
         let Choice::Read(request) = LogRequest::choose(pod, container, policy) else { return Asked::default() };
@@ -66,7 +66,7 @@ impl Tails {
     }
 
     /// A read has ended. Returns the objects that wait for it.
-    pub fn answered(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) -> HashSet<ObjectKey> {
+    pub fn answered(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) -> HashSet<NamespacedName> {
         self.store.finish(request, outcome, now.into_std());
         self.waiting.remove(&request.life).unwrap_or_default()
     }

@@ -19,7 +19,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(60);
 const NODES: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct NodeLimiter {
     all: Arc<Semaphore>,
     silent: Arc<Semaphore>,
     per_node: usize,
@@ -38,12 +38,12 @@ struct Node {
 /// A place among those who read; given back when dropped.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    lanes: &'a Lanes,
+    node_limiter: &'a NodeLimiter,
     node: Arc<str>,
     permits: Vec<OwnedSemaphorePermit>,
 }
 
-impl Lanes {
+impl NodeLimiter {
     pub fn new(at_once: usize, per_node: usize, silence: Duration) -> Self {
         Self {
             all: Arc::new(Semaphore::new(at_once.max(1))),
@@ -71,7 +71,7 @@ impl Lanes {
             node.users += 1;
             Arc::clone(&node.places)
         };
-        let mut place = Place { lanes: self, node: Arc::clone(node), permits: Vec::with_capacity(3) };
+        let mut place = Place { node_limiter: self, node: Arc::clone(node), permits: Vec::with_capacity(3) };
         place.permits.extend(places.acquire_owned().await);
         if self.is_silent(node) {
             place.permits.extend(Arc::clone(&self.silent).acquire_owned().await);
@@ -93,8 +93,8 @@ impl Lanes {
 impl Place<'_> {
     /// Tells whether the node gave an answer, whatever it was.
     pub fn answered(&self, answered: bool) {
-        if let Some(node) = self.lanes.nodes().get_mut(&self.node) {
-            node.silent_until = if answered { None } else { Instant::now().checked_add(self.lanes.silence) };
+        if let Some(node) = self.node_limiter.nodes().get_mut(&self.node) {
+            node.silent_until = if answered { None } else { Instant::now().checked_add(self.node_limiter.silence) };
         }
     }
 }
@@ -102,7 +102,7 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.permits.clear();
-        let mut nodes = self.lanes.nodes();
+        let mut nodes = self.node_limiter.nodes();
         let Some(node) = nodes.get_mut(&self.node) else { return };
         node.users -= 1;
         if node.users == 0 && node.silent_until.is_none() {
@@ -122,31 +122,31 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_bounded_for_each_node_and_in_all() {
-        let lanes = Lanes::new(3, 2, SILENCE);
-        let first = lanes.enter(&node("a")).await;
-        let _second = lanes.enter(&node("a")).await;
-        assert!(lanes.enter(&node("a")).now_or_never().is_none(), "two of one node");
-        let _third = lanes.enter(&node("b")).now_or_never().expect("another node has a place");
-        assert!(lanes.enter(&node("c")).now_or_never().is_none(), "three in all");
+        let node_limiter = NodeLimiter::new(3, 2, SILENCE);
+        let first = node_limiter.enter(&node("a")).await;
+        let _second = node_limiter.enter(&node("a")).await;
+        assert!(node_limiter.enter(&node("a")).now_or_never().is_none(), "two of one node");
+        let _third = node_limiter.enter(&node("b")).now_or_never().expect("another node has a place");
+        assert!(node_limiter.enter(&node("c")).now_or_never().is_none(), "three in all");
         drop(first);
-        assert!(lanes.enter(&node("c")).now_or_never().is_some());
+        assert!(node_limiter.enter(&node("c")).now_or_never().is_some());
     }
 
     #[tokio::test]
     async fn silent_nodes_leave_places_to_others() {
-        let lanes = Lanes::new(4, 2, SILENCE);
+        let node_limiter = NodeLimiter::new(4, 2, SILENCE);
         for name in ["a", "b", "c"] {
-            lanes.enter(&node(name)).await.answered(false);
+            node_limiter.enter(&node(name)).await.answered(false);
         }
-        let _a = lanes.enter(&node("a")).await;
-        let b = lanes.enter(&node("b")).await;
-        assert!(lanes.enter(&node("c")).now_or_never().is_none(), "half of the places at most");
-        let _d = lanes.enter(&node("d")).now_or_never().expect("the others are for nodes that answer");
+        let _a = node_limiter.enter(&node("a")).await;
+        let b = node_limiter.enter(&node("b")).await;
+        assert!(node_limiter.enter(&node("c")).now_or_never().is_none(), "half of the places at most");
+        let _d = node_limiter.enter(&node("d")).now_or_never().expect("the others are for nodes that answer");
         b.answered(true);
         drop(b);
-        assert!(lanes.enter(&node("c")).now_or_never().is_some());
+        assert!(node_limiter.enter(&node("c")).now_or_never().is_some());
 
-        let forgetful = Lanes::new(4, 2, Duration::ZERO);
+        let forgetful = NodeLimiter::new(4, 2, Duration::ZERO);
         let mut places = Vec::new();
         for name in ["a", "b", "c"] {
             forgetful.enter(&node(name)).await.answered(false);
@@ -156,12 +156,12 @@ mod tests {
 
     #[tokio::test]
     async fn nodes_are_forgotten() {
-        let lanes = Lanes::new(4, 2, SILENCE);
-        let place = lanes.enter(&node("a")).await;
-        let waiting = lanes.enter(&node("a")).await;
-        assert!(lanes.enter(&node("a")).now_or_never().is_none());
-        assert_eq!(lanes.nodes().len(), 1);
+        let node_limiter = NodeLimiter::new(4, 2, SILENCE);
+        let place = node_limiter.enter(&node("a")).await;
+        let waiting = node_limiter.enter(&node("a")).await;
+        assert!(node_limiter.enter(&node("a")).now_or_never().is_none());
+        assert_eq!(node_limiter.nodes().len(), 1);
         drop((place, waiting));
-        assert_eq!(lanes.nodes().len(), 0, "given up waiting, too");
+        assert_eq!(node_limiter.nodes().len(), 0, "given up waiting, too");
     }
 }

@@ -1,0 +1,76 @@
+//! Errors in a spec, and the checks that several parts of a spec share. Each error names the field.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::{
+    api::{GoDuration, limits, whole_duration},
+    glob::Glob,
+};
+
+/// Why a spec can't be used. Permanent until the spec changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// `spec.alerts.checkRunningPods` is absent.
+    #[error("spec.alerts.checkRunningPods must be set")]
+    AlertsNotSet,
+    /// A value can't be used.
+    #[error("{field}: {problem}")]
+    Invalid {
+        /// The field's path, such as `spec.pods.namespaces[0]`.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> SpecError {
+    SpecError::Invalid { field: field.into(), problem: problem.into() }
+}
+
+pub(crate) fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
+    if items > max { Err(invalid(field, format!("may hold {max}, not {items}"))) } else { Ok(()) }
+}
+
+pub(crate) fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {
+    let length = text.chars().count();
+    if length > max { Err(invalid(field, format!("may have {max} characters, not {length}"))) } else { Ok(()) }
+}
+
+pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
+    at_most(field, patterns.len(), limits::NAMESPACE_PATTERNS)?;
+    let glob = |(index, pattern): (usize, &String)| {
+        let field = format!("{field}[{index}]");
+        short_enough(&field, pattern, limits::NAMESPACE_PATTERN_LENGTH)?;
+        Glob::new(pattern).map_err(|error| invalid(field, format!("{pattern:?} is not a glob pattern: it {error}")))
+    };
+    patterns.iter().enumerate().map(glob).collect()
+}
+
+pub(crate) fn duration(
+    field: &str,
+    value: Option<&GoDuration>,
+    range: &RangeInclusive<Duration>,
+    default: Duration,
+) -> Result<Duration, SpecError> {
+    let Some(value) = value else { return Ok(default) };
+    let text = value.as_str();
+    let duration = value.parse().map_err(|error| invalid(field, format!("{text:?} {error}")))?;
+    if range.contains(&duration) {
+        return Ok(duration);
+    }
+    let (shortest, longest) = (whole_duration(*range.start()), whole_duration(*range.end()));
+    Err(invalid(field, format!("must be from {shortest} to {longest}, not {text}")))
+}
+
+pub(crate) fn bounded(
+    field: &str,
+    value: Option<i32>,
+    range: RangeInclusive<i32>,
+    default: i32,
+) -> Result<u32, SpecError> {
+    let value = value.unwrap_or(default);
+    match u32::try_from(value) {
+        Ok(unsigned) if range.contains(&value) => Ok(unsigned),
+        _ => Err(invalid(field, format!("must be from {} to {}, not {value}", range.start(), range.end()))),
+    }
+}
