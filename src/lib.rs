@@ -14,6 +14,7 @@ pub mod config;
 pub mod controller;
 pub mod diagnosis;
 pub mod glob;
+mod hex;
 pub mod index;
 pub mod logs;
 pub mod pods;

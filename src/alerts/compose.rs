@@ -2,7 +2,7 @@
 //! always is in the message: marks that don't fit into one message are taken back for the next.
 
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 
 use super::{
     board::{Board, before, has_been, will_have_been},
@@ -10,9 +10,11 @@ use super::{
     incident::later,
     notification::{Alert, Notification, Storm, count_reasons},
     plan::Situation,
-    storm::hex,
 };
-use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, WebhookStatus};
+use crate::{
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, WebhookStatus},
+    hex::hex,
+};
 
 /// How long a resolved alert is sent again to a receiver that forgets.
 const RESEND_RESOLVED: std::time::Duration = std::time::Duration::from_secs(5 * 60);
@@ -238,17 +240,17 @@ pub fn farewell(state: &WebhookStatus, situation: &Situation<'_>) -> Vec<Notific
 
 /// An id that no other message has: a reminder may be made at the same instant as one of another kind.
 pub(super) fn new_id(board: &Board<'_>, situation: &Situation<'_>, kind: MessageKind) -> String {
-    let mut hash = Sha256::new();
-    hash.update([kind as u8]);
+    let mut hash = Context::new(&SHA256);
+    hash.update(&[kind as u8]);
     let source = situation.source;
     let nanoseconds = board.now.as_nanosecond().to_string();
     for part in [&source.uid, &source.object.namespace, &source.object.name, &situation.policy.name, &nanoseconds] {
         hash.update(part.as_bytes());
-        hash.update([0]);
+        hash.update(&[0]);
     }
     for alert in &board.state.alerts {
         hash.update(alert.key.as_bytes());
-        hash.update([alert.phase as u8]);
+        hash.update(&[alert.phase as u8]);
     }
-    hex(&hash.finalize(), 16)
+    hex(&hash.finish().as_ref()[..16])
 }

@@ -4,10 +4,13 @@
 //! one. The receiver is told the exact number, again when it has doubled, and otherwise not more often
 //! than every few minutes while it changes.
 
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 
 use super::board::{Board, has_been, seconds, will_have_been};
-use crate::api::{AlertPhase, StormStatus};
+use crate::{
+    api::{AlertPhase, StormStatus},
+    hex::hex,
+};
 
 /// Brings the storm up to date with the incidents that overflow.
 pub(super) fn update(board: &mut Board<'_>) {
@@ -116,15 +119,10 @@ pub(super) fn mark(board: &mut Board<'_>) {
 fn members(board: &Board<'_>) -> String {
     let mut keys: Vec<&str> = board.overflow.iter().map(|incident| incident.key.as_str()).collect();
     keys.sort_unstable();
-    let mut hash = Sha256::new();
+    let mut hash = Context::new(&SHA256);
     for key in keys {
         hash.update(key.as_bytes());
-        hash.update([0]);
+        hash.update(&[0]);
     }
-    hex(&hash.finalize(), 8)
-}
-
-/// The first bytes of a hash in hexadecimal digits.
-pub(super) fn hex(hash: &[u8], bytes: usize) -> String {
-    hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finish().as_ref()[..8])
 }

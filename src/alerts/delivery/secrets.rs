@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use http::HeaderMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use ring::digest::{Context, SHA256};
 use rustls::ClientConfig;
-use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::client::{HttpClient, private_roots};
@@ -18,6 +18,7 @@ use crate::{
         signature::SigningKeys,
     },
     api::{SecretKeySource, Webhook},
+    hex::hex,
 };
 
 /// How long one read may take.
@@ -82,23 +83,23 @@ impl Vault {
     /// # Errors
     /// When the API server doesn't say. A Secret that isn't there, or may not be read, is an answer.
     pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<Reading, Unavailable> {
-        let mut hash = Sha256::new();
-        hash.update(serde_json::to_vec(webhook).unwrap_or_default());
-        let mut receiver = Sha256::new();
-        receiver.update(format!("{:?}\0{}", webhook.format, webhook.url_from.secret_key_ref.key));
+        let mut hash = Context::new(&SHA256);
+        hash.update(&serde_json::to_vec(webhook).unwrap_or_default());
+        let mut receiver = Context::new(&SHA256);
+        receiver.update(format!("{:?}\0{}", webhook.format, webhook.url_from.secret_key_ref.key).as_bytes());
         let mut found: BTreeMap<&str, Result<Data, Unusable>> = BTreeMap::new();
         for name in names(webhook) {
             let secret = self.get(namespace, name).await?;
             let version = secret.as_ref().map_or_else(|error| error.0.clone(), |(version, _)| version.clone());
-            hash.update(format!("\0{name}\0{version}"));
+            hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == webhook.url_from.secret_key_ref.name {
-                receiver.update(format!("\0{name}\0{version}"));
+                receiver.update(format!("\0{name}\0{version}").as_bytes());
             }
             found.insert(name, secret.map(|(_, data)| data));
         }
-        let hex = |hash: Sha256| hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
         let endpoint = self.endpoint(webhook, &found).await.map(Arc::new);
-        Ok(Reading { config: hex(hash), receiver: hex(receiver), endpoint })
+        Ok(Reading { config: digest(hash), receiver: digest(receiver), endpoint })
     }
 
     /// A Secret's version, and what it holds.

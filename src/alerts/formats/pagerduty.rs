@@ -1,16 +1,17 @@
 //! PagerDuty's Events API, version 2: one event for one incident.
 
 use jiff::Timestamp;
+use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{
     budget::{Shape, fit},
     words,
 };
 use crate::{
-    alerts::{Alert, Notification, Storm, storm::hex, text},
+    alerts::{Alert, Notification, Storm, text},
     api::MessageKind,
+    hex::hex,
 };
 
 /// The longest summary.
@@ -141,10 +142,10 @@ fn since(since: Timestamp, now: Timestamp) -> Timestamp {
 fn dedup_key(notification: &Notification, parts: &[&str]) -> String {
     let source = &notification.source;
     let object = [source.uid.as_str(), &source.object.namespace, &source.object.name];
-    let mut hash = Sha256::new();
+    let mut hash = Context::new(&SHA256);
     for part in object.iter().chain(parts) {
         hash.update(part.as_bytes());
-        hash.update([0]);
+        hash.update(&[0]);
     }
-    hex(&hash.finalize(), 32)
+    hex(hash.finish().as_ref())
 }

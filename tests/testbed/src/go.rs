@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -62,12 +62,12 @@ impl GoTools {
 
     /// Names a build by everything that goes into it.
     fn key(&self) -> String {
-        let mut hash = Sha256::new();
-        hash.update((self.linker_flags)(self.go_mod));
-        hash.update(format!("{:?}", self.programs));
-        hash.update(self.go_mod);
-        hash.update(self.go_sum);
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let mut hash = Context::new(&SHA256);
+        hash.update((self.linker_flags)(self.go_mod).as_bytes());
+        hash.update(format!("{:?}", self.programs).as_bytes());
+        hash.update(self.go_mod.as_bytes());
+        hash.update(self.go_sum.as_bytes());
+        hash.finish().as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     async fn build(&self, root: &Path, bin: &Path) -> Result<()> {
