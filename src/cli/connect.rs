@@ -10,7 +10,7 @@ use kube::{
 
 use crate::watch::set_read_timeout;
 
-use super::{Failure, client::client, explain::Target, proxy};
+use super::{Failure, api_error::Target, client::client, proxy};
 
 /// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
         Retries::InTheClient => Client::try_from(config),
         Retries::AtTheCaller => client(config),
     };
-    let client = client.map_err(|error| target.explain(&error))?;
+    let client = client.map_err(|error| target.describe(&error))?;
     Ok(Cluster { client, target })
 }
 

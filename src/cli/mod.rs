@@ -1,10 +1,9 @@
 //! The command: raw flags, and what each subcommand does with them.
 
-mod access;
 mod account;
+mod api_error;
 mod client;
 mod connect;
-mod explain;
 mod failure;
 mod preflight;
 mod proxy;
@@ -12,6 +11,7 @@ mod run;
 mod scan;
 mod usage;
 mod webhook;
+mod webhook_flags;
 
 use std::{
     io::{self, Write},
@@ -83,12 +83,12 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))?;
+    ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What became of output: a reader who has seen enough, such as `head`, is no failure.
-fn written(result: io::Result<()>) -> Result<(), Failure> {
+fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("cannot write the output: {error}")))

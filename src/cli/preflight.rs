@@ -14,8 +14,8 @@ use crate::api::Orchestr;
 
 use super::{
     Failure,
+    api_error::{Grant, Permission},
     connect::Cluster,
-    explain::{Access, Grant},
 };
 
 /// How long one request may take.
@@ -55,7 +55,7 @@ async fn serves_objects(cluster: &Cluster, namespaces: Option<&[String]>) -> Res
     let resources = match within(cluster, cluster.client.list_api_group_resources(&version)).await? {
         Ok(list) => list.resources,
         Err(error) if is_not_found(&error) => return Ok(false),
-        Err(error) => return Err(cluster.target.explain(&error)),
+        Err(error) => return Err(cluster.target.describe(&error)),
     };
     if !resources.iter().any(|resource| resource.kind == Orchestr::kind(&())) {
         return Ok(false);
@@ -64,14 +64,14 @@ async fn serves_objects(cluster: &Cluster, namespaces: Option<&[String]>) -> Res
     let places: Vec<_> =
         namespaces.map_or(everywhere.to_vec(), |names| names.iter().map(|n| Some(n.as_str())).collect());
     for namespace in places {
-        let access = Access { verb: "list", resource: "orchestrs.kopf.dev", namespace, grant: Grant::Install };
+        let permission = Permission { verb: "list", resource: "orchestrs.kopf.dev", namespace, grant: Grant::Install };
         let request = Request::new(Orchestr::url_path(&(), namespace))
             .list(&ListParams::default().limit(1))
             .map_err(Failure::new)?;
         match within(cluster, cluster.client.request_text(request)).await? {
             Ok(_) => {}
             Err(error) if is_not_found(&error) => return Ok(false),
-            Err(error) => return Err(cluster.target.explain_access(&error, &access)),
+            Err(error) => return Err(cluster.target.describe_denied(&error, &permission)),
         }
     }
     Ok(true)
@@ -82,5 +82,5 @@ fn is_not_found(error: &kube::Error) -> bool {
 }
 
 async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.silent(TIMEOUT.as_secs()))
+    tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
 }

@@ -14,9 +14,9 @@ use crate::{
 
 use super::{
     Failure,
-    access::AccessFlags,
     connect::{ConnectionFlags, Retries, connect},
     preflight::preflight,
+    webhook_flags::WebhookFlags,
 };
 
 /// The flags of `orchestr run`.
@@ -45,7 +45,7 @@ pub(super) struct RunFlags {
     pod_log_reads: u16,
 
     #[command(flatten)]
-    webhooks: AccessFlags,
+    webhooks: WebhookFlags,
 
     /// How the operator's own log looks; auto: text on a terminal, else JSON
     #[arg(long, env = "ORCHESTR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]

@@ -22,10 +22,10 @@ use crate::{
 
 use super::{
     Failure,
-    access::AccessFlags,
     account::{OperatorAccount, Verdict},
     connect::{ConnectionFlags, Retries, connect},
-    written,
+    ignore_broken_pipe,
+    webhook_flags::WebhookFlags,
 };
 
 /// The exit code where a receiver did not take what it was sent.
@@ -60,7 +60,7 @@ pub(super) struct TestFlags {
     connection: ConnectionFlags,
 
     #[command(flatten)]
-    access: AccessFlags,
+    webhook_flags: WebhookFlags,
 }
 
 fn object_name(text: &str) -> Result<NamespacedName, String> {
@@ -75,10 +75,10 @@ fn object_name(text: &str) -> Result<NamespacedName, String> {
 pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<ExitCode, Failure> {
     let cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let subscribers = subscribers(&cluster.client, &flags).await.map_err(|error| match error {
-        Missing::Api(error) => cluster.target.explain(&error),
+        Missing::Api(error) => cluster.target.describe(&error),
         Missing::Told(told) => Failure::new(told),
     })?;
-    let access = flags.access.access();
+    let access = flags.webhook_flags.access();
     let http = Arc::new(HttpClient::new(access, system_lookup()));
     let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
     let vault = Vault { client: cluster.client.clone(), urls: access.urls, http: Arc::clone(&http) };
@@ -86,10 +86,10 @@ pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<E
     for subscriber in &subscribers {
         let rights = rights(&account, &flags, subscriber).await;
         all_taken &= rights.taken;
-        written(io::stdout().lock().write_all(rights.text.as_bytes()))?;
+        ignore_broken_pipe(io::stdout().lock().write_all(rights.text.as_bytes()))?;
         let told = test(&vault, &http, &flags.object, subscriber).await;
         all_taken &= told.taken;
-        written(io::stdout().lock().write_all(told.text.as_bytes()))?;
+        ignore_broken_pipe(io::stdout().lock().write_all(told.text.as_bytes()))?;
     }
     Ok(if all_taken { ExitCode::SUCCESS } else { ExitCode::from(NOT_TAKEN) })
 }

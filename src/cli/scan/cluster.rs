@@ -18,8 +18,8 @@ use tokio::time::timeout;
 use crate::{
     cli::{
         Failure,
+        api_error::{Grant, Permission},
         connect::Cluster,
-        explain::{Access, Grant},
     },
     clock::ClusterClock,
     pods::{JsonPod, WatchedPod},
@@ -105,8 +105,8 @@ async fn find_missing(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), 
 
 fn unknown(cluster: &Cluster, error: &kube::Error, verb: &'static str, wanted: &Wanted) -> Failure {
     let namespace = Some(wanted.text()).filter(|_| wanted.is_name());
-    let access = Access { verb, resource: "namespaces", namespace, grant: Grant::View };
-    let why = cluster.target.explain_access(error, &access);
+    let permission = Permission { verb, resource: "namespaces", namespace, grant: Grant::View };
+    let why = cluster.target.describe_denied(error, &permission);
     let (name, what) = (wanted.text(), if wanted.is_name() { "it exists" } else { "any namespace matches it" });
     Failure::new(format!("no pods were found in {name:?}, and it cannot be known whether {what}: {why}"))
 }
@@ -119,7 +119,7 @@ async fn read_from(
     tally: &mut Tally,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
-    let access = Access { verb: "list", resource: "pods", namespace, grant: Grant::View };
+    let permission = Permission { verb: "list", resource: "pods", namespace, grant: Grant::View };
     let path = JsonPod::url_path(&(), namespace);
     let mut params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE) };
     loop {
@@ -127,7 +127,7 @@ async fn read_from(
         let next = match within(cluster, cluster.client.request_text(request)).await? {
             Ok(text) => {
                 let page: Page = serde_json::from_str(&text)
-                    .map_err(|error| cluster.target.explain(&kube::Error::SerdeError(error)))?;
+                    .map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
                 // The first response has set the clock.
                 tally.judge_as_of(clock.now());
                 for seen in page.items.into_iter().flatten() {
@@ -141,7 +141,7 @@ async fn read_from(
             }
             Err(error) => match resume(&error) {
                 Some(token) => Some(token),
-                None => return Err(cluster.target.explain_access(&error, &access)),
+                None => return Err(cluster.target.describe_denied(&error, &permission)),
             },
         };
         match next.filter(|token| !token.is_empty()) {
@@ -189,7 +189,7 @@ fn resume(error: &kube::Error) -> Option<String> {
 }
 
 async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
-    timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.silent(TIMEOUT.as_secs()))
+    timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
 }
 
 #[cfg(test)]

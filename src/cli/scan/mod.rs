@@ -31,7 +31,7 @@ use crate::{
 use super::{
     Failure,
     connect::{ConnectionFlags, Retries, connect},
-    written,
+    ignore_broken_pipe,
 };
 use namespaces::Namespaces;
 use progress::{Progress, thousands};
@@ -254,7 +254,7 @@ fn print_table(tally: &Tally, wide: bool) -> Result<(), Failure> {
     if !tally.troubled.is_empty() {
         let mut out = anstream::AutoStream::auto(io::stdout().lock());
         let table = table::write(&mut out, &tally.troubled, layout, tally.now());
-        written(table.and_then(|()| out.flush()))?;
+        ignore_broken_pipe(table.and_then(|()| out.flush()))?;
     }
     let place = tally.namespaces().place();
     let pods = thousands(tally.pods);
@@ -278,7 +278,7 @@ fn print_document(tally: &Tally, text: impl Fn(&Document) -> Result<String, Fail
         problematic_pods,
     })?;
     let mut out = io::stdout().lock();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// A remark beside the output, in the form of a failure.

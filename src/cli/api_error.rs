@@ -21,7 +21,7 @@ pub struct Target {
 
 /// What was asked, as RBAC names it.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
+pub struct Permission<'a> {
     /// Such as `list`.
     pub verb: &'static str,
     /// Such as `pods` or `orchestrs.kopf.dev`.
@@ -48,20 +48,20 @@ impl Target {
     }
 
     /// The sentence for a failed request that RBAC doesn't govern.
-    pub fn explain(&self, error: &kube::Error) -> Failure {
+    pub fn describe(&self, error: &kube::Error) -> Failure {
         Failure::new(self.sentence(error))
     }
 
     /// The sentence for a failed request.
-    pub fn explain_access(&self, error: &kube::Error, access: &Access<'_>) -> Failure {
+    pub fn describe_denied(&self, error: &kube::Error, permission: &Permission<'_>) -> Failure {
         match error {
-            kube::Error::Api(status) if status.code == 403 => Failure::new(self.refused(status, access)),
-            _ => self.explain(error),
+            kube::Error::Api(status) if status.code == 403 => Failure::new(self.refused(status, permission)),
+            _ => self.describe(error),
         }
     }
 
     /// The sentence for a request that had no answer in time.
-    pub fn silent(&self, seconds: u64) -> Failure {
+    pub fn timed_out(&self, seconds: u64) -> Failure {
         Failure::new(format!("the cluster at {} has not answered for {seconds} s", self.url))
     }
 
@@ -100,8 +100,8 @@ impl Target {
         }
     }
 
-    fn refused(&self, status: &Status, access: &Access<'_>) -> String {
-        let Access { verb, resource, namespace, grant } = *access;
+    fn refused(&self, status: &Status, permission: &Permission<'_>) -> String {
+        let Permission { verb, resource, namespace, grant } = *permission;
         let user = refused_user(&status.message);
         if user == Some("system:anonymous") {
             return format!(
@@ -241,20 +241,22 @@ mod tests {
         kube::Error::Api(Status::failure(message, reason).with_code(code).boxed())
     }
 
-    fn told(error: &kube::Error, access: &Access<'_>) -> String {
-        target().explain_access(error, access).to_string()
+    fn told(error: &kube::Error, permission: &Permission<'_>) -> String {
+        target().describe_denied(error, permission).to_string()
     }
 
-    const PODS: Access<'static> = Access { verb: "list", resource: "pods", namespace: None, grant: Grant::View };
+    const PODS: Permission<'static> =
+        Permission { verb: "list", resource: "pods", namespace: None, grant: Grant::View };
 
     #[test]
     fn a_refused_right_is_named_with_the_command_that_grants_it() {
         let jane = r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope"#;
         let account = jane.replace("jane", "system:serviceaccount:ci:bot");
         let hostile = jane.replace("jane", "o'brien; rm -rf");
-        let shop = Access { namespace: Some("shop"), ..PODS };
-        let operator = Access { verb: "watch", resource: "orchestrs.kopf.dev", namespace: None, grant: Grant::Install };
-        for (message, access, expected) in [
+        let shop = Permission { namespace: Some("shop"), ..PODS };
+        let operator =
+            Permission { verb: "watch", resource: "orchestrs.kopf.dev", namespace: None, grant: Grant::Install };
+        for (message, permission, expected) in [
             (
                 jane,
                 PODS,
@@ -291,7 +293,7 @@ mod tests {
                  --clusterrole=view --user=…`",
             ),
         ] {
-            assert_eq!(told(&answer(403, "Forbidden", message), &access), expected);
+            assert_eq!(told(&answer(403, "Forbidden", message), &permission), expected);
         }
     }
 
@@ -355,14 +357,14 @@ mod tests {
             out: Box::new(out),
         });
         assert_eq!(
-            target().explain(&error).to_string(),
+            target().describe(&error).to_string(),
             "the kubeconfig's credential plugin failed (exit status: 3): run it by hand to see why"
         );
     }
 
     #[test]
     fn the_longest_answer_is_clipped() {
-        let told = target().explain(&answer(500, "InternalError", &"é".repeat(10_000))).to_string();
+        let told = target().describe(&answer(500, "InternalError", &"é".repeat(10_000))).to_string();
         assert!(told.ends_with("é…") && told.chars().count() < WORDS_LIMIT + 100, "{told}");
     }
 }

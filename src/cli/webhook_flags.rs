@@ -6,7 +6,7 @@ use crate::alerts::{address::AddressPolicy, delivery::Access, destination::UrlPo
 
 /// What the one who runs the operator allows webhooks to do.
 #[derive(Debug, Default, Args)]
-pub(super) struct AccessFlags {
+pub(super) struct WebhookFlags {
     /// Let webhooks have http:// URLs, such as that of an Alertmanager in the cluster
     #[arg(long, env = "ORCHESTR_WEBHOOK_ALLOW_HTTP")]
     webhook_allow_http: bool,
@@ -24,7 +24,7 @@ pub(super) struct AccessFlags {
     webhook_proxy_from_env: bool,
 }
 
-impl AccessFlags {
+impl WebhookFlags {
     pub(super) fn access(&self) -> Access {
         let addresses = AddressPolicy { private: !self.webhook_refuse_private, loopback: self.webhook_allow_loopback };
         Access {
