@@ -14,6 +14,7 @@ mod pods;
 mod reconcile;
 mod schedule;
 mod status;
+mod verdicts;
 mod watch_health;
 mod write_limiter;
 

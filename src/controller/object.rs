@@ -122,7 +122,7 @@ pub struct Object {
     /// What is remembered of its problems.
     pub tracker: Tracker,
     /// Since when its status waits for Jobs that decide about pods.
-    pub facts_awaited: Option<Instant>,
+    pub jobs_awaited: Option<Instant>,
     /// The share of the check interval after which its status is refreshed: objects that were written together are not
     /// for ever.
     pub check_share: f64,
@@ -147,7 +147,7 @@ impl Object {
             backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
             event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
-            facts_awaited: None,
+            jobs_awaited: None,
             check_share: 0.8 + 0.2 * fastrand::f64(),
         }
     }

@@ -12,8 +12,6 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, Incident, delivery::Offer},
     api::{NamespacedName, OrchestrStatus},
-    diagnosis::{Facts, Finding, Health, judge, needs_job},
-    pods::Pod,
     report::{self, Change, NotWatching, Surroundings, Troubled},
     settings::Settings,
 };
@@ -23,16 +21,13 @@ use super::{
     jobs::JobKey,
     outcomes::{Outcome, ReadOutcome},
     status,
+    verdicts::{Context, Verdicts, judge_pods},
     watch_health::SyncState,
 };
 
 /// How often an object is looked at where no event asks for it: the count of its pods may have changed,
 /// and the wall clock, by which thresholds are judged, may have been set.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// How long a status waits for Jobs that decide about pods, as long as an outage is tolerated.
-const FACTS_PATIENCE: Duration = Duration::from_secs(60);
-/// How many warnings a status holds.
-const WARNINGS: usize = 4;
 
 /// What a look has found.
 struct Reconciled {
@@ -140,58 +135,24 @@ impl Controller {
         let object = self.objects.get_mut(key)?;
         let view = object.view?;
         let mut tracker = std::mem::take(&mut object.tracker);
-        let may_guess = object.facts_awaited.is_some_and(|since| now >= since + FACTS_PATIENCE);
-        let mut recheck: Option<Timestamp> = None;
-        let mut check_again = |at: Timestamp| recheck = Some(recheck.map_or(at, |known| known.min(at)));
-        let mut queries: Vec<JobKey> = Vec::new();
-        let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
-        let mut warnings = settings.warnings.clone();
-        let (mut lacks_facts, mut must_wait, mut ignored) = (false, !tracker.is_resumed(), 0);
-        let mut ask_again: Option<Instant> = None;
-        for pod in self.index.suspects(view) {
-            let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && self.index.is_replaced(pod) };
-            let mut verdict = judge(pod, &facts, &settings.thresholds, wall);
-            if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
-                let answer = self.jobs.ask(JobKey::new(pod, job), now);
-                queries.extend(answer.query);
-                if let Some(at) = answer.ask_at {
-                    ask_again = ask_again.into_iter().chain([at]).min();
-                    check_again(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
-                }
-                if !answer.refusal.is_empty() {
-                    let warning = format!("could not read the Job of a failed pod: {}", answer.refusal);
-                    if !warnings.contains(&warning) && warnings.len() < WARNINGS {
-                        warnings.push(warning);
-                    }
-                }
-                if answer.facts.is_none() {
-                    lacks_facts = true;
-                    must_wait |= tracker.knows(pod.uid);
-                    if !may_guess {
-                        continue;
-                    }
-                }
-                facts.job = answer.facts;
-                verdict = judge(pod, &facts, &settings.thresholds, wall);
-            }
-            verdict.recheck.into_iter().for_each(&mut check_again);
-            match verdict.health {
-                Health::Problem(_) if pod.ignored => ignored += 1,
-                Health::Problem(finding) => found.push((pod, finding)),
-                Health::Healthy | Health::Settling => {}
-            }
-        }
-        // A status must not call pods healthy, nor a trouble over, that is not judged yet.
-        if lacks_facts && !may_guess && (must_wait || found.is_empty()) {
-            let until = object.facts_awaited.get_or_insert(now).checked_add(FACTS_PATIENCE).unwrap_or(now);
+        let context = Context {
+            thresholds: &settings.thresholds,
+            tracker: &tracker,
+            is_replaced: &|pod| self.index.is_replaced(pod),
+            now,
+            wall,
+        };
+        let suspects = self.index.suspects(view);
+        let verdicts = judge_pods(suspects, &mut self.jobs, &mut object.jobs_awaited, &context);
+        let Verdicts { mut found, mut ignored, warnings: unread_jobs, mut recheck, queries, wait_until } = verdicts;
+        if let Some(until) = wait_until {
             object.tracker = tracker;
             queries.into_iter().for_each(|query| self.read_job(query));
-            self.rest(key, ask_again.map_or(until, |at| at.min(until)));
+            self.rest(key, until);
             return None;
         }
-        if !lacks_facts {
-            object.facts_awaited = None;
-        }
+        let mut warnings = settings.warnings.clone();
+        warnings.extend(unread_jobs);
         ignored += tracker.update(
             &mut found,
             &Surroundings {
@@ -253,7 +214,8 @@ impl Controller {
                     let answer = self.log_requests.ask(pod, container, policy, key, now);
                     lacks_logs |= answer.is_lacking;
                     if let Some(due) = answer.due {
-                        check_again(wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall));
+                        let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+                        recheck = recheck.into_iter().chain([due]).min();
                     }
                     if let Some(request) = answer.request {
                         let reader = self.reader.clone();
