@@ -48,6 +48,7 @@ struct State {
     /// Whether the Job is gone since it was read.
     gone: bool,
     asked: bool,
+    asked_since: Instant,
     ask_at: Instant,
     delay: Duration,
 }
@@ -75,6 +76,8 @@ pub enum JobReading {
 pub struct JobAnswer {
     /// The facts; absent until it was read once, and problems of its pods can't be reported.
     pub facts: Option<Arc<JobFacts>>,
+    /// When it was first asked for.
+    pub asked_since: Instant,
     /// What could not be read for want of a right; empty if nothing.
     pub refusal: String,
     /// A read that is due now, which the caller starts.
@@ -125,6 +128,7 @@ impl Jobs {
             reading: None,
             gone: false,
             asked: false,
+            asked_since: now,
             ask_at: now,
             delay: SOONEST,
         });
@@ -133,6 +137,7 @@ impl Jobs {
         state.asked |= due;
         JobAnswer {
             facts: state.reading.as_ref().map(JobReading::facts),
+            asked_since: state.asked_since,
             refusal: state.reading.as_ref().map(JobReading::refusal).unwrap_or_default().to_owned(),
             query: due.then_some(key),
             ask_at: (open && !due).then_some(state.ask_at),

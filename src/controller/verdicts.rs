@@ -13,8 +13,9 @@ use crate::{
 
 use super::jobs::{JobKey, Jobs};
 
-/// How long a status waits for Jobs that decide about pods, as long as an outage is tolerated.
-const FACTS_PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for a Job that cannot be read, before its pod counts as failed without it. As long as an
+/// interrupted watch is tolerated.
+const JOB_PATIENCE: Duration = Duration::from_secs(60);
 /// How many warnings about Jobs that could not be read are kept.
 const WARNINGS: usize = 4;
 
@@ -45,7 +46,8 @@ pub(super) struct Verdicts<'p> {
     pub(super) wait_until: Option<Instant>,
 }
 
-/// Judges pods. `waiting_since` is kept from one call to the next: since when the status has lacked a Job.
+/// Judges pods. `waiting_since` is kept from one call to the next: since when the object has waited for any Job. It
+/// bounds how long a status is held back if further unreadable Jobs keep appearing.
 pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
     jobs: &mut Jobs,
@@ -54,8 +56,10 @@ pub(super) fn judge_pods<'p>(
 ) -> Verdicts<'p> {
     let &Context { thresholds, tracker, is_replaced, now, wall } = context;
     let mut verdicts = Verdicts::default();
-    let may_guess = waiting_since.is_some_and(|since| now >= since + FACTS_PATIENCE);
-    let (mut lacks_facts, mut must_wait) = (false, !tracker.is_resumed());
+    let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
+    // A first status may replace one that shows the pods whose Jobs are not read yet.
+    let mut may_lose_problem = !tracker.is_resumed();
+    let mut wait_until: Option<Instant> = None;
     let mut ask_again: Option<Instant> = None;
     for pod in pods {
         let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod) };
@@ -71,9 +75,11 @@ pub(super) fn judge_pods<'p>(
                 verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.refusal));
             }
             if answer.facts.is_none() {
-                lacks_facts = true;
-                must_wait |= tracker.knows(pod.uid);
-                if !may_guess {
+                let guess_at = answer.asked_since + JOB_PATIENCE;
+                let had_problem = tracker.knows(pod.uid);
+                if now < guess_at && !(has_waited && had_problem) {
+                    may_lose_problem |= had_problem;
+                    wait_until = wait_until.into_iter().chain([guess_at]).min();
                     continue;
                 }
             }
@@ -87,11 +93,14 @@ pub(super) fn judge_pods<'p>(
             Health::Healthy | Health::Settling => {}
         }
     }
-    if lacks_facts && !may_guess && (must_wait || verdicts.found.is_empty()) {
-        let until = *waiting_since.get_or_insert(now) + FACTS_PATIENCE;
-        verdicts.wait_until = Some(ask_again.map_or(until, |at| at.min(until)));
-    } else if !lacks_facts {
-        *waiting_since = None;
+    match wait_until {
+        None => *waiting_since = None,
+        Some(until) => {
+            waiting_since.get_or_insert(now);
+            if verdicts.found.is_empty() || may_lose_problem && !has_waited {
+                verdicts.wait_until = Some(ask_again.map_or(until, |at| at.min(until)));
+            }
+        }
     }
     verdicts
 }
@@ -105,5 +114,91 @@ impl Verdicts<'_> {
         if self.warnings.len() < WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        controller::jobs::JobReading,
+        pods::{self, Uid},
+        report::Surroundings,
+    };
+
+    fn failed_pod(job: &str) -> Pod {
+        let controller = pods::Controller {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job".to_owned(),
+            name: job.to_owned(),
+            uid: job.to_owned(),
+        };
+        let uid = Uid::from(job.bytes().fold(0, |uid, byte| uid << 8 | u128::from(byte)));
+        Pod { uid, name: job.to_owned(), phase: "Failed".to_owned(), controller: Some(controller), ..Pod::default() }
+    }
+
+    /// An object whose Jobs cannot be read.
+    #[derive(Default)]
+    struct Outage {
+        jobs: Jobs,
+        tracker: Tracker,
+        waiting_since: Option<Instant>,
+    }
+
+    impl Outage {
+        /// Returns the names of the pods that are reported; absent if the status is held back.
+        fn judge<'p>(&mut self, pods: &'p [Pod], now: Instant) -> Option<Vec<&'p str>> {
+            let context = Context {
+                thresholds: &Thresholds::default(),
+                tracker: &self.tracker,
+                is_replaced: &|_| false,
+                now,
+                wall: Timestamp::UNIX_EPOCH,
+            };
+            let mut verdicts = judge_pods(pods.iter(), &mut self.jobs, &mut self.waiting_since, &context);
+            for query in &verdicts.queries {
+                self.jobs.answered(query, JobReading::Unavailable, now);
+            }
+            if let Some(until) = verdicts.wait_until {
+                assert!(now < until && until <= now + JOB_PATIENCE);
+                return None;
+            }
+            let around = Surroundings { previous: None, generation: 1, ignores: &|_, _| false, remains: &|_| true };
+            self.tracker.update(&mut verdicts.found, &around);
+            Some(verdicts.found.iter().map(|(pod, _)| pod.name.as_str()).collect())
+        }
+    }
+
+    #[test]
+    fn waits_a_minute_for_each_job_before_it_guesses() {
+        let start = Instant::now();
+        let pods = ["first", "second"].map(failed_pod);
+        let mut outage = Outage::default();
+        for (seconds, pods, reported) in [
+            (0, &pods[..1], None),
+            (59, &pods[..1], None),
+            (60, &pods[..1], Some(vec!["first"])),
+            (61, &pods[..], Some(vec!["first"])),
+            (120, &pods[..], Some(vec!["first"])),
+            (121, &pods[..], Some(vec!["first", "second"])),
+        ] {
+            let found = outage.judge(pods, start + Duration::from_secs(seconds));
+            assert_eq!(found, reported, "{seconds} s after the first Job was asked for");
+        }
+    }
+
+    #[test]
+    fn new_unreadable_jobs_hold_a_status_back_for_a_minute_at_most() {
+        let start = Instant::now();
+        let pods: Vec<_> = (0..10).map(|index| failed_pod(&index.to_string())).collect();
+        let mut outage = Outage::default();
+        let mut reported = Vec::new();
+        for (count, seconds) in (1..=10).zip((0..).step_by(20)) {
+            let found = outage.judge(&pods[..count], start + Duration::from_secs(seconds));
+            reported.push(found.map(|found| found.len()));
+        }
+        let waiting = [None; 3];
+        assert_eq!(reported[..3], waiting);
+        assert_eq!(reported[3..], [1, 2, 3, 4, 5, 6, 7].map(Some), "each Job has its own minute");
     }
 }
