@@ -8,7 +8,7 @@ use kube::core::Expression;
 use regex::{Regex, RegexBuilder};
 
 use crate::{
-    alerts::Subscriber,
+    alerts::ValidatedWebhook,
     api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
     logs::LogPolicy,
@@ -34,7 +34,7 @@ pub struct Settings {
     /// How many pods the status details.
     pub max_pods: usize,
     /// Who is told.
-    pub webhooks: Arc<[Subscriber]>,
+    pub webhooks: Arc<[ValidatedWebhook]>,
 }
 
 /// The memory that one compiled pattern may take, in bytes.
@@ -74,7 +74,7 @@ impl Settings {
                 limits::MAX_PODS,
                 50,
             )? as usize,
-            webhooks: Subscriber::all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
+            webhooks: ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
         })
     }
 }

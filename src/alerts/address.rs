@@ -17,7 +17,7 @@ pub struct AddressPolicy {
 
 /// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AddressRefusal {
     /// The cloud's service that hands out the machine's credentials.
     #[error("it is a cloud's metadata service")]
     Metadata,
@@ -67,7 +67,7 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// When alerts may not be sent there.
-    pub fn check(&self, address: IpAddr) -> Result<(), Refusal> {
+    pub fn check(&self, address: IpAddr) -> Result<(), AddressRefusal> {
         match address {
             IpAddr::V4(address) => self.check_v4(address),
             IpAddr::V6(address) => {
@@ -79,47 +79,47 @@ impl AddressPolicy {
         }
     }
 
-    fn check_v4(&self, address: Ipv4Addr) -> Result<(), Refusal> {
+    fn check_v4(&self, address: Ipv4Addr) -> Result<(), AddressRefusal> {
         let [a, b, c, _] = address.octets();
         let refusal = match (a, b, c) {
-            _ if METADATA_V4.contains(&address) => Refusal::Metadata,
-            (0, ..) => Refusal::Unspecified,
-            (127, ..) => return allow(self.loopback, Refusal::Loopback),
-            (169, 254, _) => Refusal::LinkLocal,
+            _ if METADATA_V4.contains(&address) => AddressRefusal::Metadata,
+            (0, ..) => AddressRefusal::Unspecified,
+            (127, ..) => return allow(self.loopback, AddressRefusal::Loopback),
+            (169, 254, _) => AddressRefusal::LinkLocal,
             (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) | (198, 18..=19, _) => {
-                return allow(self.private, Refusal::Private);
+                return allow(self.private, AddressRefusal::Private);
             }
-            (192, 0, 0) => Refusal::Reserved,
-            (224..=239, ..) => Refusal::Multicast,
-            (255, 255, 255) if address.is_broadcast() => Refusal::Multicast,
-            (240..=255, ..) => Refusal::Reserved,
+            (192, 0, 0) => AddressRefusal::Reserved,
+            (224..=239, ..) => AddressRefusal::Multicast,
+            (255, 255, 255) if address.is_broadcast() => AddressRefusal::Multicast,
+            (240..=255, ..) => AddressRefusal::Reserved,
             _ => return Ok(()),
         };
         Err(refusal)
     }
 
-    fn check_v6(&self, address: Ipv6Addr) -> Result<(), Refusal> {
+    fn check_v6(&self, address: Ipv6Addr) -> Result<(), AddressRefusal> {
         let refusal = match address.segments() {
-            _ if METADATA_V6.contains(&address) => Refusal::Metadata,
+            _ if METADATA_V6.contains(&address) => AddressRefusal::Metadata,
             // fd00:ec2::254 gives an instance's credentials, fd00:ec2::23 those of a pod.
-            [0xfd00, 0xec2, ..] => Refusal::Metadata,
+            [0xfd00, 0xec2, ..] => AddressRefusal::Metadata,
             // A NAT64 gateway may have any network as its prefix, whose addresses mostly end with the IPv4 address.
-            [.., high, low] if METADATA_V4.contains(&v4(high, low)) => Refusal::Metadata,
-            [0, 0, 0, 0, 0, 0, 0, 0] => Refusal::Unspecified,
-            [0, 0, 0, 0, 0, 0, 0, 1] => return allow(self.loopback, Refusal::Loopback),
-            [0xff00..=0xffff, ..] => Refusal::Multicast,
-            [0xfe80..=0xfebf, ..] => Refusal::LinkLocal,
-            [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return allow(self.private, Refusal::Private),
+            [.., high, low] if METADATA_V4.contains(&v4(high, low)) => AddressRefusal::Metadata,
+            [0, 0, 0, 0, 0, 0, 0, 0] => AddressRefusal::Unspecified,
+            [0, 0, 0, 0, 0, 0, 0, 1] => return allow(self.loopback, AddressRefusal::Loopback),
+            [0xff00..=0xffff, ..] => AddressRefusal::Multicast,
+            [0xfe80..=0xfebf, ..] => AddressRefusal::LinkLocal,
+            [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return allow(self.private, AddressRefusal::Private),
             // A network of one's own choice for translated addresses: where in them the IPv4 address
             // stands is known only to the translator.
-            [0x64, 0xff9b, 1, ..] => Refusal::Reserved,
+            [0x64, 0xff9b, 1, ..] => AddressRefusal::Reserved,
             _ => return Ok(()),
         };
         Err(refusal)
     }
 }
 
-fn allow(allowed: bool, refusal: Refusal) -> Result<(), Refusal> {
+fn allow(allowed: bool, refusal: AddressRefusal) -> Result<(), AddressRefusal> {
     if allowed { Ok(()) } else { Err(refusal) }
 }
 
@@ -152,7 +152,7 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
 mod tests {
     use super::*;
 
-    fn check(policy: AddressPolicy, address: &str) -> Result<(), Refusal> {
+    fn check(policy: AddressPolicy, address: &str) -> Result<(), AddressRefusal> {
         policy.check(address.parse().unwrap())
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn private_and_loopback_addresses_are_allowed_by_flag() {
-        use Refusal::{Loopback, Private};
+        use AddressRefusal::{Loopback, Private};
         for (address, refusal) in [
             ("10.96.0.1", Private),
             ("172.16.0.1", Private),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_receiver_is_always_refused() {
-        use Refusal::{LinkLocal, Metadata, Multicast, Reserved, Unspecified};
+        use AddressRefusal::{LinkLocal, Metadata, Multicast, Reserved, Unspecified};
         for (address, refusal) in [
             ("169.254.169.254", Metadata),
             ("169.254.0.1", LinkLocal),

@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use url::{Host, Url};
 
-use super::address::{AddressPolicy, Refusal};
+use super::address::{AddressPolicy, AddressRefusal};
 use crate::api::WebhookFormat;
 
 /// A receiver's URL, fit to be requested. Being a secret, it is never printed.
@@ -41,7 +41,7 @@ pub enum UrlError {
     Credentials,
     /// It names an address that is refused.
     #[error("names an address that is refused: {0}")]
-    Address(Refusal),
+    Address(AddressRefusal),
     /// A PagerDuty URL without its integration key.
     #[error("lacks its routing_key: it must end with ?routing_key=<the integration key>, which is letters and digits")]
     RoutingKey,
@@ -208,11 +208,11 @@ mod tests {
             "[fd00:ec2::254]",
         ] {
             let refused = Destination::new(WebhookFormat::Generic, format!("http://{host}/x").as_bytes(), LAX);
-            assert_eq!(refused, Err(UrlError::Address(Refusal::Metadata)), "{host}");
+            assert_eq!(refused, Err(UrlError::Address(AddressRefusal::Metadata)), "{host}");
         }
         for host in ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]"] {
             let refused = Destination::new(WebhookFormat::Generic, format!("http://{host}/x").as_bytes(), LAX);
-            assert_eq!(refused, Err(UrlError::Address(Refusal::Loopback)), "{host}");
+            assert_eq!(refused, Err(UrlError::Address(AddressRefusal::Loopback)), "{host}");
         }
     }
 

@@ -40,7 +40,7 @@ pub struct Incident {
     /// The most telling reason of its pods, such as OOMKilled. It may change while the incident lasts.
     pub reason: String,
     /// When it began. It must not move forward while the incident goes on, or the incident never gets
-    /// older than a webhook's `after`: see [`Ages`].
+    /// older than a webhook's `after`: see [`IncidentMemory`].
     pub since: Timestamp,
     /// For how long after that it was no problem yet: what `after` is counted from comes later by this.
     pub tolerated: Duration,
@@ -59,7 +59,7 @@ pub struct Incident {
 /// What is remembered of each present incident from one reconcile to the next: when it began, and the reasons that it
 /// had. The pods of an incident may all be replaced by others that fail alike: each pod is young, the incident is not.
 #[derive(Debug, Default)]
-pub struct Ages {
+pub struct IncidentMemory {
     known: HashMap<String, Known>,
 }
 
@@ -69,13 +69,13 @@ struct Known {
     reasons: Vec<String>,
 }
 
-impl Ages {
+impl IncidentMemory {
     /// How many reasons of one incident are remembered.
     const REASONS: usize = 4;
 
     /// Sets each incident's `since` back to when it was first seen, if that is earlier, and forgets
     /// incidents that are no more.
-    pub fn settle(&mut self, incidents: &mut [Incident]) {
+    pub fn update(&mut self, incidents: &mut [Incident]) {
         let mut present = HashMap::with_capacity(incidents.len());
         for incident in incidents {
             let known = self.known.remove(&incident.key);
@@ -99,7 +99,7 @@ impl Ages {
 
 /// The alerts that some receiver was sent, or is about to be, whose incidents are no more: for each, whoever watches the
 /// pods can tell whether it may come back.
-pub fn absent<'a>(
+pub fn gone_alerts<'a>(
     webhooks: &'a [crate::api::WebhookStatus],
     incidents: &[Incident],
 ) -> impl Iterator<Item = &'a AlertStatus> {
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn an_incident_whose_pods_are_replaced_keeps_its_age() {
-        let mut ages = Ages::default();
+        let mut memory = IncidentMemory::default();
         let mut seen = |incidents: &[(&str, i64)]| -> Vec<i64> {
             let mut incidents: Vec<_> = incidents.iter().map(|(key, since)| incident(key, *since)).collect();
-            ages.settle(&mut incidents);
+            memory.update(&mut incidents);
             incidents.iter().map(|incident| incident.since.as_second()).collect()
         };
         assert_eq!(seen(&[("a", 10), ("b", 5)]), [10, 5]);

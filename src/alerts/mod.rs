@@ -1,16 +1,14 @@
-//! Alerts: who is told of which incident, when, in which form. Pure but for [`mod@delivery`]: no clock, no
-//! network, no store.
+//! Alerts: which receiver is sent which incident, when, and in which format.
 //!
-//! [`plan`] holds what a receiver knows against what there is, and decides on a message; a
-//! [`Notification`] is [rendered](formats) into the receiver's format; [`record`] makes of the outcome
-//! what is to be stored. What may be connected to is judged by [`address`], what a user's Secrets hold
-//! is read by [`destination`], [`headers`] and [`signature`].
+//! [`plan`] compares a webhook's stored status with the current incidents and decides on the next
+//! [`Notification`]. [`formats`] renders it for its receiver. [`record`] updates the status with the outcome.
+//! [`address`] decides which addresses may be connected to; [`destination`], [`headers`] and [`signature`] parse
+//! values of Secrets. Everything here is pure, except [`mod@delivery`], which reads Secrets, sends and stores.
 
 pub mod address;
-mod board;
 mod compose;
-mod condition;
 pub mod delivery;
+mod delivery_summary;
 pub mod destination;
 pub mod formats;
 pub mod headers;
@@ -20,19 +18,20 @@ mod plan;
 mod policy;
 mod record;
 pub mod retry;
+mod sanitize;
 pub mod signature;
 #[cfg(test)]
 pub(crate) mod simulation;
 mod storm;
-mod subscriber;
-mod text;
+mod validated_webhook;
+mod webhook_state;
 
-pub use board::{ALERT_BYTES, alert_bytes};
-pub use compose::{farewell, remind};
-pub use condition::{Delivery, delivery};
-pub use incident::{Ages, Incident, Source, absent};
+pub use compose::{deletion_notices, resend};
+pub use delivery_summary::{DeliverySummary, summarize_delivery};
+pub use incident::{Incident, IncidentMemory, Source, gone_alerts};
 pub use notification::{Alert, Notification, Storm};
-pub use plan::{Plan, Situation, plan};
-pub use policy::{Pace, Policy};
+pub use plan::{Plan, PlanInput, plan};
+pub use policy::{NotificationPolicy, Pace};
 pub use record::record;
-pub use subscriber::Subscriber;
+pub use validated_webhook::ValidatedWebhook;
+pub use webhook_state::{ALERT_BYTES, alert_bytes};

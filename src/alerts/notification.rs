@@ -34,13 +34,13 @@ pub struct Notification {
     /// or wait for their turn.
     pub unsent: u64,
     /// What is over.
-    pub ended: Vec<Alert>,
+    pub resolved: Vec<Alert>,
     /// The incidents beyond those that are told one by one.
     pub storm: Option<Storm>,
     /// The reasons of all that goes on, and of how many incidents, the most frequent first.
     pub reasons: Vec<(String, u64)>,
     /// Whether the object was deleted: what is called ended here may go on, but nobody watches it.
-    pub farewell: bool,
+    pub object_deleted: bool,
 }
 
 /// One incident.
@@ -61,7 +61,7 @@ pub struct Alert {
     /// When it began.
     pub since: Timestamp,
     /// When it was over; absent while it goes on.
-    pub ended: Option<Timestamp>,
+    pub resolved_at: Option<Timestamp>,
     /// How many pods; zero where the incident is no more.
     pub pods: u64,
     /// A few of them.
@@ -82,7 +82,7 @@ pub struct Storm {
     /// When there began to be too many.
     pub since: Timestamp,
     /// When there were none left; absent while there are.
-    pub ended: Option<Timestamp>,
+    pub resolved_at: Option<Timestamp>,
 }
 
 impl Notification {
@@ -99,7 +99,7 @@ impl Notification {
             kind: ProblemKind::Unknown,
             reason: "Test".to_owned(),
             since: now,
-            ended: None,
+            resolved_at: None,
             pods: 1,
             example_pods: vec!["example-pod".to_owned()],
             message: "nothing is wrong: somebody ran orchestr webhook test".to_owned(),
@@ -119,25 +119,25 @@ impl Notification {
             ongoing: Vec::new(),
             hidden: 0,
             unsent: 0,
-            ended: Vec::new(),
+            resolved: Vec::new(),
             storm: None,
-            farewell: false,
+            object_deleted: false,
         }
     }
 
     /// The message that all that this one tells of is over: after a test, for receivers that keep open
     /// what they are told of.
     #[must_use]
-    pub fn over(mut self, id: String, now: Timestamp) -> Self {
-        self.ended.append(&mut self.started);
-        self.ended.append(&mut self.ongoing);
-        for alert in &mut self.ended {
-            alert.ended.get_or_insert(now);
+    pub fn resolved(mut self, id: String, now: Timestamp) -> Self {
+        self.resolved.append(&mut self.started);
+        self.resolved.append(&mut self.ongoing);
+        for alert in &mut self.resolved {
+            alert.resolved_at.get_or_insert(now);
             alert.pods = 0;
         }
         if let Some(storm) = &mut self.storm {
             storm.count = 0;
-            storm.ended.get_or_insert(now);
+            storm.resolved_at.get_or_insert(now);
         }
         self.reasons.clear();
         Self { id, created: now, now, ..self }
@@ -158,8 +158,8 @@ impl Notification {
 
     /// Whether nothing is broken of all that the webhook matches, as far as anybody knows.
     #[must_use]
-    pub fn is_calm(&self) -> bool {
-        self.is_resolved() && self.unsent == 0 && !self.farewell
+    pub fn is_all_clear(&self) -> bool {
+        self.is_resolved() && self.unsent == 0 && !self.object_deleted
     }
 }
 
@@ -173,7 +173,7 @@ impl Alert {
             kind: known.kind,
             reason: known.reason.clone(),
             since: known.since.0,
-            ended: None,
+            resolved_at: None,
             pods: 0,
             example_pods: Vec::new(),
             message: String::new(),

@@ -15,26 +15,26 @@
 use jiff::Timestamp;
 
 use super::{
-    board::{Board, seconds, will_have_been},
     compose::{Envelope, goes_on, keep_what_fits, message, new_id, repeat_at},
-    incident::{Ages, Incident, Source},
+    incident::{Incident, IncidentMemory, Source},
     notification::Notification,
-    policy::Policy,
+    policy::NotificationPolicy,
     storm,
+    webhook_state::{WebhookState, seconds, will_have_been},
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
 
 /// All that a decision depends on, beside the stored state.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct PlanInput<'a> {
     /// Where the alerts come from.
     pub source: &'a Source,
     /// The webhook.
-    pub policy: &'a Policy,
+    pub policy: &'a NotificationPolicy,
     /// Every incident of the object.
     pub incidents: &'a [Incident],
     /// What is remembered of them.
-    pub ages: &'a Ages,
+    pub memory: &'a IncidentMemory,
     /// The keys of incidents that are gone and cannot come back, as their owners have no pod left.
     pub ended: &'a [String],
     /// A hash of the webhook's spec and the Secrets it names, however they are read. When it changes,
@@ -63,25 +63,25 @@ pub struct Plan {
 
 /// Decides what to send to a receiver now.
 #[must_use]
-pub fn plan(previous: &WebhookStatus, situation: &Situation<'_>) -> Plan {
-    let mut board = Board::new(previous, situation);
-    board.state.name.clone_from(&situation.policy.name);
-    if board.state.config != situation.config {
-        situation.config.clone_into(&mut board.state.config);
-        board.state.stopped = false;
-        board.state.next_attempt = None;
-        board.state.failures = 0;
-        board.state.refusals = 0;
+pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
+    let mut webhook = WebhookState::new(previous, input);
+    webhook.status.name.clone_from(&input.policy.name);
+    if webhook.status.config != input.config {
+        input.config.clone_into(&mut webhook.status.config);
+        webhook.status.stopped = false;
+        webhook.status.next_attempt = None;
+        webhook.status.failures = 0;
+        webhook.status.refusals = 0;
     }
-    if let Some(receiver) = situation.receiver {
-        board.address(receiver);
+    if let Some(receiver) = input.receiver {
+        webhook.address(receiver);
     }
-    board.update();
-    let mut clock = Clock { now: situation.now, wake: None };
-    let silent = board.state.stopped || situation.receiver.is_none();
-    let send = if silent { None } else { choose(&mut board, situation, &mut clock) };
-    look_again(&board, &mut clock);
-    Plan { state: board.state, send, wake: clock.wake }
+    webhook.update();
+    let mut clock = Clock { now: input.now, wake: None };
+    let silent = webhook.status.stopped || input.receiver.is_none();
+    let send = if silent { None } else { choose(&mut webhook, input, &mut clock) };
+    look_again(&webhook, &mut clock);
+    Plan { state: webhook.status, send, wake: clock.wake }
 }
 
 /// Gathers the instants at which to look again.
@@ -104,21 +104,21 @@ impl Clock {
     }
 }
 
-fn choose(board: &mut Board<'_>, situation: &Situation<'_>, clock: &mut Clock) -> Option<Notification> {
-    let news = is_news(board);
-    if let Some(pending) = &board.state.pending {
+fn choose(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, clock: &mut Clock) -> Option<Notification> {
+    let news = is_news(webhook);
+    if let Some(pending) = &webhook.status.pending {
         if pending.kind == MessageKind::Repeat && news {
             // A repetition tells nothing that the news don't.
-            board.unmark();
-            board.state.pending = None;
+            webhook.unmark();
+            webhook.status.pending = None;
         } else {
-            let next = board.state.next_attempt.as_ref().map_or(board.now, |next| next.0);
-            return clock.has_come(Some(next)).then(|| send_pending(board, situation)).flatten();
+            let next = webhook.status.next_attempt.as_ref().map_or(webhook.now, |next| next.0);
+            return clock.has_come(Some(next)).then(|| send_pending(webhook, input)).flatten();
         }
     }
-    let pace = will_have_been(board.state.last_success.as_ref(), situation.policy.pace.interval);
-    let gate = pace.max(board.state.next_attempt.as_ref().map(|next| next.0)).unwrap_or(board.now);
-    let repeat = repeat_at(board);
+    let pace = will_have_been(webhook.status.last_success.as_ref(), input.policy.pace.interval);
+    let gate = pace.max(webhook.status.next_attempt.as_ref().map(|next| next.0)).unwrap_or(webhook.now);
+    let repeat = repeat_at(webhook);
     let kind = if news {
         MessageKind::Firing
     } else if clock.has_come(repeat) {
@@ -130,76 +130,77 @@ fn choose(board: &mut Board<'_>, situation: &Situation<'_>, clock: &mut Clock) -
         return None;
     }
     if kind == MessageKind::Repeat {
-        mark_repeat(board)
+        mark_repeat(webhook)
     } else {
-        mark_news(board)
+        mark_news(webhook)
     }
-    keep_what_fits(board);
-    let announces = board.state.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing)
-        || board.state.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing);
-    board.state.pending = Some(PendingMessage {
-        id: new_id(board, situation, kind),
+    keep_what_fits(webhook);
+    let announces = webhook.status.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing)
+        || webhook.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing);
+    webhook.status.pending = Some(PendingMessage {
+        id: new_id(webhook, input, kind),
         kind: if kind == MessageKind::Firing && !announces { MessageKind::Resolved } else { kind },
-        created: seconds(board.now),
+        created: seconds(webhook.now),
         attempts: 0,
         in_flight: false,
         maybe_delivered: false,
         detail: Detail::Full,
     });
-    send_pending(board, situation)
+    send_pending(webhook, input)
 }
 
 /// Whether there is something that the receiver doesn't know.
-fn is_news(board: &Board<'_>) -> bool {
-    board.state.alerts.iter().any(|alert| is_new(board, alert))
-        || board.state.storm.as_ref().is_some_and(|storm| storm::is_due(board, storm))
+fn is_news(webhook: &WebhookState<'_>) -> bool {
+    webhook.status.alerts.iter().any(|alert| is_new(webhook, alert))
+        || webhook.status.storm.as_ref().is_some_and(|storm| storm::is_due(webhook, storm))
 }
 
-fn is_new(board: &Board<'_>, alert: &AlertStatus) -> bool {
+fn is_new(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     match alert.phase {
         AlertPhase::Queued => true,
-        AlertPhase::Firing => board.policy.send_resolved && board.is_over(alert),
+        AlertPhase::Firing => webhook.policy.send_resolved && webhook.is_over(alert),
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
     }
 }
 
-fn mark_news(board: &mut Board<'_>) {
-    let mut news: Vec<AlertStatus> = board.state.alerts.iter().filter(|alert| is_new(board, alert)).cloned().collect();
+fn mark_news(webhook: &mut WebhookState<'_>) {
+    let mut news: Vec<AlertStatus> =
+        webhook.status.alerts.iter().filter(|alert| is_new(webhook, alert)).cloned().collect();
     // What begins comes before what ends, the oldest first.
     news.sort_by(|a, b| {
         (a.phase != AlertPhase::Queued, a.since.0, &a.key).cmp(&(b.phase != AlertPhase::Queued, b.since.0, &b.key))
     });
-    let storm_is_due = board.state.storm.as_ref().is_some_and(|storm| storm::is_due(board, storm));
-    if board.policy.pace.single {
+    let storm_is_due = webhook.status.storm.as_ref().is_some_and(|storm| storm::is_due(webhook, storm));
+    if webhook.policy.pace.single {
         news.truncate(1);
         let begins = news.first().is_some_and(|alert| alert.phase == AlertPhase::Queued);
         if storm_is_due && !begins {
-            storm::mark(board);
+            storm::mark(webhook);
             return;
         }
-    } else if storm_is_due || board.state.storm.as_ref().is_some_and(|storm| storm::has_changed(board, storm)) {
+    } else if storm_is_due || webhook.status.storm.as_ref().is_some_and(|storm| storm::has_changed(webhook, storm)) {
         // A message that goes out anyway tells the present number.
-        storm::mark(board);
+        storm::mark(webhook);
     }
-    for alert in board.state.alerts.iter_mut().filter(|alert| news.iter().any(|new| new.key == alert.key)) {
+    for alert in webhook.status.alerts.iter_mut().filter(|alert| news.iter().any(|new| new.key == alert.key)) {
         let begins = alert.phase == AlertPhase::Queued;
         alert.phase = if begins { AlertPhase::Announcing } else { AlertPhase::Resolving };
     }
 }
 
 /// A message for a group tells all that goes on; one for a single incident must say for which.
-fn mark_repeat(board: &mut Board<'_>) {
-    if !board.policy.pace.single {
+fn mark_repeat(webhook: &mut WebhookState<'_>) {
+    if !webhook.policy.pace.single {
         return;
     }
-    let oldest = board.state.alerts.iter_mut().filter(|alert| goes_on(alert)).min_by_key(|alert| sent_at(alert));
-    let storm = board.state.storm.as_ref().filter(|storm| storm.gone_since.is_none());
+    let oldest = webhook.status.alerts.iter_mut().filter(|alert| goes_on(alert)).min_by_key(|alert| sent_at(alert));
+    let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none());
     let storm_sent = storm.and_then(|storm| storm.sent_at.as_ref()).map(|at| at.0);
     match oldest {
         Some(alert) if storm_sent.is_none_or(|storm| sent_at(alert).is_some_and(|alert| alert <= storm)) => {
             alert.phase = AlertPhase::Announcing;
         }
-        _ => storm::mark(board),
+        _ => storm::mark(webhook),
     }
 }
 
@@ -207,43 +208,43 @@ fn sent_at(alert: &AlertStatus) -> Option<Timestamp> {
     alert.sent_at.as_ref().map(|at| at.0)
 }
 
-fn send_pending(board: &mut Board<'_>, situation: &Situation<'_>) -> Option<Notification> {
-    if board.state.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing) {
-        storm::mark(board);
+fn send_pending(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>) -> Option<Notification> {
+    if webhook.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing) {
+        storm::mark(webhook);
     }
     // What the message is about may have got longer since it was decided on.
-    keep_what_fits(board);
-    let pending = board.state.pending.as_mut()?;
+    keep_what_fits(webhook);
+    let pending = webhook.status.pending.as_mut()?;
     pending.attempts = pending.attempts.saturating_add(1);
     // A crash before this attempt's outcome is stored must not be taken for "was never sent". What a
     // crash left open stays open.
     pending.maybe_delivered |= pending.in_flight;
     pending.in_flight = true;
     let (id, kind, created, detail) = (pending.id.clone(), pending.kind, pending.created.0, pending.detail);
-    Some(message(board, situation, Envelope { id, kind, created, detail }))
+    Some(message(webhook, input, Envelope { id, kind, created, detail }))
 }
 
 /// Notes when the state may change by itself.
-fn look_again(board: &Board<'_>, clock: &mut Clock) {
+fn look_again(webhook: &WebhookState<'_>, clock: &mut Clock) {
     let active =
-        |key: &str| board.state.alerts.iter().any(|alert| alert.key == key && alert.phase != AlertPhase::Resolved);
-    let young = board
+        |key: &str| webhook.status.alerts.iter().any(|alert| alert.key == key && alert.phase != AlertPhase::Resolved);
+    let young = webhook
         .present
         .values()
-        .filter_map(|incident| board.policy.ripe_at(incident, board.now).map(|at| (incident, at)));
+        .filter_map(|incident| webhook.policy.ripe_at(incident, webhook.now).map(|at| (incident, at)));
     for (incident, ripe) in young {
-        if ripe > board.now && !active(&incident.key) {
+        if ripe > webhook.now && !active(&incident.key) {
             clock.has_come(Some(ripe));
         }
     }
-    for alert in &board.state.alerts {
+    for alert in &webhook.status.alerts {
         let (since, long) = match alert.phase {
-            AlertPhase::Resolved => (alert.sent_at.as_ref(), board.policy.pace.memory),
-            _ => (alert.gone_since.as_ref(), board.hold(alert)),
+            AlertPhase::Resolved => (alert.sent_at.as_ref(), webhook.policy.pace.memory),
+            _ => (alert.gone_since.as_ref(), webhook.hold(alert)),
         };
         clock.has_come(will_have_been(since, long));
     }
-    if let Some(storm) = &board.state.storm {
-        clock.has_come(storm::due_at(board, storm));
+    if let Some(storm) = &webhook.status.storm {
+        clock.has_come(storm::due_at(webhook, storm));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// A webhook that can be used: defaults applied, durations read, patterns compiled.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct NotificationPolicy {
     /// The webhook's name.
     pub name: String,
     /// What the receiver reads.
@@ -95,7 +95,7 @@ impl Pace {
     }
 }
 
-impl Policy {
+impl NotificationPolicy {
     /// Reads the webhook that stands at `index` of `spec.webhooks`.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_documented_ones() {
-        let policy = Policy::new(0, &webhook()).unwrap();
+        let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         assert_eq!(policy.after, Duration::from_secs(30));
         assert_eq!(policy.repeat_every, Duration::from_secs(14_400));
         assert_eq!(policy.timeout, Duration::from_secs(10));
@@ -197,28 +197,33 @@ mod tests {
     fn a_value_that_cannot_be_used_is_named() {
         let mut bad = webhook();
         bad.timeout = Some(GoDuration::from("1h"));
-        let error = Policy::new(3, &bad).unwrap_err();
+        let error = NotificationPolicy::new(3, &bad).unwrap_err();
         assert_eq!(error.to_string(), "spec.webhooks[3].timeout: must be from 1s to 1m, not 1h");
         let mut bad = webhook();
         bad.after = Some(GoDuration::from("soon"));
-        assert!(Policy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].after: "));
+        assert!(NotificationPolicy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].after: "));
         let mut bad = webhook();
         bad.match_ = Some(Match { namespaces: Some(vec!["[".to_owned()]), reasons: None });
-        assert!(Policy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].match.namespaces[0]: "));
+        assert!(
+            NotificationPolicy::new(0, &bad)
+                .unwrap_err()
+                .to_string()
+                .starts_with("spec.webhooks[0].match.namespaces[0]: ")
+        );
     }
 
     #[test]
     fn what_keeps_coming_back_is_held_longer_up_to_a_limit() {
-        let policy = Policy::new(0, &webhook()).unwrap();
+        let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         let held: Vec<_> = [0, 1, 2, 5, i64::MAX].map(|returns| policy.hold(returns).as_secs()).into();
         assert_eq!(held, [30, 60, 120, 300, 300]);
-        let slow = Policy { after: Duration::from_secs(3_600), ..policy };
+        let slow = NotificationPolicy { after: Duration::from_secs(3_600), ..policy };
         assert_eq!(slow.hold(0).as_secs(), 30, "what delays the beginning does not delay the end");
     }
 
     #[test]
     fn after_counts_from_when_it_was_first_a_problem() {
-        let policy = Policy::new(0, &webhook()).unwrap();
+        let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut incident = Incident {
             key: "k".to_owned(),

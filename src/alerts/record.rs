@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    board::seconds,
     incident::later,
     notification::{Alert, Notification},
-    retry::{self, Failures, Outcome, Step},
-    text,
+    retry::{self, AttemptOutcome, Failures, Step},
+    sanitize,
+    webhook_state::seconds,
 };
 use crate::api::{AlertPhase, DeliveryError, Detail, MessageKind, WebhookStatus};
 
@@ -22,7 +22,7 @@ const ERROR_LIMIT: usize = 256;
 pub fn record(
     state: &WebhookStatus,
     sent: &Notification,
-    outcome: &Outcome,
+    outcome: &AttemptOutcome,
     now: Timestamp,
     random: f64,
 ) -> WebhookStatus {
@@ -43,7 +43,8 @@ pub fn record(
         pending.in_flight = false;
         pending.maybe_delivered |= outcome.is_uncertain();
     }
-    state.last_error = Some(DeliveryError { time: seconds(now), message: text::line(&outcome.reason(), ERROR_LIMIT) });
+    state.last_error =
+        Some(DeliveryError { time: seconds(now), message: sanitize::single_line(&outcome.reason(), ERROR_LIMIT) });
     match step {
         Step::Delivered => {}
         Step::Shrink { at } => state.next_attempt = Some(not_before(at)),
@@ -62,7 +63,7 @@ pub fn record(
 
 /// Makes the next attempt shorter. If the message already is as short as it gets, it is as any other refusal.
 fn shrink(state: &mut WebhookStatus, step: Step, failures: Failures, now: Timestamp, random: f64) -> Step {
-    let refusal = || retry::next(&Outcome::Answered { status: 400, retry_after: None }, failures, now, random);
+    let refusal = || retry::next(&AttemptOutcome::Answered { status: 400, retry_after: None }, failures, now, random);
     let Some(pending) = &mut state.pending else { return refusal() };
     pending.detail = match pending.detail {
         Detail::Full => Detail::NoLogs,
@@ -91,7 +92,7 @@ fn delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
         let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
         let told = match alert.phase {
             AlertPhase::Announcing if named(&sent.started) => AlertPhase::Firing,
-            AlertPhase::Resolving if named(&sent.ended) => AlertPhase::Resolved,
+            AlertPhase::Resolving if named(&sent.resolved) => AlertPhase::Resolved,
             AlertPhase::Firing if repeated || named(&sent.ongoing) => AlertPhase::Firing,
             _ => continue,
         };

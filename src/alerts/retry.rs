@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 
 use super::{
-    address::Refusal,
+    address::AddressRefusal,
     incident::{between, later},
 };
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The receiver answered.
     Answered {
         /// The HTTP status.
@@ -32,7 +32,7 @@ pub enum Outcome {
     /// The receiver's certificate isn't one that we trust.
     Untrusted,
     /// The address isn't one that we connect to.
-    Refused(Refusal),
+    AddressRefused(AddressRefusal),
     /// The webhook can't be used as it is: a Secret, a key or a right is missing, or a value in it is
     /// none. The text is ours, and names no value.
     Unusable(String),
@@ -76,7 +76,7 @@ const REFUSALS: u32 = 3;
 /// The least time to the second of them; twice as long to the third. With their jitter all are within a minute.
 const REFUSED: Duration = Duration::from_secs(10);
 
-impl Outcome {
+impl AttemptOutcome {
     /// Whether the receiver answered 403 or 404.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
@@ -84,7 +84,7 @@ impl Outcome {
     }
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// Whether the receiver may have taken the message although the attempt failed.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
@@ -95,7 +95,7 @@ impl Outcome {
             | Self::ConnectionRefused
             | Self::Unreachable
             | Self::Untrusted
-            | Self::Refused(_)
+            | Self::AddressRefused(_)
             | Self::Unusable(_) => false,
         }
     }
@@ -122,7 +122,7 @@ impl Outcome {
             Self::Interrupted => "the connection broke before the receiver answered".to_owned(),
             Self::TimedOut => "the receiver did not answer in time".to_owned(),
             Self::Untrusted => "the receiver's certificate is not trusted".to_owned(),
-            Self::Refused(refusal) => format!("the receiver's address is refused: {refusal}"),
+            Self::AddressRefused(refusal) => format!("the receiver's address is refused: {refusal}"),
             Self::Unusable(problem) => problem.clone(),
         }
     }
@@ -141,14 +141,14 @@ pub struct Failures {
 ///
 /// `random` is between 0 and 1: the backoff has full jitter, so that many senders don't come back at once.
 #[must_use]
-pub fn next(outcome: &Outcome, failures: Failures, now: Timestamp, random: f64) -> Step {
+pub fn next(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random: f64) -> Step {
     let after = |wait| later(now, wait).unwrap_or(Timestamp::MAX);
     let again = |asked: Option<Duration>| {
         let asked = asked.unwrap_or_default().min(LONGEST);
         Step::Retry { at: after(backoff(failures.all, random).max(asked)) }
     };
     match outcome {
-        Outcome::Answered { status, retry_after } => match status {
+        AttemptOutcome::Answered { status, retry_after } => match status {
             200..=299 => Step::Delivered,
             403 | 404 if failures.refusals < REFUSALS => {
                 let wait = REFUSED * failures.refusals.max(1);
@@ -160,12 +160,14 @@ pub fn next(outcome: &Outcome, failures: Failures, now: Timestamp, random: f64) 
             408 | 425 | 429 | 500..=599 => again(*retry_after),
             _ => Step::Probe { at: after(PROBE) },
         },
-        Outcome::Unresolved
-        | Outcome::ConnectionRefused
-        | Outcome::Unreachable
-        | Outcome::Interrupted
-        | Outcome::TimedOut => again(None),
-        Outcome::Untrusted | Outcome::Refused(_) | Outcome::Unusable(_) => Step::Probe { at: after(PROBE) },
+        AttemptOutcome::Unresolved
+        | AttemptOutcome::ConnectionRefused
+        | AttemptOutcome::Unreachable
+        | AttemptOutcome::Interrupted
+        | AttemptOutcome::TimedOut => again(None),
+        AttemptOutcome::Untrusted | AttemptOutcome::AddressRefused(_) | AttemptOutcome::Unusable(_) => {
+            Step::Probe { at: after(PROBE) }
+        }
     }
 }
 
@@ -197,8 +199,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn answered(status: u16) -> Outcome {
-        Outcome::Answered { status, retry_after: None }
+    fn answered(status: u16) -> AttemptOutcome {
+        AttemptOutcome::Answered { status, retry_after: None }
     }
 
     fn failures(all: u32) -> Failures {
@@ -224,15 +226,19 @@ mod tests {
             assert_eq!(next(&answered(status), tired, NOW, 1.0), expected, "{status}");
         }
         for outcome in [
-            Outcome::Unresolved,
-            Outcome::ConnectionRefused,
-            Outcome::Unreachable,
-            Outcome::Interrupted,
-            Outcome::TimedOut,
+            AttemptOutcome::Unresolved,
+            AttemptOutcome::ConnectionRefused,
+            AttemptOutcome::Unreachable,
+            AttemptOutcome::Interrupted,
+            AttemptOutcome::TimedOut,
         ] {
             assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Retry { at: at(1) }, "{outcome:?}");
         }
-        for outcome in [Outcome::Untrusted, Outcome::Refused(Refusal::LinkLocal), Outcome::Unusable(String::new())] {
+        for outcome in [
+            AttemptOutcome::Untrusted,
+            AttemptOutcome::AddressRefused(AddressRefusal::LinkLocal),
+            AttemptOutcome::Unusable(String::new()),
+        ] {
             assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Probe { at: at(1_800) }, "{outcome:?}");
         }
     }
@@ -271,7 +277,7 @@ mod tests {
     fn a_receiver_is_given_the_time_it_asks_for_up_to_an_hour() {
         let step = |asked| {
             next(
-                &Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) },
+                &AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) },
                 failures(3),
                 NOW,
                 1.0,
@@ -309,7 +315,7 @@ mod tests {
         for status in [301, 400, 401, 403, 404, 410, 413, 425, 429, 501] {
             assert!(!answered(status).is_uncertain(), "{status}");
         }
-        assert!(Outcome::TimedOut.is_uncertain() && Outcome::Interrupted.is_uncertain());
-        assert!(!Outcome::Unreachable.is_uncertain() && !Outcome::Untrusted.is_uncertain());
+        assert!(AttemptOutcome::TimedOut.is_uncertain() && AttemptOutcome::Interrupted.is_uncertain());
+        assert!(!AttemptOutcome::Unreachable.is_uncertain() && !AttemptOutcome::Untrusted.is_uncertain());
     }
 }

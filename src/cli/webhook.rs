@@ -8,14 +8,14 @@ use kube::{Api, Client, api::DynamicObject};
 
 use crate::{
     alerts::{
-        Notification, Subscriber,
+        Notification, ValidatedWebhook,
         delivery::{
             HttpClient, hint,
             secrets::{Vault, names as secret_names},
             send::send,
             system_lookup,
         },
-        retry::Outcome,
+        retry::AttemptOutcome,
     },
     api::{NamespacedName, OrchestrSpec, WebhookFormat, api_resource},
 };
@@ -99,13 +99,13 @@ enum Missing {
     Told(String),
 }
 
-async fn subscribers(client: &Client, flags: &TestFlags) -> Result<Vec<Subscriber>, Missing> {
+async fn subscribers(client: &Client, flags: &TestFlags) -> Result<Vec<ValidatedWebhook>, Missing> {
     let NamespacedName { namespace, name } = &flags.object;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let object = api.get(name).await.map_err(Missing::Api)?;
     let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
         .map_err(|error| Missing::Told(format!("spec.{}: {}", error.path(), error.inner())))?;
-    let mut all = Subscriber::all(spec.webhooks.as_deref().unwrap_or_default())
+    let mut all = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())
         .map_err(|error| Missing::Told(error.to_string()))?;
     if let Some(wanted) = &flags.webhook {
         let names: Vec<_> = all.iter().map(|subscriber| subscriber.policy.name.clone()).collect();
@@ -123,12 +123,12 @@ struct Told {
     taken: bool,
 }
 
-fn label(subscriber: &Subscriber) -> String {
+fn label(subscriber: &ValidatedWebhook) -> String {
     format!("{} ({:?})", subscriber.policy.name, subscriber.policy.format)
 }
 
 /// Whether the operator itself could do what follows.
-async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &Subscriber) -> Told {
+async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &ValidatedWebhook) -> Told {
     let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
     let verdict = account.may_read(namespace, secret_names(&subscriber.webhook)).await;
     let taken = !matches!(verdict, Verdict::Refused(_));
@@ -148,7 +148,7 @@ async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &S
     Told { text: format!("{}: {words}\n", label(subscriber)), taken }
 }
 
-async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscriber: &Subscriber) -> Told {
+async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscriber: &ValidatedWebhook) -> Told {
     let (policy, webhook) = (&subscriber.policy, &subscriber.webhook);
     let label = label(subscriber);
     let reading = match vault.read(&object.namespace, webhook).await {
@@ -157,12 +157,12 @@ async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscri
     };
     let endpoint = match reading.endpoint {
         Ok(endpoint) => endpoint,
-        Err(error) => return failed(&label, &Outcome::Unusable(error.0), "", policy.format),
+        Err(error) => return failed(&label, &AttemptOutcome::Unusable(error.0), "", policy.format),
     };
     let now = Timestamp::now();
     let id = || format!("test-{:016x}", fastrand::u64(..));
     let begin = Notification::test(id(), object.clone(), policy.name.clone(), now);
-    let end = begin.clone().over(id(), now);
+    let end = begin.clone().resolved(id(), now);
     let mut text = String::new();
     for (what, message) in [("test alert", begin), ("its end", end)] {
         if what == "its end" && !policy.send_resolved {
@@ -171,7 +171,7 @@ async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscri
         let attempt = send(http, &endpoint, &message, policy.timeout).await;
         let milliseconds = attempt.latency.as_millis();
         match attempt.outcome {
-            Outcome::Answered { status: status @ 200..=299, .. } => {
+            AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
                 text += &format!("{label}: {what}: taken, {status} in {milliseconds} ms\n");
             }
             outcome => {
@@ -184,7 +184,7 @@ async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscri
     Told { text, taken: true }
 }
 
-fn failed(label: &str, outcome: &Outcome, after: &str, format: WebhookFormat) -> Told {
+fn failed(label: &str, outcome: &AttemptOutcome, after: &str, format: WebhookFormat) -> Told {
     let mut text = format!("{label}: not taken{after}: {}\n", outcome.reason());
     if let Some(hint) = hint(outcome, format) {
         text += &format!("  hint: {hint}\n");

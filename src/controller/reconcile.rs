@@ -188,7 +188,7 @@ impl Controller {
         let incidents = if settings.webhooks.is_empty() { Vec::new() } else { report::alert_incidents(&input) };
         let deleted: HashSet<String> = tracker.deleted().collect();
         let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
-        let ended = alerts::absent(webhooks, &incidents)
+        let ended = alerts::gone_alerts(webhooks, &incidents)
             .filter(|alert| deleted.contains(&alert.key))
             // The next run of a CronJob is a pod of its own, of which nothing is known yet.
             .filter(|alert| alert.owner.kind != "CronJob")

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use orchestr::{
-    alerts::{Ages, Policy, Situation, Source, plan, record, retry::Outcome},
+    alerts::{IncidentMemory, NotificationPolicy, PlanInput, Source, plan, record, retry::AttemptOutcome},
     api::{NamespacedName, Webhook, WebhookStatus},
 };
 use serde_json::json;
@@ -29,8 +29,8 @@ const END: i64 = 700;
 /// A receiver that takes everything, and what it was sent.
 struct Receiver {
     source: Source,
-    policy: Policy,
-    ages: Ages,
+    policy: NotificationPolicy,
+    memory: IncidentMemory,
     stored: WebhookStatus,
     last_sent: Option<Timestamp>,
     sent: Vec<String>,
@@ -47,8 +47,8 @@ impl Receiver {
         let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
             source: Source { object, uid: "u".to_owned(), cluster: String::new() },
-            policy: Policy::new(0, &webhook).unwrap(),
-            ages: Ages::default(),
+            policy: NotificationPolicy::new(0, &webhook).unwrap(),
+            memory: IncidentMemory::default(),
             stored: WebhookStatus::default(),
             last_sent: None,
             sent: Vec::new(),
@@ -58,15 +58,15 @@ impl Receiver {
     /// Decides, stores, sends and records until there is nothing more to do now.
     fn act(&mut self, world: &mut Replay) {
         let mut incidents = world.incidents.clone();
-        self.ages.settle(&mut incidents);
+        self.memory.update(&mut incidents);
         loop {
             let decided = plan(
                 &self.stored,
-                &Situation {
+                &PlanInput {
                     source: &self.source,
                     policy: &self.policy,
                     incidents: &incidents,
-                    ages: &self.ages,
+                    memory: &self.memory,
                     ended: &[],
                     config: "c",
                     receiver: Some("r"),
@@ -85,8 +85,8 @@ impl Receiver {
                 alerts.iter().map(|alert| format!("{t} {word}: {}", name(alert))).collect()
             };
             self.sent.extend(named("firing", &message.started));
-            self.sent.extend(named("resolved", &message.ended));
-            let taken = Outcome::Answered { status: 200, retry_after: None };
+            self.sent.extend(named("resolved", &message.resolved));
+            let taken = AttemptOutcome::Answered { status: 200, retry_after: None };
             self.stored = record(&self.stored, &message, &taken, world.now, 0.5);
             self.last_sent = Some(world.now);
         }
@@ -100,7 +100,7 @@ fn messages(name: &str, webhook: serde_json::Value, restarting: bool) -> Vec<Str
         receiver.act(world);
         if restarting {
             world.restart([pod.clone()]);
-            receiver.ages = Ages::default();
+            receiver.memory = IncidentMemory::default();
             receiver.last_sent = None;
         }
     });

@@ -27,7 +27,7 @@ use super::{
     Access,
     connect::{Connector, Lookup},
 };
-use crate::alerts::retry::{Outcome, retry_after};
+use crate::alerts::retry::{AttemptOutcome, retry_after};
 
 /// How much of an answer's body is read, in bytes: enough for a receiver to be through with its answer.
 const BODY_LIMIT: usize = 4 * 1024;
@@ -107,28 +107,30 @@ impl HttpClient {
     }
 
     /// Posts, and tells how it ended. The answer's body is never kept.
-    pub async fn post(&self, post: Post<'_>) -> Outcome {
+    pub async fn post(&self, post: Post<'_>) -> AttemptOutcome {
         let deadline = Instant::now() + post.timeout;
-        let Some(request) = request(&post) else { return Outcome::Unusable("the URL can't be requested".to_owned()) };
+        let Some(request) = request(&post) else {
+            return AttemptOutcome::Unusable("the URL can't be requested".to_owned());
+        };
         let stream = match self.connector.connect(post.url, post.tls, deadline).await {
             Ok(stream) => stream,
             Err(outcome) => return outcome,
         };
         let handshake = http1::Builder::new().max_buf_size(HEAD_LIMIT).handshake(TokioIo::new(stream));
         let Ok(Ok((mut sender, connection))) = timeout_at(deadline, handshake).await else {
-            return Outcome::Unreachable;
+            return AttemptOutcome::Unreachable;
         };
         let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
         match timeout_at(deadline, sender.send_request(request)).await {
-            Err(_) => Outcome::TimedOut,
-            Ok(Err(error)) if error.is_canceled() => Outcome::Unreachable,
-            Ok(Err(_)) => Outcome::Interrupted,
+            Err(_) => AttemptOutcome::TimedOut,
+            Ok(Err(error)) if error.is_canceled() => AttemptOutcome::Unreachable,
+            Ok(Err(_)) => AttemptOutcome::Interrupted,
             Ok(Ok(answer)) => {
                 let status = answer.status().as_u16();
                 let wait = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
                 let retry_after = wait.and_then(|value| retry_after(value, Timestamp::now()));
                 drain(answer.into_body()).await;
-                Outcome::Answered { status, retry_after }
+                AttemptOutcome::Answered { status, retry_after }
             }
         }
     }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
-    alerts::{delivery as sum_up, text},
+    alerts::{sanitize, summarize_delivery},
     api::{DeliveryError, WebhookStatus, condition, reason},
 };
 
@@ -40,7 +40,7 @@ pub(super) fn delivered(
             ..WebhookStatus::default()
         })
         .collect();
-    let sum = sum_up(&states)?;
+    let sum = summarize_delivery(&states)?;
     let nothing_sent = webhooks.iter().all(|seen| seen.state.last_success.is_none());
     let (status, reason, message) = if !sum.delivered {
         let unusable = webhooks.iter().any(|seen| seen.unusable.is_some());
@@ -55,7 +55,7 @@ pub(super) fn delivered(
         type_: condition::ALERTS_DELIVERED.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message: text::line(&message, MESSAGE_LIMIT),
+        message: sanitize::single_line(&message, MESSAGE_LIMIT),
         observed_generation: Some(generation),
         last_transition_time: unchanged.map_or(Time(now), |old| old.last_transition_time.clone()),
     })

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
-use crate::alerts::{address::AddressPolicy, retry::Outcome};
+use crate::alerts::{address::AddressPolicy, retry::AttemptOutcome};
 
 /// How names become addresses.
 pub type Lookup = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
@@ -57,33 +57,35 @@ impl Connector {
         url: &Url,
         tls: Option<Arc<ClientConfig>>,
         deadline: Instant,
-    ) -> Result<Box<dyn Stream>, Outcome> {
+    ) -> Result<Box<dyn Stream>, AttemptOutcome> {
         let stream = match self.proxy(url) {
             Some(proxy) => through_proxy(&proxy?, url, deadline).await?,
             None => self.direct(url, deadline).await?,
         };
         let Some(tls) = tls else { return Ok(Box::new(stream)) };
         let name = match url.host() {
-            Some(Host::Domain(name)) => ServerName::try_from(name.to_owned()).map_err(|_| Outcome::Unreachable)?,
+            Some(Host::Domain(name)) => {
+                ServerName::try_from(name.to_owned()).map_err(|_| AttemptOutcome::Unreachable)?
+            }
             Some(Host::Ipv4(address)) => ServerName::IpAddress(IpAddr::V4(address).into()),
             Some(Host::Ipv6(address)) => ServerName::IpAddress(IpAddr::V6(address).into()),
-            None => return Err(Outcome::Unreachable),
+            None => return Err(AttemptOutcome::Unreachable),
         };
         match timeout_at(deadline, TlsConnector::from(tls).connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
-            Ok(Err(error)) if is_untrusted(&error) => Err(Outcome::Untrusted),
-            Ok(Err(_)) | Err(_) => Err(Outcome::Unreachable),
+            Ok(Err(error)) if is_untrusted(&error) => Err(AttemptOutcome::Untrusted),
+            Ok(Err(_)) | Err(_) => Err(AttemptOutcome::Unreachable),
         }
     }
 
-    async fn direct(&self, url: &Url, deadline: Instant) -> Result<TcpStream, Outcome> {
-        let port = url.port_or_known_default().ok_or(Outcome::Unreachable)?;
-        let found = match url.host().ok_or(Outcome::Unreachable)? {
+    async fn direct(&self, url: &Url, deadline: Instant) -> Result<TcpStream, AttemptOutcome> {
+        let port = url.port_or_known_default().ok_or(AttemptOutcome::Unreachable)?;
+        let found = match url.host().ok_or(AttemptOutcome::Unreachable)? {
             Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(address), port)],
             Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(address), port)],
             Host::Domain(name) => match timeout_at(deadline, (self.lookup)(name.to_owned(), port)).await {
                 Ok(Ok(found)) if !found.is_empty() => found,
-                _ => return Err(Outcome::Unresolved),
+                _ => return Err(AttemptOutcome::Unresolved),
             },
         };
         let mut refusal = None;
@@ -95,12 +97,12 @@ impl Connector {
             }
         }
         if let (Some(refusal), true) = (refusal, allowed.is_empty()) {
-            return Err(Outcome::Refused(refusal));
+            return Err(AttemptOutcome::AddressRefused(refusal));
         }
         reach(&allowed, deadline).await
     }
 
-    fn proxy(&self, url: &Url) -> Option<Result<Proxy, Outcome>> {
+    fn proxy(&self, url: &Url) -> Option<Result<Proxy, AttemptOutcome>> {
         let destination: Uri = url.as_str().parse().ok()?;
         let intercept = self.proxies.as_ref()?.intercept(&destination)?;
         let uri = intercept.uri();
@@ -113,7 +115,7 @@ impl Connector {
                     .and_then(|value| value.to_str().ok().map(str::to_owned))
                     .or_else(|| intercept.raw_auth().map(|(user, password)| basic(user, password))),
             }),
-            _ => Err(Outcome::Unusable("the proxy that the environment names is not an http:// one".to_owned())),
+            _ => Err(AttemptOutcome::Unusable("the proxy that the environment names is not an http:// one".to_owned())),
         })
     }
 }
@@ -129,7 +131,7 @@ fn basic(user: &str, password: &str) -> String {
 }
 
 /// Tries one address after the other, each for its share of what time there is.
-async fn reach(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Outcome> {
+async fn reach(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, AttemptOutcome> {
     let mut refused = 0;
     for (tried, address) in addresses.iter().enumerate() {
         let now = Instant::now();
@@ -145,17 +147,18 @@ async fn reach(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream,
             Ok(Err(_)) | Err(_) => {}
         }
     }
-    Err(if refused == addresses.len() { Outcome::ConnectionRefused } else { Outcome::Unreachable })
+    Err(if refused == addresses.len() { AttemptOutcome::ConnectionRefused } else { AttemptOutcome::Unreachable })
 }
 
 /// A tunnel through a proxy, which the operator's environment names: its address is not judged.
-async fn through_proxy(proxy: &Proxy, url: &Url, deadline: Instant) -> Result<TcpStream, Outcome> {
+async fn through_proxy(proxy: &Proxy, url: &Url, deadline: Instant) -> Result<TcpStream, AttemptOutcome> {
     let tunnel = async {
-        let found =
-            tokio::net::lookup_host((proxy.host.as_str(), proxy.port)).await.map_err(|_| Outcome::Unreachable)?;
+        let found = tokio::net::lookup_host((proxy.host.as_str(), proxy.port))
+            .await
+            .map_err(|_| AttemptOutcome::Unreachable)?;
         // What refuses is the proxy, not the receiver.
         let reached = reach(&found.take(ADDRESSES).collect::<Vec<_>>(), deadline).await;
-        let mut stream = reached.map_err(|_| Outcome::Unreachable)?;
+        let mut stream = reached.map_err(|_| AttemptOutcome::Unreachable)?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");
@@ -163,19 +166,19 @@ async fn through_proxy(proxy: &Proxy, url: &Url, deadline: Instant) -> Result<Tc
             request += &format!("Proxy-Authorization: {value}\r\n");
         }
         request += "\r\n";
-        stream.write_all(request.as_bytes()).await.map_err(|_| Outcome::Unreachable)?;
+        stream.write_all(request.as_bytes()).await.map_err(|_| AttemptOutcome::Unreachable)?;
         let mut answer = Vec::new();
         // Byte by byte: what follows the empty line belongs to the receiver.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() > PROXY_ANSWER {
-                return Err(Outcome::Unreachable);
+                return Err(AttemptOutcome::Unreachable);
             }
-            answer.push(stream.read_u8().await.map_err(|_| Outcome::Unreachable)?);
+            answer.push(stream.read_u8().await.map_err(|_| AttemptOutcome::Unreachable)?);
         }
         let took = answer.starts_with(b"HTTP/1.1 2") || answer.starts_with(b"HTTP/1.0 2");
-        if took { Ok(stream) } else { Err(Outcome::Unreachable) }
+        if took { Ok(stream) } else { Err(AttemptOutcome::Unreachable) }
     };
-    timeout_at(deadline, tunnel).await.unwrap_or(Err(Outcome::Unreachable))
+    timeout_at(deadline, tunnel).await.unwrap_or(Err(AttemptOutcome::Unreachable))
 }
 
 fn is_untrusted(error: &io::Error) -> bool {

@@ -16,7 +16,7 @@ use super::{
     HttpClient,
     condition::{Seen, delivered},
     farewell::{FAREWELL, last_messages},
-    line::{Line, News, Wish},
+    line::{Line, ObjectInput, Wish},
     metrics::DeliveryMetrics,
     persist::{ObjectId, Record, Stored, persist},
     rival::Rival,
@@ -24,7 +24,7 @@ use super::{
     send::{Attempt, send},
 };
 use crate::{
-    alerts::{Ages, Incident, Notification, Source, Subscriber, alert_bytes, retry::Outcome},
+    alerts::{Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes, retry::AttemptOutcome},
     api::{NamespacedName, Webhook, WebhookStatus},
     backoff::Backoff,
     clock::ClusterClock,
@@ -55,7 +55,7 @@ pub(super) struct Office {
 #[derive(Clone, Default)]
 pub(super) struct Feed {
     pub generation: i64,
-    pub subscribers: Arc<[Subscriber]>,
+    pub subscribers: Arc<[ValidatedWebhook]>,
     /// Absent while nothing is known of the pods, or the object is paused.
     pub incidents: Option<Arc<[Incident]>>,
     /// The keys of incidents that are gone and cannot come back.
@@ -72,7 +72,7 @@ pub(super) struct Courier {
     source: Source,
     generation: i64,
     lines: Vec<Line>,
-    ages: Ages,
+    memory: IncidentMemory,
     /// All incidents, as they were known last.
     incidents: Vec<Incident>,
     /// Whether they are known at present.
@@ -112,7 +112,7 @@ impl Courier {
             object,
             generation: 0,
             lines: Vec::new(),
-            ages: Ages::default(),
+            memory: IncidentMemory::default(),
             incidents: Vec::new(),
             known: false,
             ended: Arc::default(),
@@ -185,7 +185,7 @@ impl Courier {
         self.known = feed.incidents.is_some();
         if let Some(incidents) = feed.incidents {
             self.incidents = incidents.to_vec();
-            self.ages.settle(&mut self.incidents);
+            self.memory.update(&mut self.incidents);
         }
         self.ended = feed.ended;
         self.seen = feed.stored;
@@ -220,12 +220,12 @@ impl Courier {
         }
     }
 
-    fn news(&self) -> News<'_> {
-        News {
+    fn input(&self) -> ObjectInput<'_> {
+        ObjectInput {
             source: &self.source,
             incidents: &self.incidents,
             known: self.known,
-            ages: &self.ages,
+            memory: &self.memory,
             ended: &self.ended,
             bytes: alert_bytes(self.lines.len()),
         }
@@ -243,9 +243,9 @@ impl Courier {
                 }
             }
             let _permit = self.office.farewells.acquire().await;
-            let news = self.news();
+            let input = self.input();
             let farewells = self.lines.iter().filter_map(|line| {
-                let (endpoint, messages) = line.farewell(&news, self.office.clock.now())?;
+                let (endpoint, messages) = line.farewell(&input, self.office.clock.now())?;
                 Some(last_messages(&self.office.http, endpoint, messages, line.subscriber.policy.timeout))
             });
             futures::future::join_all(farewells).await.into_iter().all(|taken| taken)
@@ -279,12 +279,12 @@ impl Courier {
 
     fn decide(&mut self, now: Instant, wall: Timestamp) {
         let mut lines = std::mem::take(&mut self.lines);
-        let news = News { bytes: alert_bytes(lines.len()), ..self.news() };
+        let input = ObjectInput { bytes: alert_bytes(lines.len()), ..self.input() };
         let wishes: Vec<Wish> = lines
             .iter_mut()
             .map(|line| {
                 let stored = self.stored.webhooks.iter().find(|state| state.name == line.name());
-                line.look(&news, stored, now, wall)
+                line.look(&input, stored, now, wall)
             })
             .collect();
         self.lines = lines;
@@ -318,7 +318,7 @@ impl Courier {
             async move {
                 let attempt = match endpoint {
                     Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
-                    Err(error) => Attempt { outcome: Outcome::Unusable(error.0), latency: Duration::ZERO },
+                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error.0), latency: Duration::ZERO },
                 };
                 Done::Sent { name, message, attempt }
             }
@@ -337,7 +337,7 @@ impl Courier {
             return None;
         }
         let urgent = self.unrecorded || self.lines.iter().any(Line::is_urgent);
-        // What is not yet known is no news: the state of an earlier run stands until it is.
+        // What is not yet known is no input: the state of an earlier run stands until it is.
         let unknown = !self.known || self.lines.iter().any(|line| !line.is_known());
         if unknown && !urgent && !self.restore && !self.lines.is_empty() {
             return None;
@@ -435,7 +435,7 @@ impl Courier {
         // As u64: the log writes a u128 as text.
         let milliseconds = u64::try_from(attempt.latency.as_millis()).unwrap_or(u64::MAX);
         match &attempt.outcome {
-            Outcome::Answered { status: status @ 200..=299, .. } => {
+            AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
                 tracing::info!(namespace, object, webhook = name, status, milliseconds, id = message.id, "delivered");
             }
             outcome => {

@@ -17,7 +17,7 @@ use super::{
     secrets::Vault,
 };
 use crate::{
-    alerts::{Incident, Subscriber},
+    alerts::{Incident, ValidatedWebhook},
     api::NamespacedName,
     api::OrchestrStatus,
     clock::ClusterClock,
@@ -47,14 +47,14 @@ pub struct Offer<'a> {
     /// The generation that `subscribers` come from.
     pub generation: i64,
     /// Its webhooks.
-    pub subscribers: &'a Arc<[Subscriber]>,
+    pub subscribers: &'a Arc<[ValidatedWebhook]>,
     /// Its status as it stands in the API: the memory of an earlier run.
     pub status: Option<&'a OrchestrStatus>,
     /// The resource version of that status.
     pub version: &'a str,
     /// All incidents; absent while the object is paused or the pods aren't known.
     pub incidents: Option<Vec<Incident>>,
-    /// The keys of those of [`absent`](crate::alerts::absent) that cannot come back: their owners have no pod left.
+    /// The keys of those of [`gone_alerts`](crate::alerts::gone_alerts) that cannot come back: their owners have no pod left.
     pub ended: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 use super::{HttpClient, secrets::Endpoint, send::send};
-use crate::alerts::{Notification, retry::Outcome};
+use crate::alerts::{Notification, retry::AttemptOutcome};
 
 /// How long the receivers of a deleted object are tried.
 pub(super) const FAREWELL: Duration = Duration::from_secs(30);
@@ -24,8 +24,8 @@ pub(super) async fn last_messages(
         loop {
             let outcome = send(http, &endpoint, &message, timeout).await.outcome;
             match (outcome, tries.next()) {
-                (Outcome::Answered { status: 200..=299, .. }, _) => break,
-                (Outcome::Answered { status: 410, .. }, _) | (_, None) => return false,
+                (AttemptOutcome::Answered { status: 200..=299, .. }, _) => break,
+                (AttemptOutcome::Answered { status: 410, .. }, _) | (_, None) => return false,
                 (_, Some(wait)) => sleep(wait).await,
             }
         }

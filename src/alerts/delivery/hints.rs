@@ -1,15 +1,15 @@
 //! What to do about a failure, for the person who tries a webhook.
 
 use crate::{
-    alerts::{address::Refusal, retry::Outcome},
+    alerts::{address::AddressRefusal, retry::AttemptOutcome},
     api::WebhookFormat,
 };
 
 /// What usually helps against a failure; absent after a success.
 #[must_use]
-pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
+pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
-        Outcome::Answered { status, .. } => match (status, format) {
+        AttemptOutcome::Answered { status, .. } => match (status, format) {
             (200..=299, _) => return None,
             (300..=399, _) => "put the URL that it redirects to into the Secret",
             (400, WebhookFormat::PagerDuty) => "check the integration key, and that it is one of Events API v2",
@@ -28,29 +28,37 @@ pub fn hint(outcome: &Outcome, format: WebhookFormat) -> Option<&'static str> {
             (500..=599, _) => "the receiver, or a proxy before it, is in trouble: look at its own log",
             _ => "look at the receiver's own log",
         },
-        Outcome::Unresolved => {
+        AttemptOutcome::Unresolved => {
             "check the host's name in the URL (DNS does not know it); a Service's is SERVICE.NAMESPACE.svc, and is known \
              inside the cluster only"
         }
-        Outcome::ConnectionRefused => "check the port in the URL, and that the receiver runs: nothing listens there",
-        Outcome::Unreachable => {
+        AttemptOutcome::ConnectionRefused => {
+            "check the port in the URL, and that the receiver runs: nothing listens there"
+        }
+        AttemptOutcome::Unreachable => {
             "check the port in the URL, that a NetworkPolicy or firewall lets the operator out, that the receiver speaks \
              TLS if the URL says https, and the proxy if --webhook-proxy-from-env is set"
         }
-        Outcome::Interrupted => {
+        AttemptOutcome::Interrupted => {
             "something between here and the receiver ends connections, or it does not speak HTTP there"
         }
-        Outcome::TimedOut => "the receiver took the request but is slow: raise the webhook's timeout, at most 60s",
-        Outcome::Untrusted => {
+        AttemptOutcome::TimedOut => {
+            "the receiver took the request but is slow: raise the webhook's timeout, at most 60s"
+        }
+        AttemptOutcome::Untrusted => {
             "put the receiver's CA into a Secret and name it in caFrom, and use the host name of its certificate"
         }
-        Outcome::Refused(Refusal::Private) => {
+        AttemptOutcome::AddressRefused(AddressRefusal::Private) => {
             "leave out --webhook-refuse-private, of the operator too, if receivers may be inside the cluster"
         }
-        Outcome::Refused(Refusal::Loopback) => "a loopback address is the operator's own pod: use a Service's name",
-        Outcome::Refused(_) => "this address is never connected to: check what the host's name resolves to",
+        AttemptOutcome::AddressRefused(AddressRefusal::Loopback) => {
+            "a loopback address is the operator's own pod: use a Service's name"
+        }
+        AttemptOutcome::AddressRefused(_) => {
+            "this address is never connected to: check what the host's name resolves to"
+        }
         // What is missing is named where it is found to be.
-        Outcome::Unusable(_) => return None,
+        AttemptOutcome::Unusable(_) => return None,
     };
     Some(hint)
 }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Reading, Unavailable, Unusable};
 use crate::{
     alerts::{
-        Ages, Incident, Notification, Plan, Situation, Source, Subscriber, farewell, plan, record, remind,
-        retry::Outcome,
+        Incident, IncidentMemory, Notification, Plan, PlanInput, Source, ValidatedWebhook, deletion_notices, plan,
+        record, resend, retry::AttemptOutcome,
     },
     api::{MessageKind, Webhook, WebhookStatus},
 };
@@ -25,20 +25,20 @@ const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// What there is to send, and how much of the status it may take.
 #[derive(Clone, Copy)]
-pub(super) struct News<'a> {
+pub(super) struct ObjectInput<'a> {
     pub source: &'a Source,
     /// All incidents, or, if they are not known at present, those that were known last.
     pub incidents: &'a [Incident],
     /// Whether they are known.
     pub known: bool,
-    pub ages: &'a Ages,
+    pub memory: &'a IncidentMemory,
     /// The keys of incidents that are gone and cannot come back.
     pub ended: &'a [String],
     pub bytes: usize,
 }
 
 pub(super) struct Line {
-    pub subscriber: Subscriber,
+    pub subscriber: ValidatedWebhook,
     /// The state that decisions start from: as it is stored, or newer by an outcome.
     base: WebhookStatus,
     /// Where it stands in the protocol.
@@ -96,7 +96,7 @@ pub(super) enum Wish {
 }
 
 impl Line {
-    pub fn new(subscriber: Subscriber, known: Option<WebhookStatus>) -> Self {
+    pub fn new(subscriber: ValidatedWebhook, known: Option<WebhookStatus>) -> Self {
         let name = subscriber.policy.name.clone();
         Self {
             subscriber,
@@ -115,7 +115,7 @@ impl Line {
     }
 
     /// Takes up what a new spec says of this webhook.
-    pub fn update_spec(&mut self, subscriber: Subscriber, now: Instant) {
+    pub fn update_spec(&mut self, subscriber: ValidatedWebhook, now: Instant) {
         if subscriber.webhook != self.subscriber.webhook {
             self.secrets.due = Some(now);
             self.secrets.known = None;
@@ -128,7 +128,13 @@ impl Line {
     }
 
     /// Decides what to do, unless something is on its way.
-    pub fn look(&mut self, news: &News<'_>, stored: Option<&WebhookStatus>, now: Instant, wall: Timestamp) -> Wish {
+    pub fn look(
+        &mut self,
+        input: &ObjectInput<'_>,
+        stored: Option<&WebhookStatus>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Wish {
         self.wake = None;
         if !self.secrets.reading && self.secrets_are_due(now) {
             self.secrets.reading = true;
@@ -141,11 +147,11 @@ impl Line {
         if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
             self.base.receiver = new;
         }
-        if let Some(wish) = self.remind(news, now, wall) {
+        if let Some(wish) = self.resend(input, now, wall) {
             return wish;
         }
-        let Some(known) = self.secrets.known.as_ref().filter(|_| news.known) else { return Wish::Nothing };
-        let decision = plan(&self.base, &self.situation(news, wall));
+        let Some(known) = self.secrets.known.as_ref().filter(|_| input.known) else { return Wish::Nothing };
+        let decision = plan(&self.base, &self.plan_input(input, wall));
         self.wake = self.wake.into_iter().chain(decision.wake).min();
         let fresh = now.saturating_duration_since(known.read) < FRESH;
         if decision.send.is_some() && !fresh {
@@ -163,27 +169,27 @@ impl Line {
         Wish::Nothing
     }
 
-    fn situation<'a>(&'a self, news: &News<'a>, wall: Timestamp) -> Situation<'a> {
+    fn plan_input<'a>(&'a self, input: &ObjectInput<'a>, wall: Timestamp) -> PlanInput<'a> {
         let known = self.secrets.known.as_ref();
-        Situation {
-            source: news.source,
+        PlanInput {
+            source: input.source,
             policy: &self.subscriber.policy,
-            incidents: news.incidents,
-            ages: news.ages,
-            ended: news.ended,
+            incidents: input.incidents,
+            memory: input.memory,
+            ended: input.ended,
             config: known.map_or("", |known| &known.config),
             receiver: known.filter(|known| known.endpoint.is_ok()).map(|known| known.receiver.as_str()),
             last_sent: self.last_sent,
-            bytes: news.bytes,
+            bytes: input.bytes,
             now: wall,
         }
     }
 
     /// Keeps the alerts of a receiver alive that forgets. For that neither what goes on nor what the Secrets hold need be
     /// known at present, nor must anything be stored.
-    fn remind(&mut self, news: &News<'_>, now: Instant, wall: Timestamp) -> Option<Wish> {
+    fn resend(&mut self, input: &ObjectInput<'_>, now: Instant, wall: Timestamp) -> Option<Wish> {
         self.good.as_ref()?;
-        let (message, wake) = remind(&self.base, &self.situation(news, wall));
+        let (message, wake) = resend(&self.base, &self.plan_input(input, wall));
         self.wake = wake;
         let message = message?;
         let read = self.secrets.known.as_ref().map(|known| known.read);
@@ -197,9 +203,9 @@ impl Line {
     }
 
     /// The last messages to a receiver whose object was deleted, and how to send them.
-    pub fn farewell(&self, news: &News<'_>, wall: Timestamp) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
+    pub fn farewell(&self, input: &ObjectInput<'_>, wall: Timestamp) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
         let good = self.good.as_ref()?;
-        Some((Arc::clone(&good.endpoint), farewell(&self.base, &self.situation(news, wall))))
+        Some((Arc::clone(&good.endpoint), deletion_notices(&self.base, &self.plan_input(input, wall))))
     }
 
     fn secrets_are_due(&self, now: Instant) -> bool {
@@ -322,10 +328,10 @@ impl Line {
     }
 
     /// How an attempt ended.
-    pub fn sent(&mut self, message: &Notification, outcome: &Outcome, wall: Timestamp) {
+    pub fn sent(&mut self, message: &Notification, outcome: &AttemptOutcome, wall: Timestamp) {
         self.stage = Stage::NotWatching;
         self.base = record(&self.base, message, outcome, wall, fastrand::f64());
-        if matches!(outcome, Outcome::Answered { status: 200..=299, .. }) {
+        if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);
         }
     }

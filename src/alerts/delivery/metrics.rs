@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{alerts::retry::Outcome, api::WebhookFormat};
+use crate::{alerts::retry::AttemptOutcome, api::WebhookFormat};
 
 /// Upper bounds of the latency's buckets, in seconds; what takes longer counts in none of them.
 pub const LATENCY_BUCKETS: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -65,8 +65,8 @@ impl DeliveryMetrics {
 
 impl FormatMetrics {
     /// Counts an attempt.
-    pub fn attempted(&self, outcome: &Outcome, is_retry: bool, latency: Duration) {
-        let taken = matches!(outcome, Outcome::Answered { status: 200..=299, .. });
+    pub fn attempted(&self, outcome: &AttemptOutcome, is_retry: bool, latency: Duration) {
+        let taken = matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. });
         if taken { &self.sent } else { &self.failed }.fetch_add(1, Relaxed);
         self.retried.fetch_add(u64::from(is_retry), Relaxed);
         let seconds = latency.as_secs_f64();
@@ -91,8 +91,8 @@ mod tests {
     fn each_attempt_counts_once_for_its_format() {
         let metrics = DeliveryMetrics::default();
         let slack = metrics.of(WebhookFormat::Slack);
-        let taken = Outcome::Answered { status: 204, retry_after: None };
-        slack.attempted(&Outcome::TimedOut, false, Duration::from_secs(90));
+        let taken = AttemptOutcome::Answered { status: 204, retry_after: None };
+        slack.attempted(&AttemptOutcome::TimedOut, false, Duration::from_secs(90));
         slack.attempted(&taken, true, Duration::from_millis(50));
         slack.dropped(3);
         let counts = [&slack.sent, &slack.failed, &slack.retried, &slack.dropped, &slack.latency_count];

@@ -13,7 +13,7 @@ use super::{
 use crate::alerts::{
     Notification,
     formats::render,
-    retry::Outcome,
+    retry::AttemptOutcome,
     signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER},
 };
 
@@ -21,7 +21,7 @@ use crate::alerts::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
     /// From the name's resolution to the end of the answer.
     pub latency: Duration,
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::generic;
 use crate::{
-    alerts::{Notification, text},
+    alerts::{Notification, sanitize},
     api::MessageKind,
 };
 
@@ -14,9 +14,9 @@ use crate::{
 pub(super) fn render(notification: &Notification) -> Value {
     let source = &notification.source;
     let object = &source.object;
-    let cluster = text::line(&source.cluster, 63);
+    let cluster = sanitize::single_line(&source.cluster, 63);
     let cluster = if cluster.is_empty() { cluster } else { format!("/clusters/{}", path_segment(&cluster)) };
-    let subject = [&source.uid, &text::line(&notification.webhook, 63)].map(String::as_str).join("/");
+    let subject = [&source.uid, &sanitize::single_line(&notification.webhook, 63)].map(String::as_str).join("/");
     let kind = match notification.kind {
         MessageKind::Test => "test",
         _ if notification.is_resolved() => "resolved",

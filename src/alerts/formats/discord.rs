@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::{
     budget::{Shape, fit},
-    words::{self, Piece, Selection},
+    message_text::{self, Piece, Selection},
 };
-use crate::alerts::{Alert, Notification, text};
+use crate::alerts::{Alert, Notification, sanitize};
 
 const CONTENT: usize = 2_000;
 const TITLE: usize = 256;
@@ -31,11 +31,11 @@ pub(super) fn render(notification: &Notification) -> Value {
 
 /// How much an incident takes at its shortest, at most.
 pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    text::units(&line(alert, now)) + words::GROWTH
+    sanitize::utf16_len(&line(alert, now)) + message_text::GROWTH
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
-    format!("\n• {}", join(&words::brief(alert, now)))
+    format!("\n• {}", join(&message_text::brief(alert, now)))
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
@@ -45,7 +45,7 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         .iter()
         .map(|alert| {
             json!({
-                "title": title(&words::place(alert)),
+                "title": title(&message_text::place(alert)),
                 "description": detailed(notification, alert, shape),
                 "color": RED,
                 "timestamp": alert.since,
@@ -57,32 +57,32 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         lines.push(format!("\n**{title}:**"));
         lines.extend(alerts.iter().map(|alert| line(alert, notification.now)));
     }
-    lines.extend(words::remainder(notification).iter().map(|line| format!("\n{}", join(line))));
-    lines.push(format!("\n{}", join(&words::sender(notification))));
+    lines.extend(message_text::remainder(notification).iter().map(|line| format!("\n{}", join(line))));
+    lines.push(format!("\n{}", join(&message_text::sender(notification))));
     let mut descriptions = vec![String::new()];
     for line in lines {
         if let Some(last) = descriptions.last_mut()
-            && text::units(last) + text::units(&line) <= DESCRIPTION
+            && sanitize::utf16_len(last) + sanitize::utf16_len(&line) <= DESCRIPTION
         {
             last.push_str(&line);
         } else {
             descriptions.push(line);
         }
     }
-    let color = if notification.is_calm() { GREEN } else { RED };
+    let color = if notification.is_all_clear() { GREEN } else { RED };
     let embed = |text: &String| json!({ "description": text.trim_start(), "color": color });
     embeds.extend(descriptions.iter().map(embed));
     json!({
-        "content": text::clip(&escape(&text::clip(&words::headline(notification), 500)), CONTENT),
+        "content": sanitize::truncate(&escape(&sanitize::truncate(&message_text::headline(notification), 500)), CONTENT),
         "embeds": embeds,
         "allowed_mentions": { "parse": [] },
     })
 }
 
 fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> String {
-    let facts = words::facts(alert, notification.now, shape.message);
+    let facts = message_text::facts(alert, notification.now, shape.message);
     let mut lines: Vec<String> = facts.iter().map(|fact| format!("**{}:** {}", fact.name, join(&fact.value))).collect();
-    let (logs, note) = words::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, shape.logs);
     if !note.is_empty() {
         lines.push(format!("**Log:** {}", code(&note)));
     }
@@ -94,7 +94,7 @@ fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> String 
 
 fn title(text: &str) -> String {
     // Escaping may double a text. A cut inside an escape would leave a backslash, which shows.
-    text::clip(&escape(&text::clip(text, TITLE / 2 - 8)), TITLE)
+    sanitize::truncate(&escape(&sanitize::truncate(text, TITLE / 2 - 8)), TITLE)
 }
 
 fn join(pieces: &[Piece]) -> String {
@@ -132,7 +132,7 @@ fn escape(text: &str) -> String {
 /// The characters that count against the limit of all embeds; more than it where another one is broken.
 fn size(body: &Value) -> usize {
     let Some(embeds) = body["embeds"].as_array() else { return 0 };
-    let units = |embed: &Value, field: &str| embed[field].as_str().map_or(0, text::units);
+    let units = |embed: &Value, field: &str| embed[field].as_str().map_or(0, sanitize::utf16_len);
     let broken = embeds.len() > 10
         || embeds.iter().any(|embed| units(embed, "title") > TITLE || units(embed, "description") > DESCRIPTION);
     if broken {

@@ -9,7 +9,7 @@ use super::{
     budget::{Shape, fit},
     labels::{self, LabelledAlert},
 };
-use crate::alerts::{Notification, text};
+use crate::alerts::{Notification, sanitize};
 
 /// What an alert that isn't over has as its end: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
@@ -31,7 +31,7 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         "groupKey": format!("{{}}:{{{}}}", key.join(", ")),
         "truncatedAlerts": truncated,
         "status": status(notification.is_resolved()),
-        "receiver": text::line(&notification.webhook, 63),
+        "receiver": sanitize::single_line(&notification.webhook, 63),
         "groupLabels": group,
         "commonLabels": common(alerts.iter().map(|alert| &alert.labels)),
         "commonAnnotations": common(alerts.iter().map(|alert| &alert.annotations)),

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{
     budget::Shape,
-    words::{self, FAREWELL},
+    message_text::{self, FAREWELL},
 };
 use crate::{
-    alerts::{Alert, Notification, text},
+    alerts::{Alert, Notification, sanitize},
     api::MessageKind,
 };
 
@@ -43,7 +43,7 @@ pub(super) fn needs(alert: &Alert) -> usize {
 
 /// The alerts of a notification, what began first, and how many of its incidents aren't among them.
 pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<LabelledAlert>, u64) {
-    let all = notification.started.iter().chain(&notification.ended).chain(&notification.ongoing);
+    let all = notification.started.iter().chain(&notification.resolved).chain(&notification.ongoing);
     let mut alerts: Vec<_> = all.map(|alert| of(notification, alert, shape)).collect();
     let mut omitted = notification.hidden;
     if let Some(storm) = &notification.storm {
@@ -51,10 +51,10 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
         let mut labels = common(notification);
         labels.insert("alertname", "OrchestrStorm".to_owned());
         // Each webhook tells one by one as many as it has room for: their storms differ.
-        labels.insert("webhook", text::line(&notification.webhook, 63));
-        let summary = match storm.ended {
+        labels.insert("webhook", sanitize::single_line(&notification.webhook, 63));
+        let summary = match storm.resolved_at {
             None => format!("{} more problems, too many to be told one by one", storm.count),
-            Some(_) if notification.farewell => FAREWELL.to_owned(),
+            Some(_) if notification.object_deleted => FAREWELL.to_owned(),
             Some(_) => "The problems that were too many to be told one by one are over".to_owned(),
         };
         alerts.push(LabelledAlert {
@@ -62,10 +62,10 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
             annotations: BTreeMap::from([
                 ("summary", summary),
                 ("problems", storm.count.to_string()),
-                ("reasons", words::reasons(&notification.reasons)),
+                ("reasons", message_text::reasons(&notification.reasons)),
             ]),
             starts: storm.since.min(notification.now),
-            ends: storm.ended.map(|ended| ended.max(storm.since)),
+            ends: storm.resolved_at.map(|ended| ended.max(storm.since)),
         });
     }
     (alerts, omitted)
@@ -73,29 +73,30 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
 
 fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert {
     let mut labels = common(notification);
-    let reason = text::line(&alert.reason, 128);
+    let reason = sanitize::single_line(&alert.reason, 128);
     let kind = if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() };
     for (name, value) in [
         ("alertname", kind.to_owned()),
         ("kind", kind.to_owned()),
-        ("namespace", text::line(&alert.namespace, 63)),
-        ("owner_kind", text::line(&alert.owner.kind, 63)),
-        ("owner_name", text::line(&alert.owner.name, 253)),
-        ("container", text::line(&alert.container, 63)),
+        ("namespace", sanitize::single_line(&alert.namespace, 63)),
+        ("owner_kind", sanitize::single_line(&alert.owner.kind, 63)),
+        ("owner_name", sanitize::single_line(&alert.owner.name, 253)),
+        ("container", sanitize::single_line(&alert.container, 63)),
     ] {
         // To Prometheus an empty label is an absent one.
         if !value.is_empty() {
             labels.insert(name, value);
         }
     }
-    let (logs, note) = words::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, shape.logs);
     let examples = if shape.message == 0 { 0 } else { 3 };
-    let pods: Vec<String> = alert.example_pods.iter().take(examples).map(|pod| text::line(pod, 253)).collect();
-    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", words::place(alert)))]);
+    let pods: Vec<String> =
+        alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
+    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", message_text::place(alert)))]);
     for (name, value) in [
         ("reason", reason),
-        ("note", if notification.farewell { FAREWELL.to_owned() } else { String::new() }),
-        ("description", text::line(&alert.message, shape.message)),
+        ("note", if notification.object_deleted { FAREWELL.to_owned() } else { String::new() }),
+        ("description", sanitize::single_line(&alert.message, shape.message)),
         ("pods", if alert.pods == 0 { String::new() } else { alert.pods.to_string() }),
         ("example_pods", pods.join(", ")),
         ("logs", logs),
@@ -109,18 +110,22 @@ fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert
         labels,
         annotations,
         starts: alert.since.min(notification.now),
-        ends: alert.ended.map(|ended| ended.max(alert.since)),
+        ends: alert.resolved_at.map(|ended| ended.max(alert.since)),
     }
 }
 
 /// The labels that all alerts of an object have, and those of no other object, in whatever cluster.
 pub(super) fn group(notification: &Notification) -> BTreeMap<&'static str, String> {
     let source = &notification.source;
-    let object = format!("{}/{}", text::line(&source.object.namespace, 63), text::line(&source.object.name, 253));
+    let object = format!(
+        "{}/{}",
+        sanitize::single_line(&source.object.namespace, 63),
+        sanitize::single_line(&source.object.name, 253)
+    );
     let mut labels = BTreeMap::from([("orchestr", object)]);
     for (name, value) in [("cluster", &source.cluster), ("orchestr_uid", &source.uid)] {
         if !value.is_empty() {
-            labels.insert(name, text::line(value, 63));
+            labels.insert(name, sanitize::single_line(value, 63));
         }
     }
     labels

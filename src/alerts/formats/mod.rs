@@ -10,10 +10,10 @@ mod cloudevents;
 mod discord;
 mod generic;
 mod labels;
+mod message_text;
 mod pagerduty;
 mod slack;
 mod teams;
-mod words;
 
 #[cfg(test)]
 mod tests;

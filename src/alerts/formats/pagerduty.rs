@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     budget::{Shape, fit},
-    words,
+    message_text,
 };
 use crate::{
-    alerts::{Alert, Notification, Storm, text},
+    alerts::{Alert, Notification, Storm, sanitize},
     api::MessageKind,
     hex::hex,
 };
@@ -27,7 +27,7 @@ pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
         "routing_key": routing_key,
         "client": "Orchestr",
     });
-    let alert = notification.started.first().or(notification.ongoing.first()).or(notification.ended.first());
+    let alert = notification.started.first().or(notification.ongoing.first()).or(notification.resolved.first());
     let filled = match (alert, &notification.storm) {
         (Some(alert), _) => {
             let details = |shape| details(notification, alert, shape);
@@ -47,15 +47,15 @@ fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<S
     // The webhook's name is no part of it: two webhooks that tell of one incident open one.
     let key = dedup_key(notification, &[&alert.key]);
     let test = notification.kind == MessageKind::Test;
-    event(notification, &key, alert.ended.is_some(), || {
+    event(notification, &key, alert.resolved_at.is_some(), || {
         json!({
-            "summary": text::clip(&words::headline(notification), SUMMARY),
+            "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
             "source": place(notification, &alert.namespace, &alert.owner.name),
             "severity": if test { "info" } else { "error" },
             "timestamp": since(alert.since, notification.now),
-            "component": text::line(&alert.owner.name, 253),
-            "group": text::line(&alert.namespace, 63),
-            "class": text::line(&alert.reason, 128),
+            "component": sanitize::single_line(&alert.owner.name, 253),
+            "group": sanitize::single_line(&alert.namespace, 63),
+            "class": sanitize::single_line(&alert.reason, 128),
             "custom_details": details,
         })
     })
@@ -64,11 +64,11 @@ fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<S
 fn of_storm(notification: &Notification, storm: &Storm) -> Map<String, Value> {
     let object = &notification.source.object;
     let key = dedup_key(notification, &["storm", &notification.webhook]);
-    event(notification, &key, storm.ended.is_some(), || {
-        let reasons = words::reasons(&notification.reasons);
-        let summary = format!("{}: {} more problems: {reasons}", words::mark(notification), storm.count);
+    event(notification, &key, storm.resolved_at.is_some(), || {
+        let reasons = message_text::reasons(&notification.reasons);
+        let summary = format!("{}: {} more problems: {reasons}", message_text::mark(notification), storm.count);
         json!({
-            "summary": text::clip(&summary, SUMMARY),
+            "summary": sanitize::truncate(&summary, SUMMARY),
             "source": place(notification, &object.namespace, &object.name),
             "severity": "critical",
             "timestamp": since(storm.since, notification.now),
@@ -80,7 +80,7 @@ fn of_storm(notification: &Notification, storm: &Storm) -> Map<String, Value> {
 
 fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> Value {
     let mut details = json!({ "problems": storm.count, "reasons": reasons });
-    let cluster = text::line(&notification.source.cluster, 63);
+    let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if !cluster.is_empty() {
         details["Cluster"] = json!(cluster);
     }
@@ -89,9 +89,9 @@ fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> V
 
 /// Where something is, over all clusters.
 fn place(notification: &Notification, namespace: &str, name: &str) -> String {
-    let cluster = text::line(&notification.source.cluster, 63);
+    let cluster = sanitize::single_line(&notification.source.cluster, 63);
     let cluster = if cluster.is_empty() { cluster } else { format!("{cluster}/") };
-    text::line(&format!("{cluster}{namespace}/{name}"), 384)
+    sanitize::single_line(&format!("{cluster}{namespace}/{name}"), 384)
 }
 
 fn event(notification: &Notification, key: &str, over: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
@@ -99,7 +99,7 @@ fn event(notification: &Notification, key: &str, over: bool, payload: impl Fn() 
     event.insert("event_action".to_owned(), json!(if over { "resolve" } else { "trigger" }));
     event.insert("dedup_key".to_owned(), json!(key));
     // An end names what ended and nothing else: the payload is for what begins, and for an end that is no recovery.
-    if !over || notification.farewell {
+    if !over || notification.object_deleted {
         event.insert("payload".to_owned(), payload());
     }
     event
@@ -107,7 +107,7 @@ fn event(notification: &Notification, key: &str, over: bool, payload: impl Fn() 
 
 fn details(notification: &Notification, alert: &Alert, shape: Shape) -> Value {
     let mut details = Map::new();
-    let cluster = text::line(&notification.source.cluster, 63);
+    let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if !cluster.is_empty() {
         details.insert("Cluster".to_owned(), json!(cluster));
     }
@@ -115,17 +115,17 @@ fn details(notification: &Notification, alert: &Alert, shape: Shape) -> Value {
         details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
         return Value::Object(details);
     }
-    for fact in words::facts(alert, notification.now, shape.message) {
+    for fact in message_text::facts(alert, notification.now, shape.message) {
         let value: String = fact
             .value
             .into_iter()
             .map(|piece| match piece {
-                words::Piece::Ours(text) | words::Piece::Theirs(text) => text,
+                message_text::Piece::Ours(text) | message_text::Piece::Theirs(text) => text,
             })
             .collect();
         details.insert(fact.name.to_owned(), json!(value));
     }
-    let (logs, note) = words::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, shape.logs);
     for (name, value) in [("Logs", logs), ("Log note", note)] {
         if !value.is_empty() {
             details.insert(name.to_owned(), json!(value));

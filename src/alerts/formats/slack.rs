@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{
     budget::{Shape, fit},
-    words::{self, Piece, Selection},
+    message_text::{self, Piece, Selection},
 };
-use crate::alerts::{Alert, Notification, text};
+use crate::alerts::{Alert, Notification, sanitize};
 
 /// Slack's own limit is 3,000 for a section; ours leaves room for the markup.
 const SECTION: usize = 3_000;
@@ -29,32 +29,32 @@ pub(super) fn render(notification: &Notification) -> Value {
 
 /// How much an incident takes at its shortest, at most.
 pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    text::units(&line(alert, now)) + words::GROWTH
+    sanitize::utf16_len(&line(alert, now)) + message_text::GROWTH
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
     // One line must fit into a section, whatever was escaped in it.
-    let mut line = format!("\n• {}", join(&words::brief(alert, now)));
-    if text::units(&line) > SECTION / 2 {
-        line = format!("\n• {}", join(&words::clipped(alert, now)));
+    let mut line = format!("\n• {}", join(&message_text::brief(alert, now)));
+    if sanitize::utf16_len(&line) > SECTION / 2 {
+        line = format!("\n• {}", join(&message_text::clipped(alert, now)));
     }
     line
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
     let selection = Selection::new(notification, shape);
-    let headline = words::headline(notification);
+    let headline = message_text::headline(notification);
     let mut blocks = vec![
-        json!({ "type": "header", "text": { "type": "plain_text", "text": text::clip(&headline, HEADER), "emoji": false } }),
+        json!({ "type": "header", "text": { "type": "plain_text", "text": sanitize::truncate(&headline, HEADER), "emoji": false } }),
     ];
     blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, shape))));
     for (title, alerts) in &selection.lists {
         blocks.extend(lists(notification, title, alerts));
     }
-    for line in words::remainder(notification) {
+    for line in message_text::remainder(notification) {
         blocks.push(section(&join(&line)));
     }
-    let sender = mrkdwn(&join(&words::sender(notification)));
+    let sender = mrkdwn(&join(&message_text::sender(notification)));
     blocks.push(json!({ "type": "context", "elements": [sender] }));
     json!({
         // What is shown where blocks aren't: in notifications, to screen readers.
@@ -67,20 +67,20 @@ fn body(notification: &Notification, shape: Shape) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> String {
-    let facts = words::facts(alert, notification.now, shape.message);
+    let facts = message_text::facts(alert, notification.now, shape.message);
     let mut lines: Vec<String> = facts.iter().map(|fact| format!("*{}:* {}", fact.name, join(&fact.value))).collect();
-    let (logs, note) = words::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, shape.logs);
     if !note.is_empty() {
         lines.push(format!("*Log:* {}", code(&note)));
     }
     let mut made = lines.join("\n");
     if !logs.is_empty() {
         // Escaping makes some characters five: the log gets what room there is, not the other way round.
-        let room = SECTION.saturating_sub(text::units(&made) + 10);
+        let room = SECTION.saturating_sub(sanitize::utf16_len(&made) + 10);
         let mut logs = logs;
         let mut escaped = escape(&defused(&logs));
-        while text::units(&escaped) > room && !logs.is_empty() {
-            logs = text::tail(&logs, text::units(&logs) * 3 / 4);
+        while sanitize::utf16_len(&escaped) > room && !logs.is_empty() {
+            logs = sanitize::tail(&logs, sanitize::utf16_len(&logs) * 3 / 4);
             escaped = escape(&defused(&logs));
         }
         if !escaped.is_empty() {
@@ -96,7 +96,7 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
     let mut made = format!("*{title}:*");
     for alert in alerts {
         let line = line(alert, notification.now);
-        if text::units(&made) + text::units(&line) > SECTION {
+        if sanitize::utf16_len(&made) + sanitize::utf16_len(&line) > SECTION {
             sections.push(section(&made));
             made = format!("*{title}:*");
         }
@@ -112,8 +112,8 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
 fn fallback(headline: &str) -> String {
     let mut limit = FALLBACK;
     loop {
-        let text = escape(&text::clip(headline, limit));
-        if text::units(&text) <= FALLBACK {
+        let text = escape(&sanitize::truncate(headline, limit));
+        if sanitize::utf16_len(&text) <= FALLBACK {
             return text;
         }
         limit = limit * 3 / 4;
@@ -154,7 +154,7 @@ fn escape(text: &str) -> String {
 fn size(body: &Value) -> usize {
     const BLOCKS: usize = 50;
     let Some(blocks) = body["blocks"].as_array() else { return 0 };
-    let texts = |value: &Value| value["text"].as_str().map_or(0, text::units);
+    let texts = |value: &Value| value["text"].as_str().map_or(0, sanitize::utf16_len);
     let sections = |block: &Value| {
         texts(&block["text"]) + block["elements"].as_array().map_or(0, |elements| elements.iter().map(texts).sum())
     };

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{
     budget::{Shape, fit},
-    words::{self, Piece, Selection},
+    message_text::{self, Piece, Selection},
 };
-use crate::alerts::{Alert, Notification, text};
+use crate::alerts::{Alert, Notification, sanitize};
 
 const FULL: Shape = Shape { detailed: 20, logs: 2_000, message: 500 };
 /// A message may have about 28 KB, what the workflow adds included.
@@ -25,17 +25,17 @@ pub(super) fn render(notification: &Notification) -> Value {
 
 /// How much an incident takes at its shortest, at most.
 pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    line("No longer watched", alert, now, "Medium").to_string().len() + words::GROWTH
+    line("No longer watched", alert, now, "Medium").to_string().len() + message_text::GROWTH
 }
 
 fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
-    block(vec![bold(&format!("{title}: ")), run(&join(&words::brief(alert, now)))], spacing)
+    block(vec![bold(&format!("{title}: ")), run(&join(&message_text::brief(alert, now)))], spacing)
 }
 
 fn body(notification: &Notification, shape: Shape) -> Value {
     let selection = Selection::new(notification, shape);
-    let color = if notification.is_calm() { "Good" } else { "Attention" };
-    let headline = defused(&text::clip(&words::headline(notification), 300));
+    let color = if notification.is_all_clear() { "Good" } else { "Attention" };
+    let headline = defused(&sanitize::truncate(&message_text::headline(notification), 300));
     let mut blocks = vec![block(
         vec![json!({ "type": "TextRun", "text": headline, "weight": "Bolder", "size": "Medium", "color": color })],
         "None",
@@ -48,10 +48,10 @@ fn body(notification: &Notification, shape: Shape) -> Value {
             blocks.push(line(title, alert, notification.now, if index == 0 { "Medium" } else { "None" }));
         }
     }
-    for line in words::remainder(notification) {
+    for line in message_text::remainder(notification) {
         blocks.push(block(vec![run(&join(&line))], "Medium"));
     }
-    blocks.push(block(vec![run(&join(&words::sender(notification)))], "Medium"));
+    blocks.push(block(vec![run(&join(&message_text::sender(notification)))], "Medium"));
     json!({
         "type": "message",
         "attachments": [{
@@ -71,11 +71,11 @@ fn body(notification: &Notification, shape: Shape) -> Value {
 
 fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> Vec<Value> {
     let mut blocks = Vec::new();
-    for (index, fact) in words::facts(alert, notification.now, shape.message).iter().enumerate() {
+    for (index, fact) in message_text::facts(alert, notification.now, shape.message).iter().enumerate() {
         let runs = vec![bold(&format!("{}: ", fact.name)), run(&join(&fact.value))];
         blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
     }
-    let (logs, note) = words::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, shape.logs);
     if !note.is_empty() {
         blocks.push(block(vec![bold("Log: "), run(&note)], "None"));
     }

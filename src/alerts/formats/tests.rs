@@ -10,8 +10,8 @@ use super::render;
 use crate::{
     alerts::{
         Incident, Notification,
+        sanitize::utf16_len,
         simulation::{self, World, destination},
-        text::units,
     },
     api::{NamespacedName, Owner, ProblemKind, WebhookFormat},
 };
@@ -122,7 +122,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         ("resolved", firing().passes(300).ends("key-of-cart").passes(60).last()),
         ("storm", storm().last()),
         ("names", names.passes(120).last()),
-        ("farewell", firing().world.farewell().remove(0)),
+        ("farewell", firing().world.deletion_notices().remove(0)),
     ];
     cases.extend(firing().world.policy.pace.resend.is_none().then(|| ("repeat", firing().passes(3_700).last())));
     let mut calm = storm();
@@ -130,9 +130,9 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     cases.push(("calm", calm.passes(100).last()));
     let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
     let test = Notification::test("t-1".to_owned(), object, "ops".to_owned(), at("10:00:00"));
-    cases.extend([("test", test.clone()), ("test-over", test.over("t-2".to_owned(), at("10:00:05")))]);
+    cases.extend([("test", test.clone()), ("test-over", test.resolved("t-2".to_owned(), at("10:00:05")))]);
     for (_, message) in &mut cases {
-        if message.farewell {
+        if message.object_deleted {
             message.id = "0123456789abcdef0123456789abcdef-0".to_owned();
         }
     }
@@ -281,7 +281,7 @@ fn alertmanager_takes_no_alert_that_ends_before_it_begins() {
     let ahead = |owner, since| Incident { since: at(since), ..incident(owner, "app", "Error", 1) };
     let story = Story::of(WebhookFormat::Alertmanager).is(ahead("cart", "12:00:00")).passes(60);
     let early = story.ends("key-of-cart").is(ahead("late", "23:00:00")).passes(60).last();
-    assert!(!early.ended.is_empty());
+    assert!(!early.resolved.is_empty());
     for alert in body(WebhookFormat::Alertmanager, &early).as_array().unwrap() {
         let time = |field: &str| alert[field].as_str().unwrap().parse::<Timestamp>().unwrap();
         assert!(time("startsAt") <= time("endsAt"), "{alert}");
@@ -359,7 +359,7 @@ fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notifica
             }
             world.present.clear();
             world.pass(100);
-            world.sent.extend(world.farewell());
+            world.sent.extend(world.deletion_notices());
             world.sent
         },
     )
@@ -384,13 +384,13 @@ fn without_code(text: &str) -> String {
 fn check_slack(body: &Value) {
     let blocks = body["blocks"].as_array().unwrap();
     assert!((1..=50).contains(&blocks.len()));
-    assert!(units(blocks[0]["text"]["text"].as_str().unwrap()) <= 150);
+    assert!(utf16_len(blocks[0]["text"]["text"].as_str().unwrap()) <= 150);
     let mut found = Vec::new();
     texts("", body, &mut found);
     let mut total = 0;
     for (_, text) in found.iter().filter(|(name, _)| *name == "text") {
-        total += units(text);
-        assert!((1..=3_000).contains(&units(text)), "{text:?}");
+        total += utf16_len(text);
+        assert!((1..=3_000).contains(&utf16_len(text)), "{text:?}");
     }
     assert!(total <= 12_000, "{total} characters");
     let mut markup = vec![body["text"].as_str().unwrap()];
@@ -414,15 +414,15 @@ fn check_slack(body: &Value) {
 fn check_discord(body: &Value) {
     assert_eq!(body["allowed_mentions"], json!({ "parse": [] }));
     let content = body["content"].as_str().unwrap();
-    assert!((1..=2_000).contains(&units(content)));
+    assert!((1..=2_000).contains(&utf16_len(content)));
     let embeds = body["embeds"].as_array().unwrap();
     assert!((1..=10).contains(&embeds.len()));
     let mut total = 0;
     let mut titles = vec![content];
     for embed in embeds {
         let (title, text) = (embed["title"].as_str().unwrap_or_default(), embed["description"].as_str().unwrap());
-        assert!(units(title) <= 256 && (1..=4_096).contains(&units(text)));
-        total += units(title) + units(text);
+        assert!(utf16_len(title) <= 256 && (1..=4_096).contains(&utf16_len(text)));
+        total += utf16_len(title) + utf16_len(text);
         titles.push(title);
         assert!(matches!(text.matches("```").count(), 0 | 2), "{text:?}");
         assert!(!without_code(text).contains(['_', '~', '<', '@', '[', '|', '#', '\\']), "{text:?}");
@@ -472,7 +472,7 @@ proptest! {
             let request = render(&notification, &destination(format));
             let size = request.body.len();
             let body: Value = serde_json::from_slice(&request.body).unwrap();
-            let named = notification.started.len() + notification.ongoing.len() + notification.ended.len();
+            let named = notification.started.len() + notification.ongoing.len() + notification.resolved.len();
             let storm = notification.storm.as_ref().map_or(0, |storm| storm.count);
             let all = named + usize::from(notification.storm.is_some());
             match format {

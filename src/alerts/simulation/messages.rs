@@ -293,7 +293,7 @@ fn a_deleted_object_tells_each_receiver_that_nobody_watches_any_more() {
         world.begins(1);
         world.pass(60);
         world.begins(2);
-        let last = world.farewell();
+        let last = world.deletion_notices();
         let single = world.policy.pace.single;
         assert_eq!(last.len(), if single { 2 } else { 1 }, "{format:?}: only what the receiver was sent");
         for message in &last {
@@ -301,12 +301,12 @@ fn a_deleted_object_tells_each_receiver_that_nobody_watches_any_more() {
             let lower = text.to_lowercase();
             assert!(lower.contains("no longer watched"), "{format:?}: {text}");
             assert!(!text.contains("Nothing is broken") && !text.contains("RESOLVED"), "{format:?}: {text}");
-            assert!(message.is_resolved() && !message.is_calm(), "{format:?}");
+            assert!(message.is_resolved() && !message.is_all_clear(), "{format:?}");
             if single {
                 assert_eq!(body(&world, message)["event_action"], "resolve");
             }
         }
-        let named: usize = last.iter().map(|message| message.ended.len()).sum();
+        let named: usize = last.iter().map(|message| message.resolved.len()).sum();
         assert_eq!(named, 2, "{format:?}");
         let ids: BTreeSet<_> = last.iter().map(|message| &message.id).collect();
         assert_eq!(ids.len(), last.len());
@@ -321,12 +321,12 @@ fn a_deleted_object_of_many_incidents_names_all_of_them() {
         world.pass(20 * 60);
         let known = world.stored.alerts.len();
         let mut named = BTreeSet::new();
-        let last = world.farewell();
+        let last = world.deletion_notices();
         for message in &last {
             let text = body(&world, message).to_string();
-            named.extend(message.ended.iter().map(|alert| alert.key.clone()));
+            named.extend(message.resolved.iter().map(|alert| alert.key.clone()));
             let by_key = format == WebhookFormat::PagerDuty;
-            assert!(by_key || message.ended.iter().all(|alert| text.contains(&alert.owner.name)), "{format:?}");
+            assert!(by_key || message.resolved.iter().all(|alert| text.contains(&alert.owner.name)), "{format:?}");
         }
         assert_eq!(named.len(), known, "{format:?}");
         let storm = last.iter().filter(|message| message.storm.is_some()).count();
@@ -337,15 +337,15 @@ fn a_deleted_object_of_many_incidents_names_all_of_them() {
 #[test]
 fn nothing_is_sent_last_that_the_receiver_never_knew() {
     let mut world = World::new(WebhookFormat::PagerDuty);
-    assert!(world.farewell().is_empty());
+    assert!(world.deletion_notices().is_empty());
     world.begins(1);
     world.pass(10);
-    assert!(world.farewell().is_empty(), "too young to have been sent");
+    assert!(world.deletion_notices().is_empty(), "too young to have been sent");
     world.receiver = super::Receiver::LosesItAndFails;
     world.pass(30);
-    assert_eq!(world.farewell().len(), 1, "it may have been taken");
+    assert_eq!(world.deletion_notices().len(), 1, "it may have been taken");
     world.policy.send_resolved = false;
-    assert!(world.farewell().is_empty(), "ends are not wanted");
+    assert!(world.deletion_notices().is_empty(), "ends are not wanted");
 }
 
 #[test]

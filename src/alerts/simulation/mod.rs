@@ -9,13 +9,13 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Ages, Incident, Notification, Plan, Policy, Situation, Source,
+    Incident, IncidentMemory, Notification, NotificationPolicy, Plan, PlanInput, Source,
     address::AddressPolicy,
+    deletion_notices,
     destination::{Destination, UrlPolicy},
-    farewell,
     formats::render,
-    plan, record, remind,
-    retry::Outcome,
+    plan, record, resend,
+    retry::AttemptOutcome,
 };
 use crate::api::{
     AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook,
@@ -85,14 +85,14 @@ struct Attempt {
 
 pub(super) struct World {
     pub source: Source,
-    pub policy: Policy,
+    pub policy: NotificationPolicy,
     pub now: Timestamp,
     pub present: BTreeMap<String, Timestamp>,
     /// Incidents that are not like the others.
     pub made: BTreeMap<String, Incident>,
     /// The messages that were taken.
     pub sent: Vec<Notification>,
-    ages: Ages,
+    memory: IncidentMemory,
     deleted: BTreeSet<String>,
     known: bool,
     address: u32,
@@ -139,13 +139,13 @@ impl World {
             source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
             made: BTreeMap::new(),
             sent: Vec::new(),
-            ages: Ages::default(),
+            memory: IncidentMemory::default(),
             deleted: BTreeSet::new(),
             known: true,
             address: 0,
             usable: true,
             interrupted: None,
-            policy: Policy::new(0, &webhook(format)).unwrap(),
+            policy: NotificationPolicy::new(0, &webhook(format)).unwrap(),
             now: "2026-07-01T10:00:00Z".parse().unwrap(),
             present: BTreeMap::new(),
             stored: WebhookStatus::default(),
@@ -184,13 +184,13 @@ impl World {
         .collect()
     }
 
-    fn with<T>(&self, ask: impl FnOnce(&Situation<'_>) -> T) -> T {
+    fn with<T>(&self, ask: impl FnOnce(&PlanInput<'_>) -> T) -> T {
         let ended: Vec<String> = self.deleted.iter().cloned().collect();
-        ask(&Situation {
+        ask(&PlanInput {
             source: &self.source,
             policy: &self.policy,
             incidents: &self.incidents(),
-            ages: &self.ages,
+            memory: &self.memory,
             ended: &ended,
             config: &self.config.to_string(),
             receiver: self.usable.then_some(&*format!("receiver {}", self.address)),
@@ -202,13 +202,13 @@ impl World {
 
     fn plan(&mut self) -> Plan {
         let mut incidents = self.incidents();
-        self.ages.settle(&mut incidents);
-        self.with(|situation| plan(&self.stored, situation))
+        self.memory.update(&mut incidents);
+        self.with(|input| plan(&self.stored, input))
     }
 
     /// The object is deleted: what its receiver is sent last.
-    pub fn farewell(&self) -> Vec<Notification> {
-        self.with(|situation| farewell(&self.stored, situation))
+    pub fn deletion_notices(&self) -> Vec<Notification> {
+        self.with(|input| deletion_notices(&self.stored, input))
     }
 
     fn is_ripe(&self, since: Timestamp) -> bool {
@@ -277,7 +277,7 @@ impl World {
     /// The operator does all that it can do at this instant.
     fn act(&mut self) -> Option<Timestamp> {
         for _ in 0..100 {
-            let (reminder, next) = self.with(|situation| remind(&self.stored, situation));
+            let (reminder, next) = self.with(|input| resend(&self.stored, input));
             if let Some(message) = reminder {
                 let (outcome, taken) = self.receive(&message);
                 self.note(&message, taken, outcome.is_uncertain(), taken && outcome == ok());
@@ -357,15 +357,17 @@ impl World {
         assert_eq!(self.stored, state, "something is lost on the way through the API");
     }
 
-    fn receive(&self, message: &Notification) -> (Outcome, bool) {
-        let answered = |status| Outcome::Answered { status, retry_after: None };
+    fn receive(&self, message: &Notification) -> (AttemptOutcome, bool) {
+        let answered = |status| AttemptOutcome::Answered { status, retry_after: None };
         match self.receiver {
             Receiver::Takes => (ok(), true),
-            Receiver::Unreachable => (Outcome::Unreachable, false),
-            Receiver::TakesButItsAnswerIsLost => (Outcome::TimedOut, true),
+            Receiver::Unreachable => (AttemptOutcome::Unreachable, false),
+            Receiver::TakesButItsAnswerIsLost => (AttemptOutcome::TimedOut, true),
             Receiver::LosesItAndFails => (answered(500), false),
             Receiver::TakesAndFails => (answered(503), true),
-            Receiver::Busy => (Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(77)) }, false),
+            Receiver::Busy => {
+                (AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(77)) }, false)
+            }
             Receiver::WantsLess if message.detail == crate::api::Detail::Names => (ok(), true),
             Receiver::WantsLess => (answered(413), false),
             Receiver::Refuses => (answered(404), false),
@@ -392,7 +394,7 @@ impl World {
             id: message.id.clone(),
             kind: message.kind,
             started: keys(&message.started),
-            ended: keys(&message.ended),
+            ended: keys(&message.resolved),
             taken,
             maybe,
             known,
@@ -407,7 +409,7 @@ impl World {
         for alert in marks {
             let named = match alert.phase {
                 AlertPhase::Announcing => message.started.iter().any(|named| named.key == alert.key),
-                AlertPhase::Resolving => message.ended.iter().any(|named| named.key == alert.key),
+                AlertPhase::Resolving => message.resolved.iter().any(|named| named.key == alert.key),
                 _ => continue,
             };
             let is_name = alert.owner.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -458,6 +460,6 @@ pub(super) fn destination(format: WebhookFormat) -> Destination {
     Destination::new(format, url.as_bytes(), policy).unwrap()
 }
 
-fn ok() -> Outcome {
-    Outcome::Answered { status: 200, retry_after: None }
+fn ok() -> AttemptOutcome {
+    AttemptOutcome::Answered { status: 200, retry_after: None }
 }

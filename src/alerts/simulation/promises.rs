@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Happening, Receiver, World, key, stories::taken, webhook};
 use crate::{
-    alerts::{Ages, Incident, Policy},
+    alerts::{Incident, IncidentMemory, NotificationPolicy},
     api::{Match, MessageKind, WebhookFormat},
 };
 
@@ -69,7 +69,7 @@ fn alertmanager_is_reminded_while_nobody_knows_what_goes_on() {
         world.pass(20 * 60);
         let reminders: Vec<_> = world.sent[before..].iter().collect();
         assert!(reminders.len() >= 19, "{} reminders in 20 minutes", reminders.len());
-        assert!(reminders.iter().all(|sent| sent.ongoing.len() == 1 && sent.ended.is_empty()), "{reminders:?}");
+        assert!(reminders.iter().all(|sent| sent.ongoing.len() == 1 && sent.resolved.is_empty()), "{reminders:?}");
         // A restarted operator goes on from the status before it knows anything.
         world.last_sent = None;
         let before = world.sent.len();
@@ -116,7 +116,8 @@ fn a_new_receiver_is_sent_what_goes_on() {
         let began: Vec<_> =
             world.sent[before..].iter().flat_map(|sent| &sent.started).map(|alert| &alert.key).collect();
         assert_eq!(began, [&key(1)], "{format:?}");
-        let ended: Vec<_> = world.sent[before..].iter().flat_map(|sent| &sent.ended).map(|alert| &alert.key).collect();
+        let ended: Vec<_> =
+            world.sent[before..].iter().flat_map(|sent| &sent.resolved).map(|alert| &alert.key).collect();
         assert_eq!(ended, [&key(2)], "{format:?}");
     }
 }
@@ -155,7 +156,7 @@ fn an_incident_that_matched_goes_on_to_match_while_its_reason_becomes_another() 
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
         wanted.match_ = Some(Match { namespaces: None, reasons: texts(&["Error"]) });
         let mut world = World::new(WebhookFormat::Slack);
-        world.policy = Policy::new(0, &wanted).unwrap();
+        world.policy = NotificationPolicy::new(0, &wanted).unwrap();
         world.policy.after = Duration::from_secs(after);
         world.begins(1);
         world.happens(&Happening::Reason(1, "Error"));
@@ -163,7 +164,7 @@ fn an_incident_that_matched_goes_on_to_match_while_its_reason_becomes_another() 
         world.happens(&Happening::Reason(1, "OOMKilled"));
         world.pass(600);
         // Also a restarted operator, which knows nothing but the status.
-        world.ages = Ages::default();
+        world.memory = IncidentMemory::default();
         world.pass(600);
         let kinds: Vec<_> = taken(&world).into_iter().map(|(_, kind, ..)| kind).collect();
         assert_eq!(kinds, [MessageKind::Firing], "after {after} s");
@@ -181,7 +182,7 @@ fn a_failed_pull_is_matched_by_either_of_its_names() {
     let incident = incident.incidents().remove(0);
     for name in names {
         wanted.match_ = Some(Match { namespaces: None, reasons: Some(vec![name.to_owned()]) });
-        let policy = Policy::new(0, &wanted).unwrap();
+        let policy = NotificationPolicy::new(0, &wanted).unwrap();
         for reason in names {
             assert!(policy.matches(&Incident { reason: reason.to_owned(), ..incident.clone() }, &[]));
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{BYTES, Happening, KEYS, Kill, Receiver, World, key, webhook};
 use crate::{
-    alerts::Policy,
+    alerts::NotificationPolicy,
     api::{AlertPhase, MessageKind, WebhookFormat, WebhookStatus},
 };
 
@@ -283,7 +283,7 @@ fn only_what_matches_is_told() {
         (matching(&[], &["Error"]), 0),
     ] {
         wanted.match_ = match_;
-        world.policy = Policy::new(0, &wanted).unwrap();
+        world.policy = NotificationPolicy::new(0, &wanted).unwrap();
         world.stored = WebhookStatus::default();
         world.attempts.clear();
         world.present.clear();

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use orchestr::{
     alerts::{
         Notification,
-        address::{AddressPolicy, Refusal},
+        address::{AddressPolicy, AddressRefusal},
         delivery::{
             Access, HttpClient, Lookup,
             client::private_roots,
@@ -24,7 +24,7 @@ use orchestr::{
             system_lookup,
         },
         destination::{Destination, UrlPolicy},
-        retry::Outcome,
+        retry::AttemptOutcome,
         signature::SigningKeys,
     },
     api::{NamespacedName, WebhookFormat},
@@ -62,8 +62,8 @@ async fn attempt(endpoint: &Endpoint, timeout: Duration) -> Attempt {
     send(&client, endpoint, &message(), timeout).await
 }
 
-fn answered(status: u16) -> Outcome {
-    Outcome::Answered { status, retry_after: None }
+fn answered(status: u16) -> AttemptOutcome {
+    AttemptOutcome::Answered { status, retry_after: None }
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
     let receiver = Receiver::start().await.unwrap();
     let redirect = || Reply::Header(302, "Location", "http://169.254.169.254/latest/meta-data/".to_owned());
     let busy = |wait: &str| Reply::Header(429, "Retry-After", wait.to_owned());
-    let patient = |seconds| Outcome::Answered { status: 429, retry_after: Some(Duration::from_secs(seconds)) };
+    let patient = |seconds| AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(seconds)) };
     let script = [
         (Reply::Status(200), answered(200)),
         (Reply::Status(202), answered(202)),
@@ -82,7 +82,7 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
         (busy("7"), patient(7)),
         (busy("soon"), answered(429)),
         (redirect(), answered(302)),
-        (Reply::Close, Outcome::Interrupted),
+        (Reply::Close, AttemptOutcome::Interrupted),
         (Reply::BreakInBody, answered(200)),
         (Reply::Endless, answered(200)),
     ];
@@ -91,7 +91,7 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
     for (reply, outcome) in &script {
         let found = attempt(&endpoint, Duration::from_secs(20)).await.outcome;
         assert_eq!(&found, outcome, "{reply:?}");
-        let taken = matches!(found, Outcome::Answered { status: 200..=299, .. });
+        let taken = matches!(found, AttemptOutcome::Answered { status: 200..=299, .. });
         assert_eq!(hint(&found, WebhookFormat::Generic).is_none(), taken, "{reply:?}");
     }
     let received = receiver.received();
@@ -117,7 +117,7 @@ async fn a_receiver_that_hangs_costs_its_timeout_and_no_more() {
     receiver.then([Reply::Hang]);
     let begun = Instant::now();
     let found = attempt(&endpoint(&receiver.url("/"), None), Duration::from_millis(300)).await;
-    assert_eq!(found.outcome, Outcome::TimedOut);
+    assert_eq!(found.outcome, AttemptOutcome::TimedOut);
     assert!((Duration::from_millis(300)..Duration::from_secs(20)).contains(&begun.elapsed()), "{found:?}");
 }
 
@@ -126,13 +126,13 @@ async fn nobody_listening_is_no_uncertain_delivery() {
     let receiver = Receiver::start().await.unwrap();
     let nobody = endpoint(&receiver.url("/"), None);
     drop(receiver);
-    assert_eq!(attempt(&nobody, Duration::from_secs(5)).await.outcome, Outcome::ConnectionRefused);
+    assert_eq!(attempt(&nobody, Duration::from_secs(5)).await.outcome, AttemptOutcome::ConnectionRefused);
     let nowhere = endpoint("http://does-not-exist.invalid/", None);
-    assert_eq!(attempt(&nowhere, Duration::from_secs(20)).await.outcome, Outcome::Unresolved);
+    assert_eq!(attempt(&nowhere, Duration::from_secs(20)).await.outcome, AttemptOutcome::Unresolved);
     let receiver = Receiver::start_tls().await.unwrap();
     receiver.hold(true);
     let held = endpoint(&receiver.url("/"), Some(receiver.ca_pem()));
-    assert_eq!(attempt(&held, Duration::from_millis(300)).await.outcome, Outcome::Unreachable);
+    assert_eq!(attempt(&held, Duration::from_millis(300)).await.outcome, AttemptOutcome::Unreachable);
     assert_eq!((receiver.connections(), receiver.received().len()), (1, 0));
 }
 
@@ -144,11 +144,11 @@ async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
     let own = attempt(&endpoint(&url, Some(receiver.ca_pem())), Duration::from_secs(20)).await;
     assert_eq!(own.outcome, answered(200));
     let foreign = attempt(&endpoint(&url, Some(other.ca_pem())), Duration::from_secs(20)).await;
-    assert_eq!(foreign.outcome, Outcome::Untrusted);
+    assert_eq!(foreign.outcome, AttemptOutcome::Untrusted);
     let client = HttpClient::new(access(ALLOWED), system_lookup());
     let public = Endpoint { tls: Some(client.public_roots().await.unwrap()), ..endpoint(&url, None) };
     let unknown = send(&client, &public, &message(), Duration::from_secs(20)).await;
-    assert_eq!(unknown.outcome, Outcome::Untrusted);
+    assert_eq!(unknown.outcome, AttemptOutcome::Untrusted);
     let loopback: Lookup = {
         let port = receiver.port();
         Arc::new(move |_, _| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
@@ -156,7 +156,7 @@ async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
     let client = HttpClient::new(access(ALLOWED), loopback);
     let wrong_name = endpoint("https://alerts.example.com/", Some(receiver.ca_pem()));
     let misnamed = send(&client, &wrong_name, &message(), Duration::from_secs(20)).await;
-    assert_eq!(misnamed.outcome, Outcome::Untrusted);
+    assert_eq!(misnamed.outcome, AttemptOutcome::Untrusted);
     assert_eq!(receiver.received().len(), 1, "nothing was sent to whom is not trusted");
 }
 
@@ -177,9 +177,9 @@ async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
     let endpoint = endpoint("http://rebound.example.com/", None);
     let first = send(&client, &endpoint, &message(), Duration::from_millis(200)).await.outcome;
     // Whether anything answers for an address of the documentation is the network's own affair.
-    assert!(matches!(first, Outcome::Unreachable | Outcome::ConnectionRefused), "{first:?}");
+    assert!(matches!(first, AttemptOutcome::Unreachable | AttemptOutcome::ConnectionRefused), "{first:?}");
     let second = send(&client, &endpoint, &message(), Duration::from_secs(5)).await.outcome;
-    assert_eq!(second, Outcome::Refused(Refusal::Loopback));
+    assert_eq!(second, AttemptOutcome::AddressRefused(AddressRefusal::Loopback));
     assert_eq!((lookups.load(Ordering::SeqCst), receiver.connections()), (2, 0));
 
     // Of several addresses only those that are allowed are tried.
@@ -210,7 +210,7 @@ async fn a_literal_address_is_judged_as_well_when_it_is_connected_to() {
         format!("http://localhost:{}/", receiver.port()),
     ] {
         let outcome = send(&client, &endpoint(&url, None), &message(), Duration::from_secs(20)).await.outcome;
-        assert_eq!(outcome, Outcome::Refused(Refusal::Loopback), "{url}");
+        assert_eq!(outcome, AttemptOutcome::AddressRefused(AddressRefusal::Loopback), "{url}");
     }
     assert_eq!(receiver.connections(), 0);
 }

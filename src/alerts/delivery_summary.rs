@@ -4,7 +4,7 @@ use crate::api::{WebhookStatus, reason};
 
 /// What the condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct DeliverySummary {
     /// The condition's status.
     pub delivered: bool,
     /// One of [`reason`]'s words.
@@ -15,7 +15,7 @@ pub struct Delivery {
 
 /// Sums up the states of an object's webhooks. Absent where it has none.
 #[must_use]
-pub fn delivery(webhooks: &[WebhookStatus]) -> Option<Delivery> {
+pub fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary> {
     let first = webhooks.first()?;
     let failing: Vec<&WebhookStatus> = webhooks.iter().filter(|webhook| webhook.last_error.is_some()).collect();
     if failing.is_empty() {
@@ -23,7 +23,7 @@ pub fn delivery(webhooks: &[WebhookStatus]) -> Option<Delivery> {
             1 => format!("webhook {} has taken what it was due", first.name),
             count => format!("{count} webhooks have taken what they were due"),
         };
-        return Some(Delivery { delivered: true, reason: reason::DELIVERED, message });
+        return Some(DeliverySummary { delivered: true, reason: reason::DELIVERED, message });
     }
     let all_stopped = failing.iter().all(|webhook| webhook.stopped);
     let told: Vec<String> = failing
@@ -37,7 +37,7 @@ pub fn delivery(webhooks: &[WebhookStatus]) -> Option<Delivery> {
             format!("{}: {error}{dropped}", webhook.name)
         })
         .collect();
-    Some(Delivery {
+    Some(DeliverySummary {
         delivered: false,
         reason: if all_stopped { reason::RECEIVER_GONE } else { reason::DELIVERY_FAILING },
         message: format!("{} of {} webhooks: {}", failing.len(), webhooks.len(), told.join("; ")),
@@ -58,13 +58,13 @@ mod tests {
     }
 
     fn told(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
-        let delivery = delivery(webhooks).unwrap();
+        let delivery = summarize_delivery(webhooks).unwrap();
         (delivery.delivered, delivery.reason, delivery.message)
     }
 
     #[test]
     fn a_failing_webhook_is_named_with_what_is_wrong() {
-        assert_eq!(delivery(&[]), None);
+        assert_eq!(summarize_delivery(&[]), None);
         assert_eq!(
             told(&[webhook("ops", None)]),
             (true, "Delivered", "webhook ops has taken what it was due".to_owned())

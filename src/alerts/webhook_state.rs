@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    incident::{Ages, Incident, between, later},
-    plan::Situation,
-    policy::Policy,
-    retry, storm, text,
+    incident::{Incident, IncidentMemory, between, later},
+    plan::PlanInput,
+    policy::NotificationPolicy,
+    retry, sanitize, storm,
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus};
 
@@ -36,13 +36,13 @@ pub fn alert_bytes(webhooks: usize) -> usize {
 }
 
 /// The state of one webhook while it is brought up to date.
-pub(super) struct Board<'a> {
-    pub state: WebhookStatus,
-    pub policy: &'a Policy,
+pub(super) struct WebhookState<'a> {
+    pub status: WebhookStatus,
+    pub policy: &'a NotificationPolicy,
     pub now: Timestamp,
     /// Whether messages can be sent.
     usable: bool,
-    ages: &'a Ages,
+    memory: &'a IncidentMemory,
     /// The absent incidents that cannot come back.
     ended: &'a [String],
     /// All incidents that match.
@@ -56,23 +56,23 @@ pub(super) struct Board<'a> {
     bytes: usize,
 }
 
-impl<'a> Board<'a> {
-    pub fn new(previous: &WebhookStatus, situation: &Situation<'a>) -> Self {
-        let Situation { policy, incidents, ages, ended, bytes, now, .. } = *situation;
+impl<'a> WebhookState<'a> {
+    pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>) -> Self {
+        let PlanInput { policy, incidents, memory, ended, bytes, now, .. } = *input;
         let active = previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
         let sent: HashMap<&str, &str> = active.map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
         let matches = |incident: &&Incident| {
-            let mut earlier = ages.reasons(&incident.key).to_vec();
+            let mut earlier = memory.reasons(&incident.key).to_vec();
             earlier.extend(sent.get(incident.key.as_str()).map(|reason| (*reason).to_owned()));
             policy.matches(incident, &earlier)
         };
         let present = incidents.iter().filter(matches).map(|incident| (incident.key.as_str(), incident)).collect();
         Self {
-            state: previous.clone(),
+            status: previous.clone(),
             policy,
             now,
-            usable: situation.receiver.is_some(),
-            ages,
+            usable: input.receiver.is_some(),
+            memory,
             ended,
             present,
             overflow: Vec::new(),
@@ -85,18 +85,18 @@ impl<'a> Board<'a> {
     /// Notes who the receiver is. Another one knows nothing: it is sent what goes on. An end is sent to it as well, as
     /// people may know of the beginning.
     pub fn address(&mut self, receiver: &str) {
-        if self.state.receiver == receiver {
+        if self.status.receiver == receiver {
             return;
         }
-        let was_known = !self.state.receiver.is_empty();
-        receiver.clone_into(&mut self.state.receiver);
+        let was_known = !self.status.receiver.is_empty();
+        receiver.clone_into(&mut self.status.receiver);
         if !was_known {
             return;
         }
-        match &mut self.state.pending {
+        match &mut self.status.pending {
             Some(pending) if pending.kind == MessageKind::Repeat => {
                 self.unmark();
-                self.state.pending = None;
+                self.status.pending = None;
             }
             Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
             None => {}
@@ -106,10 +106,10 @@ impl<'a> Board<'a> {
                 (*phase, *sent_at) = (AlertPhase::Queued, None);
             }
         };
-        for alert in &mut self.state.alerts {
+        for alert in &mut self.status.alerts {
             forget(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
         }
-        if let Some(storm) = &mut self.state.storm {
+        if let Some(storm) = &mut self.status.storm {
             forget(&mut storm.phase, &mut storm.sent_at, storm.gone_since.is_some());
         }
     }
@@ -128,7 +128,7 @@ impl<'a> Board<'a> {
 
     /// Whether the pending message may have been taken by the receiver.
     pub fn is_uncertain(&self) -> bool {
-        self.state.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
+        self.status.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
     }
 
     /// Whether an alert's incident has been gone for long enough to be over.
@@ -145,8 +145,8 @@ impl<'a> Board<'a> {
     /// be told must not wait for that clock's time.
     fn mend(&mut self) {
         // It stops with an error only.
-        self.state.stopped &= self.state.last_error.is_some();
-        if self.state.pending.is_none() {
+        self.status.stopped &= self.status.last_error.is_some();
+        if self.status.pending.is_none() {
             self.unmark();
         }
         let limit = |at: &mut Option<Time>, latest: Option<Timestamp>| {
@@ -156,13 +156,13 @@ impl<'a> Board<'a> {
             }
         };
         let now = Some(self.now);
-        limit(&mut self.state.next_attempt, later(self.now, retry::LONGEST));
-        limit(&mut self.state.last_success, now);
-        for alert in &mut self.state.alerts {
+        limit(&mut self.status.next_attempt, later(self.now, retry::LONGEST));
+        limit(&mut self.status.last_success, now);
+        for alert in &mut self.status.alerts {
             limit(&mut alert.sent_at, now);
             limit(&mut alert.gone_since, now);
         }
-        if let Some(storm) = &mut self.state.storm {
+        if let Some(storm) = &mut self.status.storm {
             limit(&mut storm.sent_at, now);
             limit(&mut storm.gone_since, now);
         }
@@ -170,17 +170,17 @@ impl<'a> Board<'a> {
 
     /// Takes back what the pending message was to tell.
     pub fn unmark(&mut self) {
-        for alert in &mut self.state.alerts {
+        for alert in &mut self.status.alerts {
             alert.phase = before(alert.phase, alert.sent_at.is_some());
         }
-        if let Some(storm) = &mut self.state.storm {
+        if let Some(storm) = &mut self.status.storm {
             storm.phase = before(storm.phase, storm.sent_at.is_some());
         }
     }
 
     fn notice_absence(&mut self) {
         let uncertain = self.is_uncertain();
-        for alert in &mut self.state.alerts {
+        for alert in &mut self.status.alerts {
             let present = self.present.contains_key(alert.key.as_str());
             match alert.phase {
                 AlertPhase::Resolved => {}
@@ -206,17 +206,17 @@ impl<'a> Board<'a> {
     /// Keeps the reason for the message that tells the end, when the incident itself is no more: the last one that the
     /// webhook asks for.
     fn note_reasons(&mut self) {
-        for alert in &mut self.state.alerts {
+        for alert in &mut self.status.alerts {
             let Some(incident) = self.present.get(alert.key.as_str()) else { continue };
             if alert.phase != AlertPhase::Resolved && self.policy.matches(incident, &[]) {
-                alert.reason = text::line(&incident.reason, 128);
+                alert.reason = sanitize::single_line(&incident.reason, 128);
             }
         }
     }
 
     fn pass_what_is_over(&mut self) {
         let uncertain = self.is_uncertain();
-        let mut alerts = std::mem::take(&mut self.state.alerts);
+        let mut alerts = std::mem::take(&mut self.status.alerts);
         alerts.retain_mut(|alert| match alert.phase {
             // It may have been told: it must be told for certain, under the same id, and then its end.
             AlertPhase::Announcing if uncertain => true,
@@ -228,10 +228,10 @@ impl<'a> Board<'a> {
             }
             AlertPhase::Queued | AlertPhase::Announcing => {
                 // A receiver that takes its messages is sent this one when its turn comes.
-                let fails = self.state.failures > 0 || !self.usable;
+                let fails = self.status.failures > 0 || !self.usable;
                 let too_late =
                     fails && has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
-                self.state.dropped = self.state.dropped.saturating_add(i64::from(too_late));
+                self.status.dropped = self.status.dropped.saturating_add(i64::from(too_late));
                 !too_late
             }
             AlertPhase::Firing => {
@@ -243,12 +243,12 @@ impl<'a> Board<'a> {
             }
             AlertPhase::Resolving | AlertPhase::Resolved => true,
         });
-        self.state.alerts = alerts;
+        self.status.alerts = alerts;
     }
 
     fn enqueue_what_is_due(&mut self) {
         let active = |alert: &&AlertStatus| alert.phase != AlertPhase::Resolved;
-        let known: HashSet<&str> = self.state.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
+        let known: HashSet<&str> = self.status.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
         let mut due: Vec<&Incident> = self
             .present
             .values()
@@ -260,14 +260,14 @@ impl<'a> Board<'a> {
 
         let tracked = self.policy.pace.tracked;
         let count = known.len();
-        let mut bytes: usize = self.state.alerts.iter().filter(active).map(size).sum();
+        let mut bytes: usize = self.status.alerts.iter().filter(active).map(size).sum();
         let fresh: Vec<AlertStatus> =
             due.iter().take(tracked.saturating_sub(count)).map(|incident| self.queued(incident)).collect();
         // A storm is told one by one again only when it has clearly calmed down: else each end of an
         // incident would make room for a message about another.
         let calm =
             count + due.len() <= tracked * 3 / 4 && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
-        if self.state.storm.is_some() && !calm {
+        if self.status.storm.is_some() && !calm {
             self.overflow = due;
             return;
         }
@@ -277,22 +277,25 @@ impl<'a> Board<'a> {
             }
             bytes += size(&alert);
             self.adopted += 1;
-            self.state.alerts.retain(|known| known.key != alert.key);
-            self.state.alerts.push(alert);
+            self.status.alerts.retain(|known| known.key != alert.key);
+            self.status.alerts.push(alert);
         }
         self.overflow = due.split_off(self.adopted);
     }
 
     fn queued(&self, incident: &Incident) -> AlertStatus {
-        let before = self.state.alerts.iter().find(|alert| alert.key == incident.key);
-        let reason = self.policy.matching_reason(incident, self.ages.reasons(&incident.key));
+        let before = self.status.alerts.iter().find(|alert| alert.key == incident.key);
+        let reason = self.policy.matching_reason(incident, self.memory.reasons(&incident.key));
         AlertStatus {
             key: incident.key.clone(),
-            namespace: text::line(&incident.namespace, 63),
-            owner: Owner { kind: text::line(&incident.owner.kind, 63), name: text::line(&incident.owner.name, 253) },
-            container: text::line(&incident.container, 63),
+            namespace: sanitize::single_line(&incident.namespace, 63),
+            owner: Owner {
+                kind: sanitize::single_line(&incident.owner.kind, 63),
+                name: sanitize::single_line(&incident.owner.name, 253),
+            },
+            container: sanitize::single_line(&incident.container, 63),
             kind: incident.kind,
-            reason: text::line(reason.unwrap_or(&incident.reason), 128),
+            reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
             since: seconds(incident.since),
             phase: AlertPhase::Queued,
             sent_at: None,
@@ -304,12 +307,12 @@ impl<'a> Board<'a> {
     fn forget(&mut self) {
         let (now, memory) = (self.now, self.policy.pace.memory);
         let is_memory = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved;
-        self.state.alerts.retain(|alert| !(is_memory(alert) && has_been(alert.sent_at.as_ref(), memory, now)));
-        let mut bytes: usize = self.state.alerts.iter().map(size).sum();
-        let mut count = self.state.alerts.len();
+        self.status.alerts.retain(|alert| !(is_memory(alert) && has_been(alert.sent_at.as_ref(), memory, now)));
+        let mut bytes: usize = self.status.alerts.iter().map(size).sum();
+        let mut count = self.status.alerts.len();
         while bytes > self.bytes || count > self.policy.pace.tracked {
             let oldest = self
-                .state
+                .status
                 .alerts
                 .iter()
                 .enumerate()
@@ -318,24 +321,24 @@ impl<'a> Board<'a> {
             let Some((index, alert)) = oldest else { break };
             bytes -= size(alert);
             count -= 1;
-            self.state.alerts.remove(index);
+            self.status.alerts.remove(index);
         }
     }
 
     fn drop_pending_without_purpose(&mut self) {
-        let Some(pending) = &self.state.pending else { return };
+        let Some(pending) = &self.status.pending else { return };
         let marked = |phase| matches!(phase, AlertPhase::Announcing | AlertPhase::Resolving);
         let repeats = pending.kind == MessageKind::Repeat;
         let goes_on = |phase, gone: &Option<Time>| repeats && phase == AlertPhase::Firing && gone.is_none();
         let purpose =
-            self.state.alerts.iter().any(|alert| marked(alert.phase) || goes_on(alert.phase, &alert.gone_since))
+            self.status.alerts.iter().any(|alert| marked(alert.phase) || goes_on(alert.phase, &alert.gone_since))
                 || self
-                    .state
+                    .status
                     .storm
                     .as_ref()
                     .is_some_and(|storm| marked(storm.phase) || goes_on(storm.phase, &storm.gone_since));
         if !purpose {
-            self.state.pending = None;
+            self.status.pending = None;
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Text that came from a cluster, made fit to be shown: without what controls a terminal or reorders a
-//! line, and no longer than it may be.
+//! Cleans text from the cluster before it is sent or stored: removes control and direction characters, and
+//! truncates.
 //!
-//! Lengths are counted in UTF-16 code units. A receiver that counts characters or bytes-as-characters
-//! counts no more of them than that, except in bytes, which the formats bound on their own.
+//! Limits are in UTF-16 code units, because some receivers count them; a count of characters is never larger.
+//! Formats whose receivers count bytes check the size of the whole message.
 
-/// One line: line breaks and other control characters become a space.
+/// Replaces line breaks and other control characters by single spaces, and truncates.
 #[must_use]
-pub fn line(text: &str, limit: usize) -> String {
+pub(crate) fn single_line(text: &str, limit: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for c in text.chars().filter(|&c| !is_invisible(c)) {
@@ -15,18 +15,18 @@ pub fn line(text: &str, limit: usize) -> String {
             out.push(c);
             used += c.len_utf16();
         }
-        // A space at the end may still go; with two units more there is something to cut.
+        // A trailing space may still be trimmed; two units beyond it, the result is too long in any case.
         if used > limit.saturating_add(2) {
             break;
         }
     }
     out.truncate(out.trim_end().len());
-    clip(&out, limit)
+    truncate(&out, limit)
 }
 
-/// The end of a text of several lines, from the beginning of a line where one is near enough.
+/// Keeps the end of a text of several lines, starting at a line break if that costs less than half of the limit.
 #[must_use]
-pub fn tail(text: &str, limit: usize) -> String {
+pub(crate) fn tail(text: &str, limit: usize) -> String {
     const CUT: &str = "…\n";
     let mut end: Vec<char> = Vec::new();
     let mut used = 0;
@@ -43,7 +43,7 @@ pub fn tail(text: &str, limit: usize) -> String {
     if used <= limit {
         return whole.trim_start_matches('\n').to_owned();
     }
-    let Some(room) = limit.checked_sub(units(CUT)) else { return String::new() };
+    let Some(room) = limit.checked_sub(utf16_len(CUT)) else { return String::new() };
     let mut start = whole.len();
     let mut used = 0;
     for (index, c) in whole.char_indices().rev() {
@@ -56,17 +56,17 @@ pub fn tail(text: &str, limit: usize) -> String {
     let (before, mut end) = whole.split_at(start);
     if !before.ends_with('\n')
         && let Some((partial, rest)) = end.split_once('\n')
-        && units(partial) * 2 < room
+        && utf16_len(partial) * 2 < room
     {
         end = rest;
     }
     format!("{CUT}{end}")
 }
 
-/// The beginning of a text, with an ellipsis where something was cut.
+/// Keeps the beginning of a text, with an ellipsis if something was cut.
 #[must_use]
-pub fn clip(text: &str, limit: usize) -> String {
-    if units(text) <= limit {
+pub(crate) fn truncate(text: &str, limit: usize) -> String {
+    if utf16_len(text) <= limit {
         return text.to_owned();
     }
     let mut out = String::new();
@@ -86,11 +86,11 @@ pub fn clip(text: &str, limit: usize) -> String {
 
 /// The length of a text in UTF-16 code units.
 #[must_use]
-pub fn units(text: &str) -> usize {
+pub(crate) fn utf16_len(text: &str) -> usize {
     text.chars().map(char::len_utf16).sum()
 }
 
-/// Characters without a width, or that change the direction of others.
+/// Characters that have no width or change the direction of text.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
@@ -109,19 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_no_breaks_controls_or_direction_marks() {
-        assert_eq!(line("  a\r\n\tb\u{202e}c\u{1b}[31m\u{2028}d\u{0}", 99), "a bc [31m d");
-        assert_eq!(line("abcdef", 4), "abc…");
-        assert_eq!(line("a😀😀", 3), "a…", "a surrogate pair isn't split");
-        assert_eq!(line("abc", 0), "");
+    fn single_line_removes_breaks_controls_and_direction_marks() {
+        assert_eq!(single_line("  a\r\n\tb\u{202e}c\u{1b}[31m\u{2028}d\u{0}", 99), "a bc [31m d");
+        assert_eq!(single_line("abcdef", 4), "abc…");
+        assert_eq!(single_line("a😀😀", 3), "a…", "a surrogate pair isn't split");
+        assert_eq!(single_line("abc", 0), "");
     }
 
     #[test]
-    fn a_tail_is_the_end_from_a_lines_beginning() {
+    fn tail_starts_at_a_line_break() {
         assert_eq!(tail("one\ntwo\r\nthree\n", 99), "one\ntwo\nthree");
         assert_eq!(tail("one\ntwo\nthree", 11), "…\ntwo\nthree");
         assert_eq!(tail("one\ntwo\nthree", 9), "…\nthree");
-        assert_eq!(tail("abcdefghij", 6), "…\nghij", "a line that is too long is cut");
+        assert_eq!(tail("abcdefghij", 6), "…\nghij", "cuts inside a line that is too long");
         assert_eq!(tail("abc", 1), "");
     }
 
@@ -129,11 +129,11 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn nothing_is_longer_than_its_limit(text in "\\PC*|[\\x00-\\x7f😀\n]{0,60}", limit in 0_usize..40) {
-            for made in [line(&text, limit), tail(&text, limit), clip(&text, limit)] {
-                prop_assert!(units(&made) <= limit, "{made:?}");
+        fn results_stay_within_the_limit(text in "\\PC*|[\\x00-\\x7f😀\n]{0,60}", limit in 0_usize..40) {
+            for result in [single_line(&text, limit), tail(&text, limit), truncate(&text, limit)] {
+                prop_assert!(utf16_len(&result) <= limit, "{result:?}");
             }
-            prop_assert!(!line(&text, limit).contains(char::is_control));
+            prop_assert!(!single_line(&text, limit).contains(char::is_control));
         }
     }
 }

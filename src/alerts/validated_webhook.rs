@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Policy;
+use super::NotificationPolicy;
 use crate::{
     api::{Webhook, limits},
     spec_error::SpecError,
@@ -10,19 +10,19 @@ use crate::{
 
 /// One entry of `spec.webhooks`.
 #[derive(Clone, Debug)]
-pub struct Subscriber {
+pub struct ValidatedWebhook {
     /// What it asks for.
-    pub policy: Policy,
+    pub policy: NotificationPolicy,
     /// As it stands in the spec: it names the Secrets.
     pub webhook: Webhook,
 }
 
-impl Subscriber {
+impl ValidatedWebhook {
     /// Reads `spec.webhooks`.
     ///
     /// # Errors
     /// When there are too many, two have one name, or a value can't be used.
-    pub fn all(webhooks: &[Webhook]) -> Result<Vec<Self>, SpecError> {
+    pub fn validate_all(webhooks: &[Webhook]) -> Result<Vec<Self>, SpecError> {
         let refuse = |field: String, problem: String| Err(SpecError::Invalid { field, problem });
         if webhooks.len() > limits::WEBHOOKS {
             let problem = format!("may hold {}, not {}", limits::WEBHOOKS, webhooks.len());
@@ -34,7 +34,7 @@ impl Subscriber {
             if !names.insert(webhook.name.as_str()) {
                 return refuse(format!("spec.webhooks[{index}].name"), format!("{:?} is taken", webhook.name));
             }
-            subscribers.push(Self { policy: Policy::new(index, webhook)?, webhook: webhook.clone() });
+            subscribers.push(Self { policy: NotificationPolicy::new(index, webhook)?, webhook: webhook.clone() });
         }
         Ok(subscribers)
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::budget::Shape;
 use crate::{
-    alerts::{Alert, Notification, Source, Storm, incident::between, notification::count_reasons, text},
+    alerts::{Alert, Notification, Source, Storm, incident::between, notification::count_reasons, sanitize},
     api::MessageKind,
 };
 
@@ -40,9 +40,9 @@ impl<'a> Selection<'a> {
         let (fresh, ongoing): (&[Alert], &[Alert]) =
             if repeats { (&notification.ongoing, &[]) } else { (&notification.started, &notification.ongoing) };
         let (detailed, more) = fresh.split_at(fresh.len().min(shape.detailed));
-        let over = if notification.farewell { "No longer watched" } else { "Over" };
+        let over = if notification.object_deleted { "No longer watched" } else { "Over" };
         let more_title = if repeats { "Still firing" } else { "Firing" };
-        let lists = [(more_title, more), (over, &notification.ended), ("Still firing", ongoing)];
+        let lists = [(more_title, more), (over, &notification.resolved), ("Still firing", ongoing)];
         let lists = lists.into_iter().filter(|(_, alerts)| !alerts.is_empty());
         Self {
             detailed: detailed.iter().collect(),
@@ -61,10 +61,10 @@ pub(super) fn mark(notification: &Notification) -> String {
         MessageKind::Test => "TEST",
         MessageKind::Firing => "FIRING",
         MessageKind::Repeat | MessageKind::Resend => "STILL FIRING",
-        MessageKind::Resolved if notification.farewell => "NO LONGER WATCHED",
+        MessageKind::Resolved if notification.object_deleted => "NO LONGER WATCHED",
         MessageKind::Resolved => "RESOLVED",
     };
-    let cluster = text::line(&notification.source.cluster, 63);
+    let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if cluster.is_empty() { mark.to_owned() } else { format!("{mark} in cluster {cluster}") }
 }
 
@@ -73,7 +73,7 @@ fn ours(text: impl Into<String>) -> Piece {
 }
 
 fn theirs(text: &str, limit: usize) -> Piece {
-    Piece::Theirs(text::line(text, limit))
+    Piece::Theirs(sanitize::single_line(text, limit))
 }
 
 /// The longest name in a line, in UTF-16 code units; Kubernetes' own limit is 253.
@@ -85,18 +85,18 @@ const REASON: usize = 128;
 pub(super) fn headline(notification: &Notification) -> String {
     let mark = mark(notification);
     let subjects = match notification.kind {
-        MessageKind::Test if notification.is_resolved() => &notification.ended,
+        MessageKind::Test if notification.is_resolved() => &notification.resolved,
         MessageKind::Test | MessageKind::Firing => &notification.started,
         // A message for one incident has it among what it is about.
         MessageKind::Repeat | MessageKind::Resend if notification.started.is_empty() => &notification.ongoing,
         MessageKind::Repeat | MessageKind::Resend => &notification.started,
-        MessageKind::Resolved => &notification.ended,
+        MessageKind::Resolved => &notification.resolved,
     };
     let resolved = notification.kind == MessageKind::Resolved;
-    let storm = notification.storm.as_ref().filter(|storm| storm.ended.is_some() == resolved);
+    let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
     let what = match (subjects.as_slice(), storm) {
-        ([alert], None) => format!("{} in {}", text::line(&alert.reason, REASON), place(alert)),
-        ([], Some(_)) if notification.farewell => "problems that were too many to be told one by one".to_owned(),
+        ([alert], None) => format!("{} in {}", sanitize::single_line(&alert.reason, REASON), place(alert)),
+        ([], Some(_)) if notification.object_deleted => "problems that were too many to be told one by one".to_owned(),
         ([], Some(_)) if resolved => "all problems that were too many to be told one by one".to_owned(),
         (_, Some(_)) if !resolved => {
             format!("{}: {}", count(notification.firing(), "problem"), reasons(&notification.reasons))
@@ -111,21 +111,24 @@ pub(super) fn headline(notification: &Notification) -> String {
 
 /// Where an incident is: namespace, kind and name of the owner, container.
 pub(super) fn place(alert: &Alert) -> String {
-    let container = text::line(&alert.container, 63);
+    let container = sanitize::single_line(&alert.container, 63);
     let container = if container.is_empty() { container } else { format!(", container {container}") };
     format!(
         "{}/{} {}{container}",
-        text::line(&alert.namespace, 63),
-        text::line(&alert.owner.kind, 63),
-        text::line(&alert.owner.name, NAME)
+        sanitize::single_line(&alert.namespace, 63),
+        sanitize::single_line(&alert.owner.kind, 63),
+        sanitize::single_line(&alert.owner.name, NAME)
     )
 }
 
 /// Reasons and how often each: the most frequent by name, the others together.
 pub(super) fn reasons(counts: &[(String, u64)]) -> String {
     const NAMED: usize = 5;
-    let mut parts: Vec<String> =
-        counts.iter().take(NAMED).map(|(reason, count)| format!("{count} {}", text::line(reason, 64))).collect();
+    let mut parts: Vec<String> = counts
+        .iter()
+        .take(NAMED)
+        .map(|(reason, count)| format!("{count} {}", sanitize::single_line(reason, 64)))
+        .collect();
     let others: u64 = counts.iter().skip(NAMED).map(|(_, count)| count).sum();
     if others > 0 {
         parts.push(format!("{others} others"));
@@ -153,7 +156,7 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
         },
         Fact { name: "Since", value: vec![ours(span(alert, now))] },
     ];
-    let why = text::line(&alert.message, message);
+    let why = sanitize::single_line(&alert.message, message);
     if !why.is_empty() {
         facts.push(Fact { name: "Why", value: vec![Piece::Theirs(why)] });
     }
@@ -174,8 +177,8 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
 
 /// The end of an incident's log, and what there is to say of it.
 pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
-    let note = text::line(&alert.log_note, 200);
-    if limit == 0 { (String::new(), String::new()) } else { (text::tail(&alert.logs, limit), note) }
+    let note = sanitize::single_line(&alert.log_note, 200);
+    if limit == 0 { (String::new(), String::new()) } else { (sanitize::tail(&alert.logs, limit), note) }
 }
 
 /// An incident in a line.
@@ -192,8 +195,8 @@ pub(super) fn brief(alert: &Alert, now: Timestamp) -> Vec<Piece> {
     if !alert.container.is_empty() {
         line.extend([ours(", container "), theirs(&alert.container, 63)]);
     }
-    line.push(ours(format!(", {}", if alert.ended.is_some() { "lasted " } else { "for " })));
-    line.push(ours(duration(between(alert.since, alert.ended.unwrap_or(now)))));
+    line.push(ours(format!(", {}", if alert.resolved_at.is_some() { "lasted " } else { "for " })));
+    line.push(ours(duration(between(alert.since, alert.resolved_at.unwrap_or(now)))));
     if alert.pods > 0 {
         line.push(ours(format!(", {}", count(alert.pods, "pod"))));
     }
@@ -204,7 +207,7 @@ pub(super) fn brief(alert: &Alert, now: Timestamp) -> Vec<Piece> {
 pub(super) fn clipped(alert: &Alert, now: Timestamp) -> Vec<Piece> {
     const PART: usize = 40;
     let shorten = |piece: Piece| match piece {
-        Piece::Theirs(text) => Piece::Theirs(text::clip(&text, PART)),
+        Piece::Theirs(text) => Piece::Theirs(sanitize::truncate(&text, PART)),
         ours => ours,
     };
     brief(alert, now).into_iter().map(shorten).collect()
@@ -220,13 +223,13 @@ pub(super) fn remainder(notification: &Notification) -> Vec<Vec<Piece>> {
         lines.push(vec![ours(format!("{}, known already.", count(notification.hidden, "more problem")))]);
     }
     match &notification.storm {
-        Some(Storm { count: more, ended: None, since }) => lines.push(vec![ours(format!(
+        Some(Storm { count: more, resolved_at: None, since }) => lines.push(vec![ours(format!(
             "{}, since {}, too many to be told one by one.",
             count(*more, "more problem"),
             stamp(*since)
         ))]),
-        Some(Storm { ended: Some(_), .. }) if notification.farewell => {}
-        Some(Storm { ended: Some(ended), since, .. }) => lines.push(vec![ours(format!(
+        Some(Storm { resolved_at: Some(_), .. }) if notification.object_deleted => {}
+        Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![ours(format!(
             "The problems that were too many to be told one by one are over: from {} to {}.",
             stamp(*since),
             stamp(*ended)
@@ -240,9 +243,9 @@ pub(super) fn remainder(notification: &Notification) -> Vec<Vec<Piece>> {
         ))]);
     }
     let firing = notification.firing();
-    if notification.farewell {
+    if notification.object_deleted {
         lines.push(vec![ours("The Orchestr was deleted: nobody watches this any more, and it may go on.")]);
-    } else if notification.is_calm() {
+    } else if notification.is_all_clear() {
         lines.push(vec![ours("Nothing is broken now.")]);
     } else if firing > 0 {
         let all = reasons(&notification.reasons);
@@ -256,7 +259,11 @@ pub(super) fn sender(notification: &Notification) -> Vec<Piece> {
     let Source { object, cluster, .. } = &notification.source;
     let mut sender = vec![
         ours("Orchestr "),
-        Piece::Theirs(format!("{}/{}", text::line(&object.namespace, 63), text::line(&object.name, NAME))),
+        Piece::Theirs(format!(
+            "{}/{}",
+            sanitize::single_line(&object.namespace, 63),
+            sanitize::single_line(&object.name, NAME)
+        )),
         ours(", webhook "),
         theirs(&notification.webhook, 63),
     ];
@@ -267,8 +274,8 @@ pub(super) fn sender(notification: &Notification) -> Vec<Piece> {
 }
 
 fn span(alert: &Alert, now: Timestamp) -> String {
-    let lasted = duration(between(alert.since, alert.ended.unwrap_or(now)));
-    match alert.ended {
+    let lasted = duration(between(alert.since, alert.resolved_at.unwrap_or(now)));
+    match alert.resolved_at {
         Some(ended) => format!("{}, until {}, {lasted}", stamp(alert.since), stamp(ended)),
         None => format!("{}, for {lasted}", stamp(alert.since)),
     }
