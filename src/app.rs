@@ -1,13 +1,11 @@
 //! Where every task of the operator starts.
 
-use std::sync::Arc;
-
 use futures::{StreamExt, stream};
 use kube::{Api, Client, api::DynamicObject};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    alerts::delivery::{DeliveryMetrics, Dispatcher, system_lookup},
+    alerts::delivery::{Dispatcher, system_lookup},
     api::api_resource,
     clock::ClusterClock,
     config::{RunConfig, StreamingLists},
@@ -54,8 +52,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     };
     let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
-    let metrics = Arc::new(DeliveryMetrics::default());
     let cluster = config.cluster_name.clone();
-    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), metrics, cluster);
+    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster);
     Controller::new(client, clock, reader, dispatcher, scopes, config.check_interval).run(sources, shutdown).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::alerts::delivery::Access;
+use crate::alerts::delivery::DeliveryOptions;
 
 /// How often `status.lastCheckTime` is refreshed: users are promised five minutes.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(4 * 60);
@@ -26,7 +26,7 @@ pub struct RunConfig {
     /// How often an object's `status.lastCheckTime` is refreshed at least.
     pub check_interval: Duration,
     /// What webhooks may do.
-    pub webhooks: Access,
+    pub webhooks: DeliveryOptions,
     /// What the operator says of itself.
     pub logging: Logging,
 }

@@ -12,7 +12,7 @@ mod stage;
 use std::{error::Error, process::ExitCode, time::Duration};
 
 use orchestr::{
-    alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
+    alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
     api::OrchestrStatus,
     app,
     config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
@@ -64,7 +64,7 @@ async fn play(once: bool) -> Result<()> {
         pod_log_reads: 8,
         check_interval: CHECK_INTERVAL,
         // The demo's receiver is on this machine.
-        webhooks: Access {
+        webhooks: DeliveryOptions {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
             proxy_from_env: false,
         },

@@ -11,7 +11,7 @@ use crate::{
         Notification, ValidatedWebhook,
         delivery::{
             HttpClient, hint,
-            secrets::{Vault, names as secret_names},
+            secrets::{SecretReader, names as secret_names},
             send::send,
             system_lookup,
         },
@@ -81,13 +81,13 @@ pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<E
     let access = flags.webhook_flags.access();
     let http = Arc::new(HttpClient::new(access, system_lookup()));
     let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
-    let vault = Vault { client: cluster.client.clone(), urls: access.urls, http: Arc::clone(&http) };
+    let secrets = SecretReader { client: cluster.client.clone(), urls: access.urls, http: Arc::clone(&http) };
     let mut all_taken = true;
     for subscriber in &subscribers {
         let rights = rights(&account, &flags, subscriber).await;
         all_taken &= rights.taken;
         ignore_broken_pipe(io::stdout().lock().write_all(rights.text.as_bytes()))?;
-        let told = test(&vault, &http, &flags.object, subscriber).await;
+        let told = test(&secrets, &http, &flags.object, subscriber).await;
         all_taken &= told.taken;
         ignore_broken_pipe(io::stdout().lock().write_all(told.text.as_bytes()))?;
     }
@@ -148,10 +148,15 @@ async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &V
     Told { text: format!("{}: {words}\n", label(subscriber)), taken }
 }
 
-async fn test(vault: &Vault, http: &HttpClient, object: &NamespacedName, subscriber: &ValidatedWebhook) -> Told {
+async fn test(
+    secrets: &SecretReader,
+    http: &HttpClient,
+    object: &NamespacedName,
+    subscriber: &ValidatedWebhook,
+) -> Told {
     let (policy, webhook) = (&subscriber.policy, &subscriber.webhook);
     let label = label(subscriber);
-    let reading = match vault.read(&object.namespace, webhook).await {
+    let reading = match secrets.read(&object.namespace, webhook).await {
         Ok(reading) => reading,
         Err(error) => return Told { text: format!("{label}: {error}\n"), taken: false },
     };

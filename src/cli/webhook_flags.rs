@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy};
+use crate::alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy};
 
 /// What the one who runs the operator allows webhooks to do.
 #[derive(Debug, Default, Args)]
@@ -25,9 +25,9 @@ pub(super) struct WebhookFlags {
 }
 
 impl WebhookFlags {
-    pub(super) fn access(&self) -> Access {
+    pub(super) fn access(&self) -> DeliveryOptions {
         let addresses = AddressPolicy { private: !self.webhook_refuse_private, loopback: self.webhook_allow_loopback };
-        Access {
+        DeliveryOptions {
             urls: UrlPolicy { plain_http: self.webhook_allow_http, addresses },
             proxy_from_env: self.webhook_proxy_from_env,
         }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    alerts::{self, Incident, delivery::Offer},
+    alerts::{self, Incident, delivery::ObjectUpdate},
     api::{NamespacedName, OrchestrStatus},
     report::{self, Change, NotWatching, Surroundings, Troubled},
     settings::Settings,
@@ -75,14 +75,14 @@ impl Controller {
         let Some(mut sight) = sight else { return };
         let Some(object) = self.objects.get_mut(key) else { return };
         match &object.settings {
-            Ok(settings) => self.dispatcher.offer(
+            Ok(settings) => self.dispatcher.update(
                 key,
-                Offer {
+                ObjectUpdate {
                     uid: &object.uid,
                     generation: object.generation,
                     subscribers: &settings.webhooks,
                     status: object.status.as_ref(),
-                    version: &object.resource_version,
+                    resource_version: &object.resource_version,
                     ended: std::mem::take(&mut sight.ended),
                     incidents: sight.incidents.take(),
                 },

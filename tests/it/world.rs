@@ -14,7 +14,7 @@ use kube::{
     runtime::watcher,
 };
 use orchestr::{
-    alerts::{address::AddressPolicy, delivery::Access, destination::UrlPolicy},
+    alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
     api::{Orchestr, OrchestrStatus},
     app,
     config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
@@ -270,7 +270,7 @@ pub fn config(namespaces: &[&str]) -> RunConfig {
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
         check_interval: CHECK_INTERVAL,
-        webhooks: Access {
+        webhooks: DeliveryOptions {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
             proxy_from_env: false,
         },

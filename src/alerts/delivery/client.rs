@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::{
-    Access,
+    DeliveryOptions,
     connect::{Connector, Lookup},
 };
 use crate::alerts::retry::{AttemptOutcome, retry_after};
@@ -75,14 +75,14 @@ pub struct Post<'a> {
 }
 
 impl HttpClient {
-    /// A client that connects to what `access` allows.
+    /// A client that connects to what `options` allow.
     #[must_use]
-    pub fn new(access: Access, lookup: Lookup) -> Self {
+    pub fn new(options: DeliveryOptions, lookup: Lookup) -> Self {
         Self {
             connector: Connector {
-                addresses: access.urls.addresses,
+                addresses: options.urls.addresses,
                 lookup,
-                proxies: access.proxy_from_env.then(Matcher::from_env),
+                proxies: options.proxy_from_env.then(Matcher::from_env),
             },
             public: OnceCell::new(),
         }

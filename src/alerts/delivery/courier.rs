@@ -17,15 +17,14 @@ use super::{
     condition::{Seen, delivered},
     farewell::{FAREWELL, last_messages},
     line::{Line, ObjectInput, Wish},
-    metrics::DeliveryMetrics,
     persist::{ObjectId, Record, Stored, persist},
     rival::Rival,
-    secrets::{Reading, Unavailable, Vault},
+    secrets::{Reading, SecretReader, Unavailable},
     send::{Attempt, send},
 };
 use crate::{
     alerts::{Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes, retry::AttemptOutcome},
-    api::{NamespacedName, Webhook, WebhookStatus},
+    api::{NamespacedName, Webhook},
     backoff::Backoff,
     clock::ClusterClock,
 };
@@ -40,8 +39,7 @@ pub(super) struct Office {
     pub client: Client,
     pub clock: ClusterClock,
     pub http: Arc<HttpClient>,
-    pub vault: Vault,
-    pub metrics: Arc<DeliveryMetrics>,
+    pub secrets: SecretReader,
     /// Requests to the API server that may be under way at once.
     pub permits: Arc<Semaphore>,
     /// Objects whose receivers may be sent their last messages at once.
@@ -303,7 +301,7 @@ impl Courier {
         self.doing.push(
             async move {
                 let _permit = office.permits.acquire().await;
-                let reading = office.vault.read(&namespace, &webhook).await;
+                let reading = office.secrets.read(&namespace, &webhook).await;
                 Done::Read { webhook: Box::new(webhook), reading }
             }
             .boxed(),
@@ -390,7 +388,6 @@ impl Courier {
         let safely = result.is_ok();
         match result {
             Ok(answer) => {
-                self.count_dropped(&record);
                 self.stored = record;
                 self.answered = answer;
                 self.tried = None;
@@ -413,22 +410,9 @@ impl Courier {
         self.notice_others(now);
     }
 
-    fn count_dropped(&self, record: &Record) {
-        for line in &self.lines {
-            let of = |states: &[WebhookStatus]| {
-                states.iter().find(|state| state.name == line.name()).map_or(0, |state| state.dropped)
-            };
-            let dropped = of(&record.webhooks) - of(&self.stored.webhooks);
-            self.office.metrics.of(line.subscriber.policy.format).dropped(dropped);
-        }
-    }
-
     fn on_sent(&mut self, name: &str, message: &Notification, attempt: &Attempt) {
         let sender = |line: &&mut Line| line.name() == name && line.is_sending();
         let Some(line) = self.lines.iter_mut().find(sender) else { return };
-        let attempts = line.state().pending.as_ref().map_or(1, |pending| pending.attempts);
-        let format = line.subscriber.policy.format;
-        self.office.metrics.of(format).attempted(&attempt.outcome, attempts > 1, attempt.latency);
         line.sent(message, &attempt.outcome, self.office.clock.now());
         self.unrecorded = true;
         let NamespacedName { namespace, name: object } = &self.object.key;

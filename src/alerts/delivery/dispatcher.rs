@@ -11,10 +11,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Access, DeliveryMetrics, HttpClient, Lookup,
+    DeliveryOptions, HttpClient, Lookup,
     courier::{Courier, Feed, Office},
     persist::{ObjectId, Stored},
-    secrets::Vault,
+    secrets::SecretReader,
 };
 use crate::{
     alerts::{Incident, ValidatedWebhook},
@@ -41,7 +41,7 @@ struct Handle {
 const FAREWELLS: usize = 8;
 
 /// What there is to say of an object.
-pub struct Offer<'a> {
+pub struct ObjectUpdate<'a> {
     /// The object's UID.
     pub uid: &'a str,
     /// The generation that `subscribers` come from.
@@ -51,7 +51,7 @@ pub struct Offer<'a> {
     /// Its status as it stands in the API: the memory of an earlier run.
     pub status: Option<&'a OrchestrStatus>,
     /// The resource version of that status.
-    pub version: &'a str,
+    pub resource_version: &'a str,
     /// All incidents; absent while the object is paused or the pods aren't known.
     pub incidents: Option<Vec<Incident>>,
     /// The keys of those of [`gone_alerts`](crate::alerts::gone_alerts) that cannot come back: their owners have no pod left.
@@ -64,18 +64,16 @@ impl Dispatcher {
     pub fn new(
         client: Client,
         clock: ClusterClock,
-        access: Access,
+        options: DeliveryOptions,
         lookup: Lookup,
-        metrics: Arc<DeliveryMetrics>,
         cluster: Option<String>,
     ) -> Self {
-        let http = Arc::new(HttpClient::new(access, lookup));
+        let http = Arc::new(HttpClient::new(options, lookup));
         let office = Office {
-            vault: Vault { client: client.clone(), urls: access.urls, http: Arc::clone(&http) },
+            secrets: SecretReader { client: client.clone(), urls: options.urls, http: Arc::clone(&http) },
             client,
             clock,
             http,
-            metrics,
             permits: Arc::new(Semaphore::new(API_REQUESTS)),
             farewells: Arc::new(Semaphore::new(FAREWELLS)),
             cluster: cluster.unwrap_or_default(),
@@ -84,18 +82,18 @@ impl Dispatcher {
         Self { office: Arc::new(office), couriers: HashMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Takes over what there is to tell of an object; the latest offer is the one that counts.
-    pub fn offer(&mut self, key: &NamespacedName, offer: Offer<'_>) {
+    /// Takes over what there is to tell of an object; only the latest update counts.
+    pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
         let known = self.couriers.get(key).map(|handle| Arc::clone(&handle.feed.borrow().stored));
-        let stored = match known.filter(|stored| stored.version == offer.version) {
+        let stored = match known.filter(|stored| stored.version == update.resource_version) {
             Some(stored) => stored,
-            None => Arc::new(Stored::new(offer.version, offer.status)),
+            None => Arc::new(Stored::new(update.resource_version, update.status)),
         };
         let feed = Feed {
-            generation: offer.generation,
-            subscribers: Arc::clone(offer.subscribers),
-            incidents: offer.incidents.map(Into::into),
-            ended: offer.ended.into(),
+            generation: update.generation,
+            subscribers: Arc::clone(update.subscribers),
+            incidents: update.incidents.map(Into::into),
+            ended: update.ended.into(),
             stored,
             deleted: false,
         };
@@ -107,14 +105,14 @@ impl Dispatcher {
             return;
         }
         while self.tasks.try_join_next().is_some() {}
-        let object = ObjectId { key: key.clone(), uid: offer.uid.to_owned() };
+        let object = ObjectId { key: key.clone(), uid: update.uid.to_owned() };
         let courier = Courier::new(Arc::clone(&self.office), object, Arc::clone(&feed.stored));
         let (sender, receiver) = watch::channel(feed);
         self.tasks.spawn(courier.run(receiver));
         self.couriers.insert(key.clone(), Handle { feed: sender });
     }
 
-    /// Decides nothing more for an object until the next offer: its spec can't be used at present.
+    /// Decides nothing more for an object until the next update: its spec can't be used at present.
     pub fn pause(&self, key: &NamespacedName) {
         if let Some(handle) = self.couriers.get(key) {
             handle.feed.send_if_modified(|feed| feed.incidents.take().is_some());

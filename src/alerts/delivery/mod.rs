@@ -13,7 +13,6 @@ mod dispatcher;
 mod farewell;
 mod hints;
 mod line;
-pub mod metrics;
 mod persist;
 mod rival;
 pub mod secrets;
@@ -21,15 +20,14 @@ pub mod send;
 
 pub use client::HttpClient;
 pub use connect::{Lookup, system_lookup};
-pub use dispatcher::{Dispatcher, Offer};
+pub use dispatcher::{Dispatcher, ObjectUpdate};
 pub use hints::hint;
-pub use metrics::{DeliveryMetrics, FormatMetrics};
 
 use super::destination::UrlPolicy;
 
 /// What the one who runs the operator allows webhooks to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct DeliveryOptions {
     /// What a URL may be.
     pub urls: UrlPolicy,
     /// Whether requests go through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`

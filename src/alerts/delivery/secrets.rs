@@ -66,7 +66,7 @@ pub struct Reading {
 pub struct Unavailable;
 
 /// Reads Secrets.
-pub struct Vault {
+pub struct SecretReader {
     /// The cluster.
     pub client: Client,
     /// What a URL may be.
@@ -77,7 +77,7 @@ pub struct Vault {
 
 type Data = BTreeMap<String, Vec<u8>>;
 
-impl Vault {
+impl SecretReader {
     /// Reads what `webhook` of an object in `namespace` needs.
     ///
     /// # Errors

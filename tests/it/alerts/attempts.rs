@@ -16,7 +16,7 @@ use orchestr::{
         Notification,
         address::{AddressPolicy, AddressRefusal},
         delivery::{
-            Access, HttpClient, Lookup,
+            DeliveryOptions, HttpClient, Lookup,
             client::private_roots,
             hint,
             secrets::Endpoint,
@@ -38,8 +38,8 @@ const SOCKETS_HOLD: usize = 16 * 1024 * 1024;
 
 const ALLOWED: AddressPolicy = AddressPolicy { private: true, loopback: true };
 
-fn access(addresses: AddressPolicy) -> Access {
-    Access { urls: UrlPolicy { plain_http: true, addresses }, proxy_from_env: false }
+fn access(addresses: AddressPolicy) -> DeliveryOptions {
+    DeliveryOptions { urls: UrlPolicy { plain_http: true, addresses }, proxy_from_env: false }
 }
 
 fn endpoint(url: &str, ca: Option<&str>) -> Endpoint {
