@@ -22,7 +22,7 @@ const BATCH: usize = 128;
 /// seconds.
 pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
     let clock = ClusterClock::default();
-    let client = clock.set_by(client);
+    let client = clock.wrap_client(client);
     let scopes: Vec<Scope> =
         config.namespaces.as_ref().map_or(vec![None], |namespaces| namespaces.iter().cloned().map(Some).collect());
     let objects = {
@@ -50,7 +50,8 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
             stream::select_all(watches).ready_chunks(BATCH).boxed()
         })
     };
-    let reader = LogReader::new(client.clone(), ReadLimits { at_once: config.pod_log_reads, ..ReadLimits::default() });
+    let reader =
+        LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
     let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster);

@@ -42,7 +42,7 @@ impl ClusterClock {
 
     /// The same client, whose responses set this clock.
     #[must_use]
-    pub fn set_by(&self, client: Client) -> Client {
+    pub fn wrap_client(&self, client: Client) -> Client {
         let clock = self.clone();
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -7,7 +7,7 @@
 pub mod alerts;
 pub mod api;
 pub mod app;
-pub mod backoff;
+mod backoff;
 pub mod cli;
 pub mod clock;
 pub mod config;

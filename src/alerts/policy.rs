@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::incident::{Incident, later};
 use crate::{
     api::{GoDuration, Webhook, WebhookFormat, limits, matches_reason},
+    backoff::doubled,
     glob::Glob,
     spec_error::{SpecError, duration, globs},
 };
@@ -152,7 +153,7 @@ impl NotificationPolicy {
     /// delays the beginning, not the end.
     pub(super) fn hold(&self, returns: i64) -> Duration {
         let doublings = u32::try_from(returns.clamp(0, 16)).unwrap_or(16);
-        self.pace.hold.saturating_mul(1 << doublings).min(self.pace.longest_hold)
+        doubled(self.pace.hold, doublings, self.pace.longest_hold)
     }
 
     /// How long an incident that the receiver knows nothing of must be gone before it isn't sent at all, if the

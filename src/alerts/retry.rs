@@ -8,6 +8,7 @@ use super::{
     address::AddressRefusal,
     incident::{between, later},
 };
+use crate::backoff::doubled;
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,7 +174,7 @@ pub fn next(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random
 
 /// A wait between a second and a limit that doubles with each failure, up to five minutes.
 fn backoff(failures: u32, random: f64) -> Duration {
-    let limit = FIRST.saturating_mul(2_u32.saturating_pow(failures.min(16))).min(LONGEST_BACKOFF);
+    let limit = doubled(FIRST, failures, LONGEST_BACKOFF);
     FIRST + (limit - FIRST).mul_f64(fraction(random))
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     diagnosis::ContainerFinding,
-    logs::{Choice, Life, LogPolicy, LogRequest, Outcome, Tail, TailStore},
+    logs::{ContainerInstance, LogPlan, LogPolicy, LogRequest, ReadResult, Tail, TailStore},
     pods::Pod,
 };
 
@@ -19,9 +19,9 @@ use crate::api::NamespacedName;
 #[derive(Debug, Default)]
 pub struct LogRequests {
     store: TailStore,
-    waiting: HashMap<Life, HashSet<NamespacedName>>,
-    /// The lives that were asked for since the last sweep, and between the two before it.
-    asked: [HashSet<Life>; 2],
+    waiting: HashMap<ContainerInstance, HashSet<NamespacedName>>,
+    /// The container instances that were asked for since the last sweep, and between the two before it.
+    asked: [HashSet<ContainerInstance>; 2],
 }
 
 /// What asking for a tail has come to.
@@ -39,9 +39,9 @@ impl LogRequests {
     /// The log that explains a container's trouble, if it was read.
     #[must_use]
     pub fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
-        match LogRequest::choose(pod, container, policy) {
-            Choice::Known(tail) => Some(tail),
-            Choice::Read(request) => self.store.get(&request),
+        match LogRequest::plan(pod, container, policy) {
+            LogPlan::Unavailable(tail) => Some(tail),
+            LogPlan::Read(request) => self.store.get(&request),
         }
     }
 
@@ -54,29 +54,29 @@ impl LogRequests {
         object: &NamespacedName,
         now: Instant,
     ) -> Asked {
-        let Choice::Read(request) = LogRequest::choose(pod, container, policy) else { return Asked::default() };
-        self.asked[0].insert(request.life.clone());
+        let LogPlan::Read(request) = LogRequest::plan(pod, container, policy) else { return Asked::default() };
+        self.asked[0].insert(request.instance.clone());
         let is_lacking = self.store.get(&request).is_none();
         let begins = self.store.begin(&request, now.into_std());
         if is_lacking || begins {
-            self.waiting.entry(request.life.clone()).or_default().insert(object.clone());
+            self.waiting.entry(request.instance.clone()).or_default().insert(object.clone());
         }
         let due = if begins { None } else { self.store.due(&request).map(Instant::from_std) };
         Asked { is_lacking, request: begins.then_some(request), due }
     }
 
     /// A read has ended. Returns the objects that wait for it.
-    pub fn answered(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) -> HashSet<NamespacedName> {
+    pub fn answered(&mut self, request: &LogRequest, outcome: ReadResult, now: Instant) -> HashSet<NamespacedName> {
         self.store.finish(request, outcome, now.into_std());
-        self.waiting.remove(&request.life).unwrap_or_default()
+        self.waiting.remove(&request.instance).unwrap_or_default()
     }
 
     /// Forgets what nobody has asked for since the sweep before the last.
     pub fn sweep(&mut self) {
         let [recent, before] = &self.asked;
-        let is_asked = |life: &Life| recent.contains(life) || before.contains(life);
-        self.store.retain(|life, _| is_asked(life));
-        self.waiting.retain(|life, _| is_asked(life));
+        let is_asked = |instance: &ContainerInstance| recent.contains(instance) || before.contains(instance);
+        self.store.retain(|instance, _| is_asked(instance));
+        self.waiting.retain(|instance, _| is_asked(instance));
         self.asked[1] = std::mem::take(&mut self.asked[0]);
     }
 }

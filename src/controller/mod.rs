@@ -40,7 +40,7 @@ use crate::{
     index::{Index, ViewId},
     logs::LogReader,
     pods::WatchedPod,
-    watch::Change,
+    watch::WatchUpdate,
 };
 
 use self::{
@@ -69,12 +69,12 @@ const COMPACTION: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Changes of pods, as many at a time as there are.
-pub type PodChanges = BoxStream<'static, Vec<(Scope, Change<WatchedPod>)>>;
+pub type PodChanges = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedPod>)>>;
 
 /// The watches that the controller lives on: each event with the scope of its watch.
 pub struct Sources {
     /// `Orchestr` objects.
-    pub objects: BoxStream<'static, (Scope, Change<DynamicObject>)>,
+    pub objects: BoxStream<'static, (Scope, WatchUpdate<DynamicObject>)>,
     /// Opens the watches of pods. Called once the objects are known, and again where an object's
     /// thresholds reach further back than what was kept.
     pub open_pods: Box<dyn Fn() -> PodChanges + Send>,

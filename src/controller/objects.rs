@@ -4,7 +4,7 @@ use crate::api::NamespacedName;
 use kube::api::DynamicObject;
 use tokio::time::Instant;
 
-use crate::watch::Change;
+use crate::watch::WatchUpdate;
 
 use super::{
     Controller, Scope, lookback,
@@ -12,17 +12,17 @@ use super::{
 };
 
 impl Controller {
-    pub(super) fn on_object(&mut self, scope: Scope, change: Change<DynamicObject>) {
+    pub(super) fn on_object(&mut self, scope: Scope, change: WatchUpdate<DynamicObject>) {
         match change {
-            Change::Relisting => {
+            WatchUpdate::Relisting => {
                 self.seen.retain(|key| scope.as_ref().is_some_and(|scope| *scope != key.namespace));
             }
-            Change::Listed(object) => {
+            WatchUpdate::Listed(object) => {
                 let observed = Observed::new(object);
                 self.seen.insert(observed.key.clone());
                 self.observe(observed);
             }
-            Change::Synced => {
+            WatchUpdate::Synced => {
                 let within = |key: &&NamespacedName| scope.as_ref().is_none_or(|scope| *scope == key.namespace);
                 let gone: Vec<_> =
                     self.objects.keys().filter(within).filter(|key| !self.seen.contains(*key)).cloned().collect();
@@ -32,19 +32,19 @@ impl Controller {
                 self.seen.retain(|key| !within(&key));
                 self.objects_answered.insert(scope);
             }
-            Change::Applied(object) => self.observe(Observed::new(object)),
-            Change::Deleted(object) => {
+            WatchUpdate::Applied(object) => self.observe(Observed::new(object)),
+            WatchUpdate::Deleted(object) => {
                 let observed = Observed::new(object);
                 self.kopf_migrations.forget(&observed.key);
                 self.forget(&observed.key);
             }
-            Change::Denied(refusal) => {
+            WatchUpdate::Denied(refusal) => {
                 tracing::error!(refusal, "may not watch Orchestr objects");
                 // Those of other namespaces need not wait for it.
                 self.objects_answered.insert(scope);
             }
-            Change::Behind | Change::CaughtUp => {}
-            Change::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
+            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
+            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) enum Outcome {
 
 /// What a task has come to that reads.
 pub(super) enum ReadOutcome {
-    Log { request: Box<LogRequest>, outcome: logs::Outcome },
+    Log { request: Box<LogRequest>, outcome: logs::ReadResult },
     Job { key: JobKey, reading: JobReading },
 }
 

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::{diagnosis::needs_job, index::ViewId, pods::WatchedPod, watch::Change};
+use crate::{diagnosis::needs_job, index::ViewId, pods::WatchedPod, watch::WatchUpdate};
 
 use super::{Controller, Scope, jobs::JobKey, schedule::Schedule};
 
 impl Controller {
-    pub(super) fn on_pods(&mut self, changes: Vec<(Scope, Change<WatchedPod>)>) {
+    pub(super) fn on_pods(&mut self, changes: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
         let now = self.clock.now();
         let mut concerned = Vec::new();
         let mut all_concerned = false;
@@ -17,29 +17,29 @@ impl Controller {
         let unreadable_changes = self.index.undecodable_changes();
         for (scope, change) in changes {
             match change {
-                Change::Relisting => {
+                WatchUpdate::Relisting => {
                     self.index.begin_list(scope.as_deref());
                     self.watch_health.relisting(&scope, self.index.restart_lookback(), instant);
                 }
-                Change::Listed(seen) | Change::Applied(seen) => concerned.extend(self.apply(seen, now)),
-                Change::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
+                WatchUpdate::Listed(seen) | WatchUpdate::Applied(seen) => concerned.extend(self.apply(seen, now)),
+                WatchUpdate::Deleted(seen) => concerned.extend(self.index.remove(match seen.pod {
                     Ok(pod) => pod.uid,
                     Err(unreadable) => unreadable.uid,
                 })),
-                Change::Synced => {
+                WatchUpdate::Synced => {
                     concerned.extend(self.index.end_list(scope.as_deref()));
                     is_complete |= self.watch_health.synced(&scope);
                     tracing::debug!(pods = self.index.len(), "the list of pods is complete");
                 }
-                Change::Behind => self.watch_health.behind(&scope, instant),
-                Change::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
-                Change::Denied(refusal) => {
+                WatchUpdate::Behind => self.watch_health.behind(&scope, instant),
+                WatchUpdate::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
+                WatchUpdate::Denied(refusal) => {
                     if self.watch_health.denied(&scope, refusal.clone()) {
                         tracing::error!(refusal, "may not watch pods");
                         all_concerned = true;
                     }
                 }
-                Change::Failed(error) => {
+                WatchUpdate::Failed(error) => {
                     tracing::warn!(error, "the watch of pods is interrupted");
                     self.watch_health.failed(&scope, error, instant);
                 }

@@ -10,11 +10,11 @@ use crate::{
 };
 
 use super::{
-    clock::{Clock, after},
     finding::{ContainerFinding, LogChoice},
     kubectl_columns::termination_reason,
-    reasons::telling,
-    text::{REASON_LIMIT, one_line},
+    one_line::{REASON_LIMIT, one_line},
+    pod_clock::{PodClock, after},
+    reasons::specificity,
 };
 
 /// A container that the pod's status tells of; its spec may lack it.
@@ -174,7 +174,11 @@ impl<'a> Container<'a> {
 
     /// What is wrong with it and since when. A container that runs again is in trouble until it has run for `restarted`
     /// and is ready, if it has a readiness probe.
-    pub(super) fn trouble(&self, restarted: Duration, clock: &mut Clock) -> Option<(Trouble<'a>, Option<Timestamp>)> {
+    pub(super) fn trouble(
+        &self,
+        restarted: Duration,
+        clock: &mut PodClock,
+    ) -> Option<(Trouble<'a>, Option<Timestamp>)> {
         if let Some(trouble) = self.failing() {
             return Some((trouble, self.began(trouble, clock)));
         }
@@ -194,7 +198,7 @@ impl<'a> Container<'a> {
 
     /// When the trouble began, as far as the pod shows: with the earlier of the two lives that it tells of, if both
     /// belong to the trouble.
-    fn began(&self, trouble: Trouble<'_>, clock: &mut Clock) -> Option<Timestamp> {
+    fn began(&self, trouble: Trouble<'_>, clock: &mut PodClock) -> Option<Timestamp> {
         let last = self.status.last.as_ref();
         let evidence = match trouble {
             Trouble::Ended(life) => match last.filter(|last| self.failed(last)) {
@@ -242,7 +246,7 @@ impl<'a> Container<'a> {
             (_, Trouble::Waits(waiting)) => {
                 let last =
                     self.status.last.as_ref().filter(|life| never_started(life)).map(|life| life.reason.as_str());
-                last.filter(|last| telling(last) > telling(&waiting.reason)).unwrap_or(&waiting.reason)
+                last.filter(|last| specificity(last) > specificity(&waiting.reason)).unwrap_or(&waiting.reason)
             }
             (_, Trouble::Ended(life) | Trouble::Restarted(life)) => &life.reason,
         };

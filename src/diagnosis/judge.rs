@@ -10,17 +10,16 @@ use crate::{
 };
 
 use super::{
-    clock::{Clock, after},
     container::{Container, Trouble, containers},
     facts::Facts,
     finding::{Cause, ContainerFinding, Finding, Health, Verdict},
     kubectl_columns::kubectl_status,
-    node,
+    messages, node,
+    one_line::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
     overdue::Overdue,
     owner::owner_with,
-    text::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
+    pod_clock::{PodClock, after},
     thresholds::Thresholds,
-    words,
 };
 
 /// Judges a pod.
@@ -40,7 +39,7 @@ use super::{
 /// caller to consider.
 #[must_use]
 pub fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
-    let mut clock = Clock::new(pod, now);
+    let mut clock = PodClock::new(pod, now);
     let health = health(pod, facts, thresholds, &mut clock);
     Verdict { health, recheck: clock.changes() }
 }
@@ -48,7 +47,7 @@ pub fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) 
 /// Whether the pod is healthy and will stay so until it changes, under all thresholds that forget a restart after
 /// `lookback` or sooner: of such a pod, nothing need be kept.
 #[must_use]
-pub fn is_plain(pod: &Pod, lookback: Duration, now: Timestamp) -> bool {
+pub fn is_healthy_under_any_thresholds(pod: &Pod, lookback: Duration, now: Timestamp) -> bool {
     let strictest = Thresholds {
         pending: Duration::ZERO,
         initializing: Duration::ZERO,
@@ -65,7 +64,7 @@ pub fn is_plain(pod: &Pod, lookback: Duration, now: Timestamp) -> bool {
     verdict.health == Health::Healthy && verdict.recheck.is_none()
 }
 
-fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {
+fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodClock) -> Health {
     if let Some(deletion) = pod.deletion {
         if !clock.reached(after(deletion, thresholds.terminating)) {
             return Health::Settling;
@@ -129,10 +128,10 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn of_containers(troubles: &[Troubled<'a>], facts: &Facts, clock: &Clock) -> Self {
+    fn of_containers(troubles: &[Troubled<'a>], facts: &Facts, clock: &PodClock) -> Self {
         let mut causes = troubles.iter().map(|troubled| {
-            let mut message = words::of_container(troubled.container, troubled.trouble);
-            message.push_str(&words::of_attempts(facts));
+            let mut message = messages::of_container(troubled.container, troubled.trouble);
+            message.push_str(&messages::of_attempts(facts));
             Cause {
                 kind: troubled.container.kind_of(troubled.trouble),
                 reason: troubled.container.reason(troubled.trouble),
@@ -156,7 +155,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn found_in(self, pod: &Pod, facts: &Facts, clock: &Clock) -> Health {
+    fn found_in(self, pod: &Pod, facts: &Facts, clock: &PodClock) -> Health {
         Health::Problem(Box::new(Finding {
             status: one_line(&kubectl_status(pod), REASON_LIMIT),
             kind: self.kind,
@@ -180,7 +179,7 @@ struct Troubled<'a> {
 }
 
 /// The containers in trouble: those that fail now, then those that run again.
-fn troubles<'a>(pod: &'a Pod, restarted: Duration, clock: &mut Clock) -> Vec<Troubled<'a>> {
+fn troubles<'a>(pod: &'a Pod, restarted: Duration, clock: &mut PodClock) -> Vec<Troubled<'a>> {
     let over = apps_are_over(pod);
     let mut troubles: Vec<_> = containers(pod)
         .filter(|container| !(over && container.kind == ContainerKind::Sidecar))
@@ -208,7 +207,7 @@ fn apps_are_over(pod: &Pod) -> bool {
         && containers(pod).filter(|container| container.kind == ContainerKind::App).all(ended)
 }
 
-fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) -> Health {
+fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodClock) -> Health {
     if facts.job.as_ref().is_some_and(|job| job.complete || job.superseded) {
         return Health::Healthy;
     }
@@ -224,13 +223,13 @@ fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut Clock) 
         return Problem::of_containers(&troubles, facts, clock).found_in(pod, facts, clock);
     }
     let mut message = if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() };
-    message.push_str(&words::of_attempts(facts));
+    message.push_str(&messages::of_attempts(facts));
     let problem = Problem::of_pod(ProblemKind::Failed, if reason.is_empty() { "Failed" } else { &reason }, message);
     Problem { since, containers: findings(&troubles), ..problem }.found_in(pod, facts, clock)
 }
 
 /// Since when the pod hasn't been ready, else since when it exists.
-fn unready(pod: &Pod, clock: &mut Clock) -> Option<Timestamp> {
+fn unready(pod: &Pod, clock: &mut PodClock) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status != "True");
     clock.began([ready.and_then(|ready| ready.since), pod.started])
 }
@@ -239,7 +238,7 @@ fn unknown(pod: &Pod) -> String {
     if !pod.message.is_empty() {
         return pod.message.clone();
     }
-    node::trouble(pod).unwrap_or_else(|| format!("{} does not report the pod's state", words::node(pod)))
+    node::trouble(pod).unwrap_or_else(|| format!("{} does not report the pod's state", messages::node(pod)))
 }
 
 /// What keeps a pod from going away, in words.
@@ -253,11 +252,11 @@ fn stuck(pod: &Pod) -> String {
     causes.extend(node::trouble(pod));
     let running: Vec<_> = containers(pod).filter(|container| container.runs()).collect();
     if causes.is_empty() && !running.is_empty() {
-        let names = words::names(&running, ["was not stopped by", "were not stopped by"]);
-        causes.push(format!("{names} {}", words::node(pod)));
+        let names = messages::names(&running, ["was not stopped by", "were not stopped by"]);
+        causes.push(format!("{names} {}", messages::node(pod)));
     }
     if causes.is_empty() {
-        causes.push(format!("{} has not confirmed that it ended", words::node(pod)));
+        causes.push(format!("{} has not confirmed that it ended", messages::node(pod)));
     }
     causes.join("; ")
 }

@@ -2,11 +2,11 @@
 
 use crate::pods::Pod;
 
-use super::words;
+use super::messages;
 
 /// In words, that the pod's node is gone or silent, where the pod shows it.
 pub(super) fn trouble(pod: &Pod) -> Option<String> {
-    let node = words::node(pod);
+    let node = messages::node(pod);
     // The node lifecycle controller of older clusters wrote this to pods that it deleted.
     if pod.reason == "NodeLost" {
         return Some(format!("{node} is gone (NodeLost)"));

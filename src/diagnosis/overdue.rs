@@ -10,12 +10,11 @@ use crate::{
 };
 
 use super::{
-    clock::Clock,
     container::{Container, containers},
     finding::ContainerFinding,
-    node,
+    messages, node,
+    pod_clock::PodClock,
     thresholds::Thresholds,
-    words,
 };
 
 /// A state that may last for a while.
@@ -36,7 +35,7 @@ pub(super) struct Overdue<'a> {
 
 impl<'a> Overdue<'a> {
     /// The state that this pod is in; absent where it runs and is ready.
-    pub(super) fn of(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Option<Self> {
+    pub(super) fn of(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Option<Self> {
         match pod.phase.as_str() {
             "Pending" | "" if pod.node.is_empty() && !pod.is_true("PodScheduled") => {
                 Some(Self::unscheduled(pod, thresholds, clock))
@@ -47,7 +46,7 @@ impl<'a> Overdue<'a> {
         }
     }
 
-    fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
+    fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let scheduled = pod.condition("PodScheduled");
         // It has not been scheduled since it exists, whatever scheduler said so when.
         let began = clock.began([]).or_else(|| clock.began([scheduled.and_then(|condition| condition.since)]));
@@ -65,7 +64,7 @@ impl<'a> Overdue<'a> {
         }
     }
 
-    fn starting(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
+    fn starting(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let scheduled = pod.condition("PodScheduled").filter(|condition| condition.status == "True");
         let mut since = clock.began([scheduled.and_then(|condition| condition.since), pod.started]);
         for init in containers(pod).take(pod.init_statuses.len()) {
@@ -106,7 +105,7 @@ impl<'a> Overdue<'a> {
         }
     }
 
-    fn not_ready(pod: &'a Pod, thresholds: &Thresholds, clock: &mut Clock) -> Self {
+    fn not_ready(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let ready = pod.condition("Ready").and_then(|condition| condition.since);
         let mut since = clock.began([ready, pod.started]);
         // Ready is False from the beginning, but the pod runs only since its last container was started
@@ -140,20 +139,20 @@ impl<'a> Overdue<'a> {
 
     /// The state in words.
     pub(super) fn message(&self, pod: &Pod) -> String {
-        let names = |verbs| words::names(&self.containers, verbs);
+        let names = |verbs| messages::names(&self.containers, verbs);
         match self.reason {
-            "NotReady" => match (node::trouble(pod), words::of_condition(pod, "Ready")) {
+            "NotReady" => match (node::trouble(pod), messages::of_condition(pod, "Ready")) {
                 (Some(node), _) => format!("not ready: {node}"),
                 (None, Some(condition)) => format!("not ready: {condition}"),
                 (None, None) if self.containers.is_empty() => "not ready".to_owned(),
                 (None, None) => names(["is not ready", "are not ready"]),
             },
             "Initializing" => match self.containers.first() {
-                Some(container) => format!("{} is still running", words::title(*container)),
+                Some(container) => format!("{} is still running", messages::title(*container)),
                 None => String::new(),
             },
             "ContainerCreating" if pod.init_statuses.is_empty() && pod.statuses.is_empty() => {
-                format!("{} has not reported on it yet", words::node(pod))
+                format!("{} has not reported on it yet", messages::node(pod))
             }
             "ContainerCreating" if pod.condition(SANDBOX).is_some_and(|condition| condition.status == "False") => {
                 names(["waits for the pod's network and volumes", "wait for the pod's network and volumes"])

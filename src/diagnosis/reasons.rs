@@ -72,7 +72,7 @@ const SPECIFIC: [&str; 62] = [
 
 /// How much a reason says: the larger, the more.
 #[must_use]
-pub fn telling(reason: &str) -> usize {
+pub fn specificity(reason: &str) -> usize {
     VAGUE.iter().position(|vague| *vague == reason).unwrap_or(VAGUE.len())
 }
 
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn a_cause_says_more_than_a_loop_and_a_loop_more_than_an_error() {
-        assert!(telling("Error") < telling("CrashLoopBackOff"));
-        assert!(telling("CrashLoopBackOff") < telling("OOMKilled"));
-        assert_eq!(telling("OOMKilled"), telling("AnythingElse"));
+        assert!(specificity("Error") < specificity("CrashLoopBackOff"));
+        assert!(specificity("CrashLoopBackOff") < specificity("OOMKilled"));
+        assert_eq!(specificity("OOMKilled"), specificity("AnythingElse"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{collections::HashMap, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{is_plain, needs_job},
+    diagnosis::{is_healthy_under_any_thresholds, needs_job},
     pods::{Controller, Pod, PodSelection, Uid, UndecodablePod},
 };
 
@@ -131,7 +131,7 @@ impl Index {
         self.pods.insert(uid, Entry { label_set, list: self.list });
 
         pod.remember(self.suspects.get(&uid).map(|suspects| &*suspects.pod), now);
-        let changed = if is_plain(&pod, self.restart_lookback, now) {
+        let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
                 self.label_sets.saw_healthy(label_set, pod.created);
             }
@@ -200,12 +200,13 @@ impl Index {
     pub fn compact(&mut self, now: Timestamp) {
         let label_sets = &mut self.label_sets;
         self.suspects.retain(|_, suspects| {
-            let is_plain = is_plain(&suspects.pod, self.restart_lookback, now);
-            if is_plain {
+            let is_healthy_under_any_thresholds =
+                is_healthy_under_any_thresholds(&suspects.pod, self.restart_lookback, now);
+            if is_healthy_under_any_thresholds {
                 label_sets
                     .saw_healthy(suspects.label_set, suspects.pod.created.filter(|_| suspects.pod.phase == "Running"));
             }
-            !is_plain
+            !is_healthy_under_any_thresholds
         });
         if self.suspects.capacity() > 4 * self.suspects.len().max(64) {
             self.suspects.shrink_to_fit();

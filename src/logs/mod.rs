@@ -4,18 +4,18 @@ mod clean;
 mod escapes;
 mod kubelet;
 mod node_limiter;
+mod read_error;
 mod reader;
 mod redact;
-mod refusal;
 mod request;
 mod store;
 mod tail;
 mod tail_buffer;
 
 pub use clean::{Cleaned, clean, clean_text};
-pub use reader::{LogReader, Outcome, ReadLimits};
+pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::{MASK, redact};
-pub use request::{Choice, Life, LogRequest, Which};
+pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};
 pub use store::{StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};
 

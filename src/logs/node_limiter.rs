@@ -44,10 +44,10 @@ pub(super) struct Place<'a> {
 }
 
 impl NodeLimiter {
-    pub fn new(at_once: usize, per_node: usize, silence: Duration) -> Self {
+    pub fn new(concurrency: usize, per_node: usize, silence: Duration) -> Self {
         Self {
-            all: Arc::new(Semaphore::new(at_once.max(1))),
-            silent: Arc::new(Semaphore::new((at_once / 2).max(1))),
+            all: Arc::new(Semaphore::new(concurrency.max(1))),
+            silent: Arc::new(Semaphore::new((concurrency / 2).max(1))),
             per_node: per_node.max(1),
             silence,
             nodes: Mutex::default(),

@@ -18,7 +18,7 @@ use super::{
     clean::{Cleaned, clean},
     kubelet,
     node_limiter::{NodeLimiter, SILENCE},
-    refusal::Refusal,
+    read_error::ReadError,
     tail_buffer::Ring,
 };
 use crate::api::LogSource;
@@ -46,7 +46,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
     /// Readings at the same time.
-    pub at_once: usize,
+    pub concurrency: usize,
     /// Readings at the same time from one node.
     pub per_node: usize,
     /// How long one may take, once it has begun.
@@ -57,13 +57,13 @@ pub struct ReadLimits {
 
 impl Default for ReadLimits {
     fn default() -> Self {
-        Self { at_once: 8, per_node: 2, timeout: Duration::from_secs(5), stream_bytes: 4 * 1024 * 1024 }
+        Self { concurrency: 8, per_node: 2, timeout: Duration::from_secs(5), stream_bytes: 4 * 1024 * 1024 }
     }
 }
 
 /// What came of reading a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReadResult {
     /// What there is to show.
     pub tail: Tail,
     /// After how long another try may bring more, if that may be.
@@ -95,7 +95,7 @@ impl LogReader {
     /// A reader within bounds.
     #[must_use]
     pub fn new(client: Client, limits: ReadLimits) -> Self {
-        Self { client, limits, node_limiter: Arc::new(NodeLimiter::new(limits.at_once, limits.per_node, SILENCE)) }
+        Self { client, limits, node_limiter: Arc::new(NodeLimiter::new(limits.concurrency, limits.per_node, SILENCE)) }
     }
 
     /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what
@@ -103,8 +103,8 @@ impl LogReader {
     ///
     /// A kubelet names lives by "present" and "previous" only. Where the container was started again
     /// since the request was made, this is the log of another life: whoever asked compares
-    /// [`Life`](super::Life) once more with the pod as it is by then.
-    pub async fn read(&self, request: &LogRequest) -> Outcome {
+    /// [`ContainerInstance`](super::ContainerInstance) once more with the pod as it is by then.
+    pub async fn read(&self, request: &LogRequest) -> ReadResult {
         let place = self.node_limiter.enter(&request.node).await;
         let deadline = Instant::now() + self.limits.timeout;
         let shown = usize::try_from(request.policy.tail_lines).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ impl LogReader {
             let end = match timeout_at(deadline, self.open(request, lines)).await {
                 Err(_) => End::TooSlow,
                 Ok(Err(error)) => {
-                    let refusal = Refusal::of(&error, request);
+                    let refusal = ReadError::of(&error, request);
                     place.answered(!refusal.silent);
                     return instead(request, &refusal.note, refusal.retry);
                 }
@@ -139,7 +139,7 @@ impl LogReader {
 
     async fn open(&self, request: &LogRequest, lines: usize) -> kube::Result<impl AsyncBufRead + use<>> {
         let params = LogParams {
-            container: Some(request.life.container.to_string()),
+            container: Some(request.instance.container.to_string()),
             previous: request.previous,
             tail_lines: i64::try_from(lines).ok(),
             limit_bytes: i64::try_from(self.limits.stream_bytes).ok(),
@@ -148,7 +148,7 @@ impl LogReader {
         Api::<Pod>::namespaced(self.client.clone(), &request.namespace).log_stream(&request.pod, &params).await
     }
 
-    fn outcome(&self, request: &LogRequest, ring: &mut Ring, end: &End, lines: usize, fewer: bool) -> Outcome {
+    fn outcome(&self, request: &LogRequest, ring: &mut Ring, end: &End, lines: usize, fewer: bool) -> ReadResult {
         let cut = ring.may_be_cut(lines);
         let whole = !ring.lost_some();
         let mut body = ring.bytes();
@@ -184,7 +184,7 @@ impl LogReader {
             let why = if notes.is_empty() { "the log is empty".to_owned() } else { notes.join("; ") };
             return instead(request, &why, retry);
         }
-        Outcome { tail: told(request.source(), cleaned, notes, fewer), retry }
+        ReadResult { tail: told(request.source(), cleaned, notes, fewer), retry }
     }
 }
 
@@ -209,7 +209,7 @@ async fn pump(body: impl AsyncBufRead, ring: &mut Ring, limit: usize) -> End {
 }
 
 /// The termination message, where a life left one, or nothing but the reason.
-fn instead(request: &LogRequest, why: &str, retry: Option<Duration>) -> Outcome {
+fn instead(request: &LogRequest, why: &str, retry: Option<Duration>) -> ReadResult {
     let message = request.termination_message.as_bytes();
     let cleaned = clean(message, message.len() > WHOLE_MESSAGE, &request.policy);
     let tail = if cleaned.text.trim().is_empty() {
@@ -217,7 +217,7 @@ fn instead(request: &LogRequest, why: &str, retry: Option<Duration>) -> Outcome 
     } else {
         told(LogSource::TerminationMessage, cleaned, vec![why.to_owned()], false)
     };
-    Outcome { tail, retry }
+    ReadResult { tail, retry }
 }
 
 fn told(source: LogSource, cleaned: Cleaned, mut notes: Vec<String>, fewer: bool) -> Tail {

@@ -1,4 +1,4 @@
-//! Which log explains a container's trouble, and whose life it tells of.
+//! Which log explains a container's trouble, and which instance of the container it belongs to.
 
 use std::sync::Arc;
 
@@ -11,88 +11,81 @@ use crate::{
     pods::{Pod, Uid},
 };
 
-/// A container's life, from one start to its end. A log is read once for each, not for each event: the
-/// key is the same from the end of a life until the end of the next, whatever the container's state does
-/// in between.
+/// One instance of a container, from its start to its end. A log is read once per instance, not once per event: the key
+/// stays the same from the end of an instance to the end of the next, whatever state the container is in meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Life {
+pub struct ContainerInstance {
     /// The pod.
     pub uid: Uid,
     /// The container's name.
     pub container: Arc<str>,
-    /// Which of its lives.
-    pub which: Which,
+    pub id: InstanceId,
 }
 
-/// Which of a container's lives.
+/// Identifies an instance among those of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Which {
-    /// The one that goes on, after so many restarts.
+pub enum InstanceId {
+    /// The running instance, by the number of restarts before it.
     Running(i32),
-    /// One that is over, with the runtime's identity.
+    /// An instance that has ended, by the runtime's container ID.
     Ended(Arc<str>),
-    /// One that is over and has no identity: the runtime lost it, or never made it.
+    /// An instance that has ended without a container ID: the runtime lost or never created the container.
     Lost {
-        /// When it ended.
         finished: Option<Timestamp>,
-        /// The restarts at that time.
+        /// The number of restarts when it was observed.
         restarts: i32,
     },
 }
 
-/// A log to be read.
+/// A request to read one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {
-    /// Whose log it is.
-    pub life: Life,
-    /// The pod's namespace.
+    pub instance: ContainerInstance,
     pub namespace: Arc<str>,
-    /// The pod's name.
     pub pod: Arc<str>,
-    /// The pod's node, whose kubelet answers; empty where there is none.
+    /// The node whose kubelet serves the log.
     pub node: Arc<str>,
-    /// Whether it is the log of the life before the present one.
+    /// Whether to read the log of the instance before the present one.
     pub previous: bool,
-    /// Whether the next life runs already.
+    /// Whether the next instance is already running.
     pub started_again: bool,
-    /// The termination message of that life, as the kubelet tells it; empty where there is none.
+    /// The instance's termination message from the pod's status; may be empty.
     pub termination_message: Arc<str>,
-    /// How much is kept.
     pub policy: Arc<LogPolicy>,
 }
 
-/// What is to be done for a container's log.
+/// How to get the log that explains a container's trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// To read it.
+pub enum LogPlan {
+    /// Read it from the kubelet.
     Read(LogRequest),
-    /// Nothing: there is none, and no kubelet needs to be asked.
-    Known(Tail),
+    /// No log exists; the kubelet is not asked. The tail says why.
+    Unavailable(Tail),
 }
 
 impl LogRequest {
-    /// Chooses the log that explains what was found.
+    /// Chooses the log that explains a finding.
     #[must_use]
-    pub fn choose(pod: &Pod, finding: &ContainerFinding, policy: &Arc<LogPolicy>) -> Choice {
+    pub fn plan(pod: &Pod, finding: &ContainerFinding, policy: &Arc<LogPolicy>) -> LogPlan {
         if finding.log == LogChoice::NeverStarted {
-            return Choice::Known(Tail::unavailable("the container never started"));
+            return LogPlan::Unavailable(Tail::unavailable("the container never started"));
         }
         if pod.node.is_empty() {
-            return Choice::Known(Tail::unavailable("the pod is on no node"));
+            return LogPlan::Unavailable(Tail::unavailable("the pod is on no node"));
         }
         let previous = finding.log == LogChoice::Previous;
-        // What is known of an end is of the life that is asked for, unless that life goes on.
+        // `last_termination` describes the requested instance, unless that instance is still running.
         let end = (previous || finding.state != ContainerStateName::Running)
             .then_some(finding.last_termination.as_ref())
             .flatten();
-        let which = match end {
-            Some(end) if !end.container_id.is_empty() => Which::Ended(end.container_id.as_str().into()),
-            Some(end) => Which::Lost { finished: end.finished, restarts: finding.restarts },
-            None if previous => Which::Lost { finished: None, restarts: finding.restarts },
-            None => Which::Running(finding.restarts),
+        let id = match end {
+            Some(end) if !end.container_id.is_empty() => InstanceId::Ended(end.container_id.as_str().into()),
+            Some(end) => InstanceId::Lost { finished: end.finished, restarts: finding.restarts },
+            None if previous => InstanceId::Lost { finished: None, restarts: finding.restarts },
+            None => InstanceId::Running(finding.restarts),
         };
-        Choice::Read(Self {
-            life: Life { uid: pod.uid, container: finding.name.as_str().into(), which },
+        LogPlan::Read(Self {
+            instance: ContainerInstance { uid: pod.uid, container: finding.name.as_str().into(), id },
             namespace: pod.namespace.as_str().into(),
             pod: pod.name.as_str().into(),
             node: pod.node.as_str().into(),
@@ -103,7 +96,7 @@ impl LogRequest {
         })
     }
 
-    /// Where a log that was read for this request comes from.
+    /// The `logSource` of a log that was read for this request.
     #[must_use]
     pub fn source(&self) -> LogSource {
         if self.previous { LogSource::Previous } else { LogSource::Current }
@@ -133,7 +126,7 @@ mod tests {
         Some(Terminated { container_id: id.into(), message: "out of cheese".into(), ..Terminated::default() })
     }
 
-    fn choose(finding: &ContainerFinding) -> Choice {
+    fn plan(finding: &ContainerFinding) -> LogPlan {
         let pod = Pod {
             uid: Uid::from(7),
             namespace: "shop".into(),
@@ -142,58 +135,59 @@ mod tests {
             ..Pod::default()
         };
         let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
-        LogRequest::choose(&pod, finding, &Arc::new(policy))
+        LogRequest::plan(&pod, finding, &Arc::new(policy))
     }
 
     fn read(finding: &ContainerFinding) -> LogRequest {
-        match choose(finding) {
-            Choice::Read(request) => request,
-            Choice::Known(tail) => panic!("{tail:?}"),
+        match plan(finding) {
+            LogPlan::Read(request) => request,
+            LogPlan::Unavailable(tail) => panic!("{tail:?}"),
         }
     }
 
     use ContainerStateName::{Running, Terminated as Ended, Waiting};
 
     #[test]
-    fn a_life_has_one_key_from_its_end_to_the_next() {
+    fn an_instance_has_one_key_from_its_end_to_the_end_of_the_next() {
         let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
         let waiting = read(&finding(LogChoice::Previous, Waiting, 3, end("containerd://a")));
         let again = read(&finding(LogChoice::Previous, Running, 4, end("containerd://a")));
-        assert!(ended.life == waiting.life && waiting.life == again.life);
+        assert!(ended.instance == waiting.instance && waiting.instance == again.instance);
         assert_eq!((ended.previous, waiting.previous, again.previous), (false, true, true));
         assert_eq!(ended.source(), LogSource::Current);
         assert_eq!(again.source(), LogSource::Previous);
 
         let next = read(&finding(LogChoice::Previous, Waiting, 4, end("containerd://b")));
-        assert_ne!(next.life, again.life);
+        assert_ne!(next.instance, again.instance);
     }
 
     #[test]
-    fn a_life_without_identity_is_known_by_its_end() {
+    fn an_instance_without_id_is_identified_by_its_end() {
         let at = |second| {
             let finished = Timestamp::from_second(second).ok();
-            read(&finding(LogChoice::Previous, Waiting, 3, Some(Terminated { finished, ..Terminated::default() }))).life
+            read(&finding(LogChoice::Previous, Waiting, 3, Some(Terminated { finished, ..Terminated::default() })))
+                .instance
         };
         assert!(at(1) == at(1) && at(1) != at(2));
-        assert_ne!(read(&finding(LogChoice::Previous, Waiting, 3, None)).life, at(1));
+        assert_ne!(read(&finding(LogChoice::Previous, Waiting, 3, None)).instance, at(1));
     }
 
     #[test]
-    fn a_life_that_goes_on_is_not_explained_by_the_end_of_another() {
+    fn a_running_instance_ignores_the_end_of_the_previous_one() {
         let running = read(&finding(LogChoice::Current, Running, 3, end("containerd://a")));
-        assert_eq!(running.life.which, Which::Running(3));
+        assert_eq!(running.instance.id, InstanceId::Running(3));
         assert_eq!(&*running.termination_message, "");
         let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
         assert_eq!(&*ended.termination_message, "out of cheese");
     }
 
     #[test]
-    fn where_there_is_no_log_no_kubelet_is_asked() {
-        let never = choose(&finding(LogChoice::NeverStarted, Waiting, 0, None));
-        assert_eq!(never, Choice::Known(Tail::unavailable("the container never started")));
+    fn asks_no_kubelet_when_no_log_exists() {
+        let never = plan(&finding(LogChoice::NeverStarted, Waiting, 0, None));
+        assert_eq!(never, LogPlan::Unavailable(Tail::unavailable("the container never started")));
         let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
         let nowhere =
-            LogRequest::choose(&Pod::default(), &finding(LogChoice::Current, Running, 0, None), &Arc::new(policy));
-        assert_eq!(nowhere, Choice::Known(Tail::unavailable("the pod is on no node")));
+            LogRequest::plan(&Pod::default(), &finding(LogChoice::Current, Running, 0, None), &Arc::new(policy));
+        assert_eq!(nowhere, LogPlan::Unavailable(Tail::unavailable("the pod is on no node")));
     }
 }

@@ -1,33 +1,33 @@
-//! The ends of logs that were read, kept for as long as their containers' lives matter.
+//! Keeps the tails of logs for as long as their container instances matter.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{Life, LogPolicy, LogRequest, Outcome, Tail};
-use crate::api::LogSource;
+use super::{ContainerInstance, LogPolicy, LogRequest, ReadResult, Tail};
+use crate::{api::LogSource, backoff::doubled};
 
-/// How often a log is read that can't be had for a reason that passes, before the last answer stands.
-const TRIES: u32 = 5;
+/// How often a log is read, at most, if each read fails for a temporary reason.
+const MAX_TRIES: u32 = 5;
 
-/// The longest wait between two tries.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The longest delay between two tries.
+const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// How long before a container is seen to run again it may have been started: a kubelet reports its
-/// containers about every 10 s.
-const DOUBT: Duration = Duration::from_secs(30);
+/// How long after its start a container may still be reported as not running: a kubelet updates the status about every
+/// 10 s.
+const STATUS_DELAY: Duration = Duration::from_secs(30);
 
-/// What one kept tail takes beside its text, in bytes, roughly.
+/// The approximate memory of an entry besides its text, in bytes.
 const OVERHEAD: usize = 512;
 
 /// Bounds of a [`TailStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// The bytes that all of it may take.
+    /// Bytes of all texts, with [`OVERHEAD`] for each.
     pub bytes: usize,
-    /// How many tails.
+    /// The number of entries.
     pub tails: usize,
 }
 
@@ -37,16 +37,16 @@ impl Default for StoreLimits {
     }
 }
 
-/// The ends of logs by life and policy, and which are being read. Holds no clock and does no reading:
-/// its owner asks [`begin`](Self::begin) before it reads, and tells [`finish`](Self::finish) what came.
+/// Tails of logs by container instance and policy, and which of them are being read. It has no clock and reads nothing
+/// itself: the caller asks [`begin`](Self::begin) before it reads, and passes the result to [`finish`](Self::finish).
 ///
-/// Where the bytes don't suffice, the text that was read first is given up, its container's note says
-/// so, and it isn't read again.
+/// When the texts exceed the bound, the one that was read first is evicted. A note takes its place, and that log is not
+/// read again.
 #[derive(Debug, Default)]
 pub struct TailStore {
     limits: StoreLimits,
-    kept: HashMap<Key, Kept>,
-    /// The order in which texts were read.
+    entries: HashMap<Key, Entry>,
+    /// The entries with a text, in the order in which they were read.
     order: BTreeMap<u64, Key>,
     sequence: u64,
     bytes: usize,
@@ -54,72 +54,71 @@ pub struct TailStore {
     refused: u64,
 }
 
-/// Two objects that ask the same of the same log share it.
+/// Objects with the same policy share an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    life: Life,
+    instance: ContainerInstance,
     policy: Arc<LogPolicy>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    /// Absent while it is read for the first time.
+struct Entry {
+    /// Absent until the first read has finished.
     tail: Option<Tail>,
-    reading: bool,
+    is_reading: bool,
     tries: u32,
-    /// When to read again, where that may help.
+    /// When to read again, if that may help.
     due: Option<Instant>,
     sequence: u64,
-    /// When it was last read as the log of the present life: kubelets know no other name for it.
+    /// When the log was last requested as that of the present instance. A kubelet offers only "present" and "previous".
     read_as_present: Option<Instant>,
 }
 
 impl TailStore {
-    /// An empty store.
     #[must_use]
     pub fn new(limits: StoreLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// What is known of a log. Its source is told as of this request: a life that was the present one
-    /// when it was read may be the previous one by now.
+    /// The stored tail, if the log was read. Its source is the request's: an instance that was the present one when its
+    /// log was read may be the previous one by now.
     #[must_use]
     pub fn get(&self, request: &LogRequest) -> Option<Tail> {
-        let mut tail = self.kept.get(&Key::of(request))?.tail.clone()?;
+        let mut tail = self.entries.get(&Key::of(request))?.tail.clone()?;
         if matches!(tail.source, LogSource::Current | LogSource::Previous) {
             tail.source = request.source();
         }
         Some(tail)
     }
 
-    /// Whether a log is to be read now. Answers so once: the next time after [`finish`](Self::finish),
-    /// and only where another try may help and is due.
+    /// Whether the caller should read a log now. Returns true once per read: the next time is after
+    /// [`finish`](Self::finish), and only if another try is due.
     pub fn begin(&mut self, request: &LogRequest, now: Instant) -> bool {
-        let held = self.kept.len();
-        match self.kept.entry(Key::of(request)) {
-            Entry::Occupied(entry) => {
-                let kept = entry.into_mut();
-                // Where the next life had begun by then, what was read is its log, not this one's.
-                let doubtful = request.started_again
-                    && !kept.reading
-                    && kept.read_as_present.take().is_some_and(|read| now < read + DOUBT);
-                if doubtful {
-                    self.bytes -= kept.size();
-                    self.order.remove(&kept.sequence);
-                    kept.tail = None;
+        let count = self.entries.len();
+        match self.entries.entry(Key::of(request)) {
+            hash_map::Entry::Occupied(entry) => {
+                let entry = entry.into_mut();
+                // If the next instance had already started at that time, the log that was read is that instance's.
+                let is_doubtful = request.started_again
+                    && !entry.is_reading
+                    && entry.read_as_present.take().is_some_and(|read| now < read + STATUS_DELAY);
+                if is_doubtful {
+                    self.bytes -= entry.size();
+                    self.order.remove(&entry.sequence);
+                    entry.tail = None;
                 }
-                let due = !kept.reading && (doubtful || kept.due.is_some_and(|due| due <= now));
-                kept.reading |= due;
-                due
+                let is_due = !entry.is_reading && (is_doubtful || entry.due.is_some_and(|due| due <= now));
+                entry.is_reading |= is_due;
+                is_due
             }
-            Entry::Vacant(_) if held >= self.limits.tails => {
+            hash_map::Entry::Vacant(_) if count >= self.limits.tails => {
                 self.refused += 1;
                 false
             }
-            Entry::Vacant(entry) => {
-                entry.insert(Kept {
+            hash_map::Entry::Vacant(entry) => {
+                entry.insert(Entry {
                     tail: None,
-                    reading: true,
+                    is_reading: true,
                     tries: 0,
                     due: None,
                     sequence: 0,
@@ -130,51 +129,50 @@ impl TailStore {
         }
     }
 
-    /// Keeps what came of a reading. What nobody waits for any more is dropped.
-    pub fn finish(&mut self, request: &LogRequest, outcome: Outcome, now: Instant) {
+    /// Stores the result of a read. It is dropped if the entry was removed in the meantime.
+    pub fn finish(&mut self, request: &LogRequest, result: ReadResult, now: Instant) {
         let key = Key::of(request);
-        let Some(kept) = self.kept.get_mut(&key) else { return };
-        kept.reading = false;
-        kept.tries += 1;
-        kept.read_as_present = (!request.previous).then_some(now);
-        kept.due = outcome
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.is_reading = false;
+        entry.tries += 1;
+        entry.read_as_present = (!request.previous).then_some(now);
+        entry.due = result
             .retry
-            .filter(|_| kept.tries < TRIES)
-            .and_then(|wait| now.checked_add((wait * 2_u32.pow(kept.tries - 1)).min(LONGEST_WAIT)));
-        self.order.remove(&kept.sequence);
-        self.bytes -= kept.size();
-        // A try that brought nothing takes nothing away.
-        let better = kept.tail.as_ref().is_none_or(|old| old.text.is_empty() || !outcome.tail.text.is_empty());
-        if better {
-            kept.tail = Some(outcome.tail);
+            .filter(|_| entry.tries < MAX_TRIES)
+            .and_then(|delay| now.checked_add(doubled(delay, entry.tries - 1, MAX_DELAY)));
+        self.order.remove(&entry.sequence);
+        self.bytes -= entry.size();
+        // A retry that returns no text does not replace one.
+        if entry.tail.as_ref().is_none_or(|old| old.text.is_empty() || !result.tail.text.is_empty()) {
+            entry.tail = Some(result.tail);
         }
-        self.bytes += kept.size();
-        if kept.size() > 0 {
+        self.bytes += entry.size();
+        if entry.size() > 0 {
             self.sequence += 1;
-            kept.sequence = self.sequence;
+            entry.sequence = self.sequence;
             self.order.insert(self.sequence, key);
         }
         self.evict();
     }
 
-    /// Forgets a reading that came to nothing, such as one that was cancelled, so that it can begin again.
+    /// Gives up a read that had no result, for example because it was cancelled, so that it can begin again.
     pub fn abandon(&mut self, request: &LogRequest) {
-        if let Entry::Occupied(mut entry) = self.kept.entry(Key::of(request)) {
-            entry.get_mut().reading = false;
+        if let hash_map::Entry::Occupied(mut entry) = self.entries.entry(Key::of(request)) {
+            entry.get_mut().is_reading = false;
             if entry.get().tail.is_none() {
                 entry.remove();
             }
         }
     }
 
-    /// Forgets the lives that don't matter any more.
-    pub fn retain(&mut self, mut matters: impl FnMut(&Life, &LogPolicy) -> bool) {
+    /// Removes the entries that no longer matter.
+    pub fn retain(&mut self, mut matters: impl FnMut(&ContainerInstance, &LogPolicy) -> bool) {
         let (order, bytes) = (&mut self.order, &mut self.bytes);
-        self.kept.retain(|key, kept| {
-            let stays = matters(&key.life, &key.policy);
+        self.entries.retain(|key, entry| {
+            let stays = matters(&key.instance, &key.policy);
             if !stays {
-                order.remove(&kept.sequence);
-                *bytes -= kept.size();
+                order.remove(&entry.sequence);
+                *bytes -= entry.size();
             }
             stays
         });
@@ -183,22 +181,22 @@ impl TailStore {
     /// When a log is due to be read again, if another try may help.
     #[must_use]
     pub fn due(&self, request: &LogRequest) -> Option<Instant> {
-        self.kept.get(&Key::of(request)).filter(|kept| !kept.reading)?.due
+        self.entries.get(&Key::of(request)).filter(|entry| !entry.is_reading)?.due
     }
 
-    /// How many tails are kept, and how many bytes they take.
+    /// The number of entries, and the bytes that count against the bound.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
-        (self.kept.len(), self.bytes)
+        (self.entries.len(), self.bytes)
     }
 
-    /// How many texts were given up for want of room, ever.
+    /// How many texts were evicted so far.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// How often a log wasn't read because so many are kept, ever.
+    /// How many reads were refused so far because the store was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
@@ -207,10 +205,10 @@ impl TailStore {
     fn evict(&mut self) {
         while self.bytes > self.limits.bytes {
             let Some((_, key)) = self.order.pop_first() else { break };
-            let Some(kept) = self.kept.get_mut(&key) else { continue };
-            self.bytes -= kept.size();
-            kept.due = None;
-            kept.tail = Some(Tail::unavailable("left out: the logs of all failing containers take too much room"));
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            self.bytes -= entry.size();
+            entry.due = None;
+            entry.tail = Some(Tail::unavailable("left out: the logs of all failing containers take too much room"));
             self.evicted += 1;
         }
     }
@@ -218,12 +216,12 @@ impl TailStore {
 
 impl Key {
     fn of(request: &LogRequest) -> Self {
-        Self { life: request.life.clone(), policy: Arc::clone(&request.policy) }
+        Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
     }
 }
 
-impl Kept {
-    /// The bytes that count against the bound: those of a text, with its overhead.
+impl Entry {
+    /// The bytes that count against the bound: a text with its overhead.
     fn size(&self) -> usize {
         match &self.tail {
             Some(tail) if !tail.text.is_empty() => tail.text.len() + tail.note.len() + OVERHEAD,
@@ -235,11 +233,15 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{logs::Which, pods::Uid};
+    use crate::{logs::InstanceId, pods::Uid};
 
-    fn request(which: i32, tail_lines: u32, previous: bool) -> LogRequest {
+    fn request(restarts: i32, tail_lines: u32, previous: bool) -> LogRequest {
         LogRequest {
-            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(which) },
+            instance: ContainerInstance {
+                uid: Uid::from(1),
+                container: "app".into(),
+                id: InstanceId::Running(restarts),
+            },
             namespace: "shop".into(),
             pod: "cart".into(),
             node: "n".into(),
@@ -250,9 +252,9 @@ mod tests {
         }
     }
 
-    fn outcome(text: &str, retry: Option<u64>) -> Outcome {
+    fn result(text: &str, retry: Option<u64>) -> ReadResult {
         let tail = Tail { source: LogSource::Current, text: text.into(), note: String::new() };
-        Outcome { tail, retry: retry.map(Duration::from_secs) }
+        ReadResult { tail, retry: retry.map(Duration::from_secs) }
     }
 
     fn text(store: &mut TailStore, request: &LogRequest) -> Option<String> {
@@ -260,46 +262,50 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_once_for_each_life_and_policy() {
+    fn reads_a_log_once_per_instance_and_policy() {
         let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
         let first = request(1, 20, false);
         assert!(store.begin(&first, now));
         assert!(!store.begin(&first, now), "it is being read");
         assert_eq!(store.get(&first), None);
-        store.finish(&first, outcome("one", None), now);
+        store.finish(&first, result("one", None), now);
         assert!(!store.begin(&first, now) && !store.begin(&request(1, 20, true), now), "it was read");
         assert!(store.begin(&request(2, 20, false), now) && store.begin(&request(1, 10, false), now));
         assert_eq!(store.get(&first).map(|tail| tail.source), Some(LogSource::Current));
         let later = request(1, 20, true);
-        assert_eq!(store.get(&later).map(|tail| tail.source), Some(LogSource::Previous), "the life is over by now");
+        assert_eq!(
+            store.get(&later).map(|tail| tail.source),
+            Some(LogSource::Previous),
+            "the instance has ended by now"
+        );
     }
 
     #[test]
-    fn a_log_that_may_be_the_next_lifes_is_read_again_once() {
+    fn reads_a_log_again_that_may_belong_to_the_next_instance() {
         let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
         let ended = request(1, 20, false);
         let again = LogRequest { started_again: true, ..request(1, 20, true) };
-        for (seen, doubtful) in [(now + DOUBT / 2, true), (now + DOUBT, false)] {
+        for (seen, doubtful) in [(now + STATUS_DELAY / 2, true), (now + STATUS_DELAY, false)] {
             store = TailStore::new(StoreLimits::default());
             assert!(store.begin(&ended, now));
-            store.finish(&ended, outcome("whose is it?", None), now);
-            assert!(!store.begin(&request(1, 20, true), seen), "it waits to be started");
+            store.finish(&ended, result("of which instance?", None), now);
+            assert!(!store.begin(&request(1, 20, true), seen), "it is waiting to be started");
             assert_eq!(store.begin(&again, seen), doubtful);
             assert_eq!(text(&mut store, &again).is_none(), doubtful);
             if doubtful {
-                store.finish(&again, outcome("the former life's", None), seen);
+                store.finish(&again, result("the log of the previous instance", None), seen);
             }
             assert!(!store.begin(&again, seen), "once");
         }
-        assert_eq!(store.size().1, outcome("whose is it?", None).tail.text.len() + OVERHEAD);
+        assert_eq!(store.size().1, result("of which instance?", None).tail.text.len() + OVERHEAD);
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_ever_less_often_and_not_for_ever() {
+    fn retries_temporary_failures_with_backoff_and_a_limit() {
         let (mut store, start) = (TailStore::new(StoreLimits::default()), Instant::now());
         let request = request(1, 20, false);
         assert!(store.begin(&request, start));
-        store.finish(&request, outcome("part", Some(10)), start);
+        store.finish(&request, result("part", Some(10)), start);
         assert_eq!(store.due(&request), Some(start + Duration::from_secs(10)));
         assert!(!store.begin(&request, start + Duration::from_secs(9)));
         let mut now = start + Duration::from_secs(10);
@@ -307,19 +313,19 @@ mod tests {
         while store.begin(&request, now) {
             assert_eq!(store.due(&request), None, "it is being read");
             tries += 1;
-            store.finish(&request, outcome("", Some(10)), now);
+            store.finish(&request, result("", Some(10)), now);
             now = store.due(&request).unwrap_or(now);
         }
-        assert_eq!((tries, now), (TRIES, start + Duration::from_secs(10 + 20 + 40 + 80)));
-        assert_eq!(text(&mut store, &request).as_deref(), Some("part"), "a try that brings nothing takes nothing");
+        assert_eq!((tries, now), (MAX_TRIES, start + Duration::from_secs(10 + 20 + 40 + 80)));
+        assert_eq!(text(&mut store, &request).as_deref(), Some("part"), "a retry without a text keeps the old one");
     }
 
     #[test]
-    fn bytes_are_bounded_and_what_goes_is_told_and_not_read_again() {
+    fn evicts_the_oldest_texts_and_does_not_read_them_again() {
         let (mut store, now) = (TailStore::new(StoreLimits { bytes: 3 * (OVERHEAD + 100), tails: 10 }), Instant::now());
-        for life in 0..5 {
-            assert!(store.begin(&request(life, 20, false), now));
-            store.finish(&request(life, 20, false), outcome(&"x".repeat(100), Some(1)), now);
+        for restarts in 0..5 {
+            assert!(store.begin(&request(restarts, 20, false), now));
+            store.finish(&request(restarts, 20, false), result(&"x".repeat(100), Some(1)), now);
         }
         assert_eq!((store.size(), store.evicted()), ((5, 3 * (OVERHEAD + 100)), 2));
         let gone = store.get(&request(0, 20, false)).unwrap();
@@ -327,7 +333,7 @@ mod tests {
         assert!(!store.begin(&request(0, 20, false), now + Duration::from_secs(100)));
         assert_eq!(text(&mut store, &request(4, 20, false)), Some("x".repeat(100)));
 
-        store.retain(|life, _| life.which == Which::Running(3));
+        store.retain(|instance, _| instance.id == InstanceId::Running(3));
         assert_eq!(store.size(), (1, OVERHEAD + 100));
         store.retain(|_, _| false);
         assert_eq!(store.size(), (0, 0));
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_bounded() {
+    fn bounds_the_number_of_tails() {
         let (mut store, now) = (TailStore::new(StoreLimits { bytes: 1 << 20, tails: 2 }), Instant::now());
         assert!(store.begin(&request(0, 20, false), now) && store.begin(&request(1, 20, false), now));
         assert!(!store.begin(&request(2, 20, false), now));
@@ -343,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_can_begin_again() {
+    fn an_abandoned_read_can_begin_again() {
         let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
         let request = request(1, 20, false);
         assert!(store.begin(&request, now));
         store.abandon(&request);
         assert!(store.begin(&request, now));
         store.retain(|_, _| false);
-        store.finish(&request, outcome("late", None), now);
+        store.finish(&request, result("late", None), now);
         assert_eq!(store.get(&request), None);
         assert_eq!(store.size(), (0, 0));
     }

@@ -5,7 +5,7 @@ use kube::{Api, Client};
 
 use crate::{
     config::StreamingLists,
-    watch::{Change, PAGE_SIZE, json::Json, watch_either},
+    watch::{PAGE_SIZE, WatchUpdate, json::Json, watch_either},
 };
 
 use super::{JsonPod, WatchedPod, protobuf};
@@ -15,11 +15,11 @@ pub fn watch_pods(
     client: Client,
     namespace: Option<&str>,
     lists: StreamingLists,
-) -> BoxStream<'static, Change<WatchedPod>> {
+) -> BoxStream<'static, WatchUpdate<WatchedPod>> {
     let api: Api<JsonPod> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let in_json = Json { api, map: |pod: JsonPod| pod.seen };
+    let in_json = Json { api, map: |pod: JsonPod| pod.pod };
     watch_either(Box::new(protobuf::Pods::new(client, namespace, PAGE_SIZE)), Some(Box::new(in_json)), lists)
 }

@@ -73,16 +73,16 @@ struct OutlineMeta {
 #[derive(Clone, Debug)]
 pub struct JsonPod {
     /// What is used of it.
-    pub seen: WatchedPod,
+    pub pod: WatchedPod,
     /// Holds the resource version, which kube's watcher resumes from, and nothing else.
     meta: ObjectMeta,
 }
 
 impl<'de> Deserialize<'de> for JsonPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seen = WatchedPod::deserialize(deserializer)?;
-        let meta = ObjectMeta { resource_version: Some(seen.resource_version.clone()), ..ObjectMeta::default() };
-        Ok(Self { seen, meta })
+        let pod = WatchedPod::deserialize(deserializer)?;
+        let meta = ObjectMeta { resource_version: Some(pod.resource_version.clone()), ..ObjectMeta::default() };
+        Ok(Self { pod, meta })
     }
 }
 
@@ -131,10 +131,10 @@ mod tests {
         )
         .unwrap();
         let [a, b, c] = list.items.try_into().unwrap();
-        assert_eq!(a.seen.pod.unwrap().name, "a");
+        assert_eq!(a.pod.pod.unwrap().name, "a");
         assert_eq!(b.meta.resource_version.as_deref(), Some("6"));
-        let unreadable = b.seen.pod.unwrap_err();
+        let unreadable = b.pod.pod.unwrap_err();
         assert_eq!((unreadable.uid, unreadable.to_string().as_str()), (Uid::from_text("2"), "n/b"));
-        assert_eq!(c.seen.pod.unwrap().name, "c");
+        assert_eq!(c.pod.pod.unwrap().name, "c");
     }
 }

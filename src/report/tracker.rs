@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Finding, is_known_reason, telling},
+    diagnosis::{Finding, is_known_reason, specificity},
     pods::{Pod, Uid},
 };
 
@@ -124,7 +124,7 @@ impl Tracker {
             });
             group.since = group.since.min(since);
             let present = next.names.name(group.reason);
-            let more = telling(shown_reason).cmp(&telling(present));
+            let more = specificity(shown_reason).cmp(&specificity(present));
             // The order in which pods come must make no difference.
             let decides = !group.is_known && *shown_reason < *present;
             if more.is_gt() || more.is_eq() && decides {
@@ -241,7 +241,7 @@ fn has_completed(pod: &Pod, container: &str) -> bool {
 /// Keeps the known reason unless the new one says more. Other kinds have no reasons of attempts that differ: theirs are
 /// always the present ones.
 fn keep_reason(finding: &mut Finding, known: &str) {
-    if is_of_container(finding.kind) && !known.is_empty() && telling(&finding.reason) <= telling(known) {
+    if is_of_container(finding.kind) && !known.is_empty() && specificity(&finding.reason) <= specificity(known) {
         known.clone_into(&mut finding.reason);
     }
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     PAGE_SIZE,
-    source::{Collection, Part, Parts, WatchEvent, WatchEvents},
+    list_watch::{Collection, Part, Parts, WatchEvent, WatchEvents},
 };
 
 /// A bookmark with this annotation ends the initial events of a streaming list.

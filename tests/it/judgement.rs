@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use orchestr::{
     api::{ContainerKind, ContainerStateName, ProblemKind},
-    diagnosis::{Facts, Finding, Health, JobFacts, LogChoice, Thresholds, Verdict, is_plain, judge},
+    diagnosis::{
+        Facts, Finding, Health, JobFacts, LogChoice, Thresholds, Verdict, is_healthy_under_any_thresholds, judge,
+    },
 };
 
 use serde_json::{Value, json};
@@ -57,7 +59,7 @@ fn healthy(case: &Case, seconds: i64) {
 
 /// Whether nothing need be kept of it where nobody remembers restarts for more than ten minutes.
 fn plain(case: &Case, seconds: i64) -> bool {
-    is_plain(&case.decode(), Duration::from_secs(600), at(seconds))
+    is_healthy_under_any_thresholds(&case.decode(), Duration::from_secs(600), at(seconds))
 }
 
 fn logs(found: &Finding) -> Vec<(&str, LogChoice)> {

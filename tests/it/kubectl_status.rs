@@ -12,7 +12,7 @@ use kube::{
 use orchestr::{
     diagnosis::{kubectl_status, ready_counts, restarts},
     pods::{Pod, from_json, protobuf},
-    watch::{Change, source::Source},
+    watch::{WatchUpdate, list_watch::ListWatch},
 };
 use orchestr_testbed::{ControlPlane, fixtures, shared};
 use proptest::{
@@ -65,17 +65,17 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
 /// The pods of a namespace as a first list in protobuf tells them, if need be in several pages.
 async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bool) -> BTreeMap<String, Pod> {
     let pods = protobuf::Pods::new(plane.admin().unwrap(), Some(namespace), 20);
-    let mut events = Source::new(Box::new(pods), streaming).into_stream();
-    assert!(matches!(events.next().await, Some(Ok(Change::Relisting))));
+    let mut events = ListWatch::new(Box::new(pods), streaming).into_stream();
+    assert!(matches!(events.next().await, Some(Ok(WatchUpdate::Relisting))));
     let mut pods = BTreeMap::new();
     loop {
         let event = tokio::time::timeout(PATIENCE, events.next()).await.expect("the list goes on");
         match event.unwrap().unwrap() {
-            Change::Listed(seen) => {
+            WatchUpdate::Listed(seen) => {
                 let pod = seen.pod.unwrap();
                 assert!(pods.insert(pod.name.clone(), *pod).is_none());
             }
-            Change::Synced => return pods,
+            WatchUpdate::Synced => return pods,
             other => panic!("{other:?}"),
         }
     }

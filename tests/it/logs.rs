@@ -9,7 +9,10 @@ use kube::{Api, Client, api::PostParams};
 use orchestr::{
     api::{ContainerKind, ContainerStateName, LogSource},
     diagnosis::{ContainerFinding, LogChoice},
-    logs::{Choice, Life, LogPolicy, LogReader, LogRequest, MASK, Outcome, ReadLimits, StoreLimits, TailStore, Which},
+    logs::{
+        ContainerInstance, InstanceId, LogPlan, LogPolicy, LogReader, LogRequest, MASK, ReadLimits, ReadResult,
+        StoreLimits, TailStore,
+    },
     pods::{Pod as SlimPod, Terminated, Uid},
 };
 use orchestr_testbed::{Answer, ControlPlane, Kubelet, shared};
@@ -55,7 +58,11 @@ impl Place {
 
     fn request(&self, pod: &str, previous: bool, message: &str) -> LogRequest {
         LogRequest {
-            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Ended("containerd://a".into()) },
+            instance: ContainerInstance {
+                uid: Uid::from(1),
+                container: "app".into(),
+                id: InstanceId::Ended("containerd://a".into()),
+            },
             namespace: self.namespace.as_str().into(),
             pod: pod.into(),
             node: self.node.as_str().into(),
@@ -203,7 +210,7 @@ async fn every_answer_of_a_kubelet_becomes_a_tail() {
     let mut wrong = Vec::new();
     for case in cases() {
         place.kubelet.script(&place.namespace, "pod", "app", case.previous, case.answer.clone());
-        let Outcome { tail, retry } = reader.read(&place.request("pod", case.previous, case.message)).await;
+        let ReadResult { tail, retry } = reader.read(&place.request("pod", case.previous, case.message)).await;
         let expected = (case.source, case.text.as_str(), case.note, case.retry);
         if (tail.source, tail.text.as_str(), tail.note.as_str(), retry.is_some()) != expected {
             let answer: String = format!("{:?}", case.answer).chars().take(200).collect();
@@ -225,14 +232,14 @@ async fn no_answer_and_half_of_one_end_in_time() {
     place.reader(patient()).read(&place.request("pod", false, "")).await;
 
     script(Answer::Hanging);
-    let Outcome { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    let ReadResult { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
     assert_eq!((tail.source, tail.text.as_str()), (LogSource::TerminationMessage, "no disk"));
     assert_eq!(tail.note, "no answer from the kubelet within 3 s");
     assert!(retry.is_some());
 
     // The API server passes on what fills its buffers.
     script(Answer::Stalling(format!("begun {}\n", "and so on ".repeat(100)).repeat(84).into_bytes()));
-    let Outcome { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    let ReadResult { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
     assert!(tail.source == LogSource::Current && tail.text.contains("begun"), "{tail:?}");
     assert_eq!(tail.note, "not the log's end: it came too slowly for 3 s; earlier lines left out");
     assert!(retry.is_some());
@@ -246,7 +253,7 @@ async fn a_log_without_end_is_given_up() {
     place.pod("pod", &place.node).await;
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::Endless);
     let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
-    let Outcome { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    let ReadResult { tail, .. } = reader.read(&place.request("pod", false, "")).await;
     assert_eq!(tail.source, LogSource::Current);
     assert!(tail.text.lines().count() == 20 && tail.text.len() <= 4096, "{}", tail.text);
     assert_eq!(tail.note, "not the log's end: its last lines are longer than 256 KiB; earlier lines left out");
@@ -263,7 +270,7 @@ async fn fewer_lines_are_asked_for_where_they_are_long() {
     let log: String = (0..100).map(|line| format!("{}{line}\n", "y".repeat(8000))).collect();
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::text(log));
     let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
-    let Outcome { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    let ReadResult { tail, .. } = reader.read(&place.request("pod", false, "")).await;
     assert!(tail.text.ends_with("y99") && tail.text.len() == 4096, "{} {:?}", tail.text.len(), tail);
     assert_eq!(tail.note, "earlier lines left out");
     assert_eq!(place.kubelet.requests().len(), 2);
@@ -275,7 +282,7 @@ async fn what_the_api_server_refuses_is_told() {
     let reader = place.reader(patient());
     let note = async |reader: &LogReader, pod: &str, node: &str| {
         let request = LogRequest { node: node.into(), ..place.request(pod, false, "") };
-        let Outcome { tail, .. } = reader.read(&request).await;
+        let ReadResult { tail, .. } = reader.read(&request).await;
         assert_eq!((tail.source, tail.text.as_str()), (LogSource::Unavailable, ""));
         tail.note
     };
@@ -370,7 +377,7 @@ async fn a_log_is_read_once_for_each_life() {
             last_termination: Some(Terminated { container_id: id.into(), ..Terminated::default() }),
             log,
         };
-        let Choice::Read(request) = LogRequest::choose(&pod, &finding, &policy) else { panic!("{finding:?}") };
+        let LogPlan::Read(request) = LogRequest::plan(&pod, &finding, &policy) else { panic!("{finding:?}") };
         let now = start + Duration::from_mins(minutes);
         if store.begin(&request, now) {
             let outcome = reader.read(&request).await;

@@ -10,8 +10,8 @@ use kube::{
 use orchestr::{
     pods::{WatchedPod, protobuf::Pods},
     watch::{
-        Change,
-        source::{Source, WrongEncoding},
+        WatchUpdate,
+        list_watch::{ListWatch, WrongEncoding},
     },
 };
 
@@ -21,31 +21,31 @@ use crate::{
     world::{World, crash_looping, healthy},
 };
 
-type Events = BoxStream<'static, Result<Change<WatchedPod>>>;
+type Events = BoxStream<'static, Result<WatchUpdate<WatchedPod>>>;
 
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u32) -> Events {
-    Source::new(Box::new(Pods::new(client, namespace, page_size)), streaming).into_stream()
+    ListWatch::new(Box::new(Pods::new(client, namespace, page_size)), streaming).into_stream()
 }
 
 /// What comes next but for the state of the watch.
-async fn next(events: &mut Events) -> Result<Change<WatchedPod>> {
+async fn next(events: &mut Events) -> Result<WatchUpdate<WatchedPod>> {
     loop {
         match tokio::time::timeout(PATIENCE, events.next()).await.expect("something happens").unwrap() {
-            Ok(Change::Behind | Change::CaughtUp) => {}
+            Ok(WatchUpdate::Behind | WatchUpdate::CaughtUp) => {}
             other => return other,
         }
     }
 }
 
 async fn list(events: &mut Events) -> Vec<String> {
-    assert!(matches!(next(events).await, Ok(Change::Relisting)));
+    assert!(matches!(next(events).await, Ok(WatchUpdate::Relisting)));
     let mut names = Vec::new();
     loop {
         match next(events).await.unwrap() {
-            Change::Listed(seen) => names.push(seen.pod.unwrap().name),
-            Change::Synced => return names,
+            WatchUpdate::Listed(seen) => names.push(seen.pod.unwrap().name),
+            WatchUpdate::Synced => return names,
             other => panic!("{other:?}"),
         }
     }
@@ -53,7 +53,7 @@ async fn list(events: &mut Events) -> Vec<String> {
 
 async fn applied(events: &mut Events) -> (String, String) {
     match next(events).await {
-        Ok(Change::Applied(seen)) => {
+        Ok(WatchUpdate::Applied(seen)) => {
             let pod = seen.pod.unwrap();
             (pod.name.clone(), pod.statuses.first().map(|own| own.restarts.to_string()).unwrap_or_default())
         }
@@ -136,8 +136,8 @@ async fn a_streaming_list_that_ends_early_begins_anew() {
     let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
     proxy.rule(|_| Fate::Answer(WATCH, pod));
     let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
-    assert!(matches!(next(&mut events).await, Ok(Change::Relisting)));
-    assert!(matches!(next(&mut events).await, Ok(Change::Listed(_))));
+    assert!(matches!(next(&mut events).await, Ok(WatchUpdate::Relisting)));
+    assert!(matches!(next(&mut events).await, Ok(WatchUpdate::Listed(_))));
     assert!(matches!(next(&mut events).await, Err(Error::WatchFailed(_))));
     proxy.rule(|_| Fate::Forward);
     assert_eq!(list(&mut events).await, ["cart"]);

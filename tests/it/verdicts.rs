@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     diagnosis::{
-        Facts, Health, JobFacts, Thresholds, Verdict, is_plain, judge, kubectl_status, owner, ready_counts, restarts,
+        Facts, Health, JobFacts, Thresholds, Verdict, is_healthy_under_any_thresholds, judge, kubectl_status, owner,
+        ready_counts, restarts,
     },
     pods::Pod,
 };
@@ -128,7 +129,7 @@ proptest! {
         let pod = pod.decode();
         let horizon = Duration::from_secs(horizon);
         let thresholds = Thresholds { restarted: thresholds.restarted.min(horizon), ..thresholds };
-        if is_plain(&pod, horizon, now) {
+        if is_healthy_under_any_thresholds(&pod, horizon, now) {
             let later = now.checked_add(jiff::SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
             let verdict = judge(&pod, &facts, &thresholds, later);
             prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });

@@ -189,7 +189,7 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
 async fn of_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Tally, Failure> {
     let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
-    cluster.client = clock.set_by(cluster.client);
+    cluster.client = clock.wrap_client(cluster.client);
     // The API server sees to the labels.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
     let mut tally = Tally::new(flags.thresholds.thresholds(), clock.now(), filter);

@@ -12,7 +12,7 @@ use crate::{
         RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
         decode::{LIST_LIMIT, RESTART_CONTAINER, restart_rule},
     },
-    watch::{json::INITIAL_EVENTS_END, source::WatchEvent},
+    watch::{json::INITIAL_EVENTS_END, list_watch::WatchEvent},
 };
 
 use super::{

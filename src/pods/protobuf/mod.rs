@@ -6,10 +6,10 @@
 //! serializer `protobuf`: an envelope, `runtime.Unknown`, behind the magic bytes `k8s\0`, and in a watch a length of four
 //! bytes before each event.
 
-mod answer;
 mod convert;
 mod message;
 mod page;
+mod response;
 mod wire;
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -20,13 +20,13 @@ use kube::{
     core::Request,
 };
 
-use crate::watch::source::{Collection, Parts, WatchEvents};
+use crate::watch::list_watch::{Collection, Parts, WatchEvents};
 
 use super::WatchedPod;
 
 use self::{
-    answer::ask,
     page::{Page, Part},
+    response::ask,
     wire::Buffer,
 };
 

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::{pods::WatchedPod, watch::source};
+use crate::{pods::WatchedPod, watch::list_watch};
 
 use super::{
     convert::{seen, text},
@@ -27,7 +27,7 @@ pub(super) enum Page {
     List { left: usize, metadata: ListMeta },
 }
 
-pub(super) type Part = source::Part<WatchedPod>;
+pub(super) type Part = list_watch::Part<WatchedPod>;
 
 impl Page {
     /// Takes the next part out of the buffer. There is none as long as more must come first.

@@ -4,7 +4,7 @@ use prost::Message;
 
 use crate::{
     pods::{Pod, TEXT_LIMIT},
-    watch::source::WatchEvent as Told,
+    watch::list_watch::WatchEvent as Told,
 };
 
 use super::{

@@ -2,7 +2,7 @@
 //! backs off, and distinguishes a right that is missing from an outage.
 
 pub(crate) mod json;
-pub mod source;
+pub mod list_watch;
 
 use std::{fmt::Debug, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::config::StreamingLists;
 
 use self::{
     json::Json,
-    source::{Collection, SILENCE, Source, WrongEncoding, loses_an_event},
+    list_watch::{Collection, ListWatch, SILENCE, WrongEncoding, loses_an_event},
 };
 
 /// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory if they come in JSON: kube
@@ -47,8 +47,8 @@ pub fn set_read_timeout(config: &mut kube::Config) {
 
 /// What happens to a watched collection.
 #[derive(Debug)]
-pub enum Change<K> {
-    /// A new list begins: what it doesn't name by the time of [`Change::Synced`] is gone.
+pub enum WatchUpdate<K> {
+    /// A new list begins: what it doesn't name by the time of [`WatchUpdate::Synced`] is gone.
     Relisting,
     /// An object of that list.
     Listed(K),
@@ -69,7 +69,7 @@ pub enum Change<K> {
 }
 
 /// Watches a collection for ever, in JSON.
-pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, Change<K>>
+pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, WatchUpdate<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -81,9 +81,9 @@ pub(crate) fn watch_either<K: Send + 'static>(
     collection: Box<dyn Collection<Object = K>>,
     otherwise: Option<Box<dyn Collection<Object = K>>>,
     lists: StreamingLists,
-) -> BoxStream<'static, Change<K>> {
+) -> BoxStream<'static, WatchUpdate<K>> {
     let watch = Watch {
-        source: Source::new(collection, lists != StreamingLists::Never),
+        source: ListWatch::new(collection, lists != StreamingLists::Never),
         otherwise,
         may_fall_back: lists == StreamingLists::Auto,
         streaming_failures: 0,
@@ -99,7 +99,7 @@ pub(crate) fn watch_either<K: Send + 'static>(
 }
 
 struct Watch<K> {
-    source: Source<K>,
+    source: ListWatch<K>,
     otherwise: Option<Box<dyn Collection<Object = K>>>,
     may_fall_back: bool,
     /// Streaming lists in a row that failed.
@@ -112,7 +112,7 @@ struct Watch<K> {
 }
 
 impl<K: Send + 'static> Watch<K> {
-    async fn next(&mut self) -> Change<K> {
+    async fn next(&mut self) -> WatchUpdate<K> {
         loop {
             if let Some(until) = self.pause.take() {
                 sleep_until(until).await;
@@ -126,7 +126,7 @@ impl<K: Send + 'static> Watch<K> {
                 None => {}
                 Some(Ok(change)) => {
                     self.refused = None;
-                    if matches!(change, Change::Synced) {
+                    if matches!(change, WatchUpdate::Synced) {
                         self.streaming_failures = 0;
                     }
                     return change;
@@ -136,7 +136,7 @@ impl<K: Send + 'static> Watch<K> {
         }
     }
 
-    fn failed(&mut self, error: &watcher::Error, was_streaming: bool) -> Change<K> {
+    fn failed(&mut self, error: &watcher::Error, was_streaming: bool) -> WatchUpdate<K> {
         let now = Instant::now();
         let status = api_status(error);
         if let Some(status) = status
@@ -154,17 +154,17 @@ impl<K: Send + 'static> Watch<K> {
         } else {
             self.pause = Some(now + self.source.delay());
         }
-        Change::Failed(describe(error))
+        WatchUpdate::Failed(describe(error))
     }
 
-    fn refused(&mut self, refusal: String, now: Instant) -> Change<K> {
+    fn refused(&mut self, refusal: String, now: Instant) -> WatchUpdate<K> {
         let since = *self.refused.get_or_insert(now);
         if now.saturating_duration_since(since) >= CONFIRMATION {
             self.pause = Some(now + self.source.delay());
-            Change::Denied(refusal)
+            WatchUpdate::Denied(refusal)
         } else {
             self.pause = Some(now + CONFIRMATION / 2);
-            Change::Failed(refusal)
+            WatchUpdate::Failed(refusal)
         }
     }
 

@@ -8,7 +8,7 @@ use super::LogRequest;
 
 /// A request for a log that was refused or failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct ReadError {
     /// Why, in words.
     pub note: String,
     /// After how long it may be otherwise, if it may.
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// Something that somebody must mend first.
 const LATER: Duration = Duration::from_secs(60);
 
-impl Refusal {
+impl ReadError {
     pub fn of(error: &kube::Error, request: &LogRequest) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status, request),
@@ -93,14 +93,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        logs::{Life, LogPolicy, Which},
+        logs::{ContainerInstance, InstanceId, LogPolicy},
         pods::Uid,
     };
 
     #[test]
     fn refusals_are_told_in_words_of_our_own() {
         let request = LogRequest {
-            life: Life { uid: Uid::from(1), container: "app".into(), which: Which::Running(0) },
+            instance: ContainerInstance { uid: Uid::from(1), container: "app".into(), id: InstanceId::Running(0) },
             namespace: "shop".into(),
             pod: "cart".into(),
             node: "n".into(),
@@ -161,7 +161,7 @@ mod tests {
         ];
         for (code, message, note, retry, silent) in table {
             let status = Status { code: *code, message: (*message).to_owned(), ..Status::default() };
-            let refusal = Refusal::of(&kube::Error::Api(Box::new(status)), &request);
+            let refusal = ReadError::of(&kube::Error::Api(Box::new(status)), &request);
             assert!(refusal.note.contains(note), "{code} {message}: {}", refusal.note);
             assert_eq!((refusal.retry.is_some(), refusal.silent), (*retry, *silent), "{code} {message}");
             assert!(!refusal.note.contains("hunter2"));

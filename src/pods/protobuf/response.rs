@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{
     pods::WatchedPod,
-    watch::source::{WatchEvent, WrongEncoding},
+    watch::list_watch::{WatchEvent, WrongEncoding},
 };
 
 use super::{

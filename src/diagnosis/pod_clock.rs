@@ -13,14 +13,14 @@ const SKEW: SignedDuration = SignedDuration::from_mins(10);
 ///
 /// The times in a pod come from several clocks. The index notes how far the clocks of the node and of the API server
 /// were seen to be ahead of ours; times are set back by that much.
-pub(super) struct Clock {
+pub(super) struct PodClock {
     now: Timestamp,
     changes: Option<Timestamp>,
     created: Option<Timestamp>,
     node_ahead: SignedDuration,
 }
 
-impl Clock {
+impl PodClock {
     pub(super) fn new(pod: &Pod, now: Timestamp) -> Self {
         let seconds = |seconds: u32| SignedDuration::from_secs(seconds.into());
         let mut clock = Self { now, changes: None, created: None, node_ahead: seconds(pod.history.node_ahead) };
@@ -95,8 +95,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn clock(pod: &Pod) -> Clock {
-        Clock::new(pod, at(10_000))
+    fn clock(pod: &Pod) -> PodClock {
+        PodClock::new(pod, at(10_000))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The state machine of a list and a watch, whatever the encoding. It asks for one thing after another, and decides
 //! where to go on after an error: with the next page, from the last resource version, or with a new list. How long to
-//! wait before that is [`Source::delay`]'s answer.
+//! wait before that is [`ListWatch::delay`]'s answer.
 //!
 //! A watch that resumes after an interruption has a backlog, and nothing in the protocol marks its end. So such a watch
 //! is asked to end after a few seconds: an API server sends a bookmark two seconds before, and ends the response in any
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::backoff::Backoff;
 
-use super::Change;
+use super::WatchUpdate;
 
 /// How long a response may be silent before its connection counts as lost.
 pub const SILENCE: Duration = Duration::from_secs(150);
@@ -117,7 +117,7 @@ pub enum WatchEvent<K> {
 }
 
 /// A list and a watch.
-pub struct Source<K> {
+pub struct ListWatch<K> {
     collection: Box<dyn Collection<Object = K>>,
     state: State<K>,
     /// Whether lists are streamed.
@@ -161,9 +161,9 @@ struct Watching<K> {
     is_behind: bool,
 }
 
-type Step<K> = (Option<Result<Change<K>>>, State<K>);
+type Step<K> = (Option<Result<WatchUpdate<K>>>, State<K>);
 
-impl<K: Send + 'static> Source<K> {
+impl<K: Send + 'static> ListWatch<K> {
     /// A source that has asked for nothing yet.
     #[must_use]
     pub fn new(collection: Box<dyn Collection<Object = K>>, streaming: bool) -> Self {
@@ -209,7 +209,7 @@ impl<K: Send + 'static> Source<K> {
     }
 
     /// All that happens, without delays: errors are part of it.
-    pub fn into_stream(self) -> BoxStream<'static, Result<Change<K>>> {
+    pub fn into_stream(self) -> BoxStream<'static, Result<WatchUpdate<K>>> {
         stream::unfold(self, |mut source| async move {
             loop {
                 if let Some(change) = source.step().await {
@@ -221,7 +221,7 @@ impl<K: Send + 'static> Source<K> {
     }
 
     /// Asks or waits for the next thing.
-    pub async fn step(&mut self) -> Option<Result<Change<K>>> {
+    pub async fn step(&mut self) -> Option<Result<WatchUpdate<K>>> {
         let state = std::mem::replace(&mut self.state, State::Empty);
         let (change, state) = self.next(state).await;
         if matches!(change, Some(Err(_))) {
@@ -249,7 +249,9 @@ impl<K: Send + 'static> Source<K> {
                 Err(error) => failed_page(Some(token), error),
             },
             State::Page { token, mut parts } => match within(SILENCE, parts.next()).await {
-                Ok(Some(Ok(Part::Object(object)))) => (Some(Ok(Change::Listed(object))), State::Page { token, parts }),
+                Ok(Some(Ok(Part::Object(object)))) => {
+                    (Some(Ok(WatchUpdate::Listed(object))), State::Page { token, parts })
+                }
                 Ok(Some(Ok(Part::End { token: Some(token), .. }))) => {
                     self.retry.reset();
                     (None, State::NextPage { token })
@@ -262,10 +264,10 @@ impl<K: Send + 'static> Source<K> {
             },
             State::Initial { mut events, opened } => match within(SILENCE, events.next()).await {
                 Ok(Some(Ok(WatchEvent::Applied { object, .. }))) => {
-                    (Some(Ok(Change::Listed(object))), State::Initial { events, opened })
+                    (Some(Ok(WatchUpdate::Listed(object))), State::Initial { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Deleted { object, .. }))) => {
-                    (Some(Ok(Change::Deleted(object))), State::Initial { events, opened })
+                    (Some(Ok(WatchUpdate::Deleted(object))), State::Initial { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark { resource_version, ends_list: true }))) => {
                     let (length, told, is_behind) = (STREAMING_LENGTH, Some(Instant::now()), false);
@@ -283,12 +285,12 @@ impl<K: Send + 'static> Source<K> {
 
     fn relisting(&mut self, state: State<K>) -> Step<K> {
         self.has_listed = true;
-        (Some(Ok(Change::Relisting)), state)
+        (Some(Ok(WatchUpdate::Relisting)), state)
     }
 
     fn synced(&mut self, state: State<K>) -> Step<K> {
         self.caught_up();
-        (Some(Ok(Change::Synced)), state)
+        (Some(Ok(WatchUpdate::Synced)), state)
     }
 
     fn caught_up(&mut self) {
@@ -309,7 +311,7 @@ impl<K: Send + 'static> Source<K> {
             Ok(events) => {
                 self.catch_ups += u32::from(is_behind);
                 let opened = Instant::now();
-                let change = if is_behind { Change::Behind } else { Change::CaughtUp };
+                let change = if is_behind { WatchUpdate::Behind } else { WatchUpdate::CaughtUp };
                 let watching = Watching { events, resource_version, opened, length, told: None, is_behind };
                 (Some(Ok(change)), State::Watching(watching))
             }
@@ -331,13 +333,13 @@ impl<K: Send + 'static> Source<K> {
         }
         match event {
             Ok(Some(Ok(WatchEvent::Applied { object, resource_version }))) => {
-                self.told(watching, resource_version, Change::Applied(object))
+                self.told(watching, resource_version, WatchUpdate::Applied(object))
             }
             Ok(Some(Ok(WatchEvent::Deleted { object, resource_version }))) => {
-                self.told(watching, resource_version, Change::Deleted(object))
+                self.told(watching, resource_version, WatchUpdate::Deleted(object))
             }
             Ok(Some(Ok(WatchEvent::Bookmark { resource_version, .. }))) => {
-                let change = watching.is_behind.then_some(Ok(Change::CaughtUp));
+                let change = watching.is_behind.then_some(Ok(WatchUpdate::CaughtUp));
                 self.caught_up();
                 (change, State::Watching(Watching { resource_version, is_behind: false, ..watching }))
             }
@@ -362,7 +364,7 @@ impl<K: Send + 'static> Source<K> {
         }
     }
 
-    fn told(&mut self, watching: Watching<K>, resource_version: String, change: Change<K>) -> Step<K> {
+    fn told(&mut self, watching: Watching<K>, resource_version: String, change: WatchUpdate<K>) -> Step<K> {
         if resource_version.is_empty() {
             // A watch that resumes from no version sends everything again, but not what is gone.
             return (Some(Err(Error::NoResourceVersion)), State::Empty);
@@ -389,7 +391,7 @@ impl<K: Send + 'static> Source<K> {
             return (None, state);
         }
         self.caught_up();
-        (is_behind.then_some(Ok(Change::CaughtUp)), state)
+        (is_behind.then_some(Ok(WatchUpdate::CaughtUp)), state)
     }
 }
 
