@@ -19,8 +19,9 @@ use orchestr_testbed::{
 use serde_json::{Value, json};
 
 use crate::{
-    support::PATIENCE,
-    world::{World, ago, crash_looping, healthy},
+    pod_statuses::{ago, crash_looping, healthy},
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
 
 /// A CA that has signed nothing here.
@@ -36,7 +37,7 @@ pub fn orchestr(args: &[&str]) -> Command {
 /// Exit code, standard output, standard error.
 pub fn ends(command: &mut Command) -> (i32, String, String) {
     let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    told(finish(process, PATIENCE).unwrap())
+    told(finish(process, TIMEOUT).unwrap())
 }
 
 fn told(output: Output) -> (i32, String, String) {
@@ -49,7 +50,7 @@ pub fn fed(args: &[&str], input: &str) -> (i32, String, String) {
     let mut pipe = child.stdin.take().unwrap();
     let input = input.to_owned();
     let feed = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
-    let output = finish(child, PATIENCE).unwrap();
+    let output = finish(child, TIMEOUT).unwrap();
     // It ends with the process that it feeds.
     let _ = feed.join().unwrap();
     told(output)
@@ -222,12 +223,12 @@ async fn refused_credentials_are_not_repeated() {
 
 #[tokio::test]
 async fn a_refused_right_is_named_with_the_command_that_grants_it() {
-    let world = World::new("refused").await;
-    let accounts = Api::<ServiceAccount>::namespaced(world.client.clone(), &world.namespace);
+    let env = TestEnv::new("refused").await;
+    let accounts = Api::<ServiceAccount>::namespaced(env.client.clone(), &env.namespace);
     let account = serde_json::from_value(json!({"metadata": {"name": "nobody"}})).unwrap();
     accounts.create(&PostParams::default(), &account).await.unwrap();
-    let namespace = &world.namespace;
-    let access = world.plane.service_account(namespace, "nobody").await.unwrap();
+    let namespace = &env.namespace;
+    let access = env.plane.service_account(namespace, "nobody").await.unwrap();
     let path = text(access.kubeconfig());
     let user = format!("system:serviceaccount:{namespace}:nobody");
 
@@ -250,9 +251,9 @@ async fn a_refused_right_is_named_with_the_command_that_grants_it() {
     // What the sentence says to do is enough.
     let grant = ["create", "rolebinding", "orchestr-scan", "--namespace", namespace, "--clusterrole=view"];
     let subject = format!("--serviceaccount={namespace}:nobody");
-    let granted = world.plane.kubectl(&[grant.as_slice(), &[&subject]].concat(), None).await.unwrap();
+    let granted = env.plane.kubectl(&[grant.as_slice(), &[&subject]].concat(), None).await.unwrap();
     assert!(granted.status.success(), "{}", granted.stderr);
-    let (_, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::PATIENCE, async || {
+    let (_, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::TIMEOUT, async || {
         let outcome = ends(&mut orchestr(&["scan", "--kubeconfig", path, "-n", namespace]));
         if outcome.0 == 0 { Ok(outcome) } else { Err(outcome.2) }
     })
@@ -263,16 +264,16 @@ async fn a_refused_right_is_named_with_the_command_that_grants_it() {
 
 #[tokio::test]
 async fn a_scan_of_the_cluster_finds_what_is_wrong() {
-    let world = World::new("scan").await;
-    world.pod("well", healthy()).await;
-    let kubeconfig = text(world.plane.admin_kubeconfig());
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("scan").await;
+    env.pod("well", healthy()).await;
+    let kubeconfig = text(env.plane.admin_kubeconfig());
+    let namespace = env.namespace.as_str();
     let scan =
         |more: &[&str]| ends(&mut orchestr(&[&["scan", "--kubeconfig", kubeconfig, "-n", namespace], more].concat()));
     assert_eq!(scan(&[]), (0, String::new(), format!("No problems in {namespace} namespace: 1 pod.\n")));
 
     let labels = json!({"metadata": {"labels": {"app": "cart"}}});
-    world.pod_with("ill", labels, crash_looping(7)).await;
+    env.pod_with("ill", labels, crash_looping(7)).await;
     let (code, out, err) = scan(&[]);
     assert_eq!((code, err), (1, format!("1 of 2 pods in {namespace} namespace has a problem.\n")));
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
@@ -292,9 +293,9 @@ async fn a_scan_of_the_cluster_finds_what_is_wrong() {
     let (_, out, _) = scan(&["-o", "yaml"]);
     assert_eq!(serde_yaml::from_str::<Value>(&out).unwrap(), json);
     // The same judgement as in an object's status.
-    world.object("all", json!({"alerts": {"checkRunningPods": true}})).await;
-    let operator = world.operate();
-    let status = world.status_where("all", "the problem", |status| status.problematic_pod_count == 1).await;
+    env.object("all", json!({"alerts": {"checkRunningPods": true}})).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_status("all", "the problem", |status| status.problematic_pod_count == 1).await;
     operator.stop().await;
     let mut theirs = serde_json::to_value(&status.problematic_pods).unwrap();
     for issue in theirs[0]["containerIssues"].as_array_mut().unwrap() {
@@ -313,8 +314,8 @@ async fn a_scan_of_the_cluster_finds_what_is_wrong() {
 
 #[tokio::test]
 async fn a_failed_pod_of_a_completed_job_is_no_problem() {
-    let world = World::new("scan-job").await;
-    let jobs = Api::<Job>::namespaced(world.client.clone(), &world.namespace);
+    let env = TestEnv::new("scan-job").await;
+    let jobs = Api::<Job>::namespaced(env.client.clone(), &env.namespace);
     let job = json!({"metadata": {"name": "sums"}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
     }}}});
@@ -322,13 +323,13 @@ async fn a_failed_pod_of_a_completed_job_is_no_problem() {
     let owner = json!({"metadata": {"ownerReferences": [{
         "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": job.metadata.uid, "controller": true,
     }]}});
-    world.pod_with("sums-a", owner, json!({"phase": "Failed", "reason": "Evicted"})).await;
+    env.pod_with("sums-a", owner, json!({"phase": "Failed", "reason": "Evicted"})).await;
     let scan = || {
-        let kubeconfig = text(world.plane.admin_kubeconfig());
-        ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &world.namespace]))
+        let kubeconfig = text(env.plane.admin_kubeconfig());
+        ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &env.namespace]))
     };
     let (code, _, err) = scan();
-    assert_eq!((code, err), (1, format!("1 of 1 pods in {} namespace has a problem.\n", world.namespace)));
+    assert_eq!((code, err), (1, format!("1 of 1 pods in {} namespace has a problem.\n", env.namespace)));
 
     let time = ago(5);
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": time});
@@ -338,7 +339,7 @@ async fn a_failed_pod_of_a_completed_job_is_no_problem() {
     }});
     jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     let (code, _, err) = scan();
-    assert_eq!((code, err), (0, format!("No problems in {} namespace: 1 pod.\n", world.namespace)));
+    assert_eq!((code, err), (0, format!("No problems in {} namespace: 1 pod.\n", env.namespace)));
 }
 
 #[tokio::test]
@@ -440,7 +441,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
             .unwrap();
         drop(child.stdout.take());
         child.stdin.take().unwrap().write_all(list(&pods).as_bytes()).unwrap();
-        let (code, _, err) = told(finish(child, PATIENCE).unwrap());
+        let (code, _, err) = told(finish(child, TIMEOUT).unwrap());
         assert_eq!(code, 1, "{output}: {err}");
         assert!(!err.contains("orchestr:") && !err.contains("panicked"), "{output}: {err}");
     }

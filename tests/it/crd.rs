@@ -14,7 +14,7 @@ use orchestr::{
 use orchestr_testbed::{ControlPlane, Options, eventually, shared};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, install_crd};
+use crate::support::{TIMEOUT, install_crd};
 
 fn object(name: &str, spec: Value) -> Value {
     json!({
@@ -460,7 +460,7 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
         assert!(applied.stdout.contains(outcome), "{}", applied.stdout);
     }
     // The API server publishes a CRD's documentation a moment after it serves the objects.
-    eventually("kubectl explains the thresholds", PATIENCE, async || {
+    eventually("kubectl explains the thresholds", TIMEOUT, async || {
         let explained = plane.kubectl(&["explain", "orchestr.spec.thresholds"], None).await.unwrap();
         let words = explained.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         let parts = [
@@ -502,14 +502,14 @@ async fn what_another_operator_left_behind_can_be_read_and_deleted() {
         object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
         object["metadata"]["finalizers"] = json!(["kopf.zalando.org/KopfFinalizerMarker"]);
         object["metadata"]["annotations"] = json!({"kopf.zalando.org/last-handled-configuration": "{\"spec\":{}}\n"});
-        eventually("the API server serves orchestrs", PATIENCE, async || create(&client, &namespace, &object).await)
+        eventually("the API server serves orchestrs", TIMEOUT, async || create(&client, &namespace, &object).await)
             .await
             .unwrap();
     }
 
     install_crd(&plane).await;
     let no_object = json!([]);
-    eventually("the API server has the new schema", PATIENCE, async || {
+    eventually("the API server has the new schema", TIMEOUT, async || {
         let answer = create(&client, &namespace, &object("probe", no_object.clone())).await;
         answer.map_or_else(|_| Ok(()), |_| Err("it accepts what the new schema refuses".to_owned()))
     })

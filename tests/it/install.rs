@@ -24,8 +24,8 @@ use tokio::io::AsyncReadExt;
 
 use crate::{
     command::{assert_fails, orchestr},
-    support::PATIENCE,
-    world::{ago, crash_looping},
+    pod_statuses::{ago, crash_looping},
+    support::TIMEOUT,
 };
 
 const SYSTEM: &str = "orchestr-system";
@@ -147,7 +147,7 @@ async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace
 async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess {
     let access = plane.service_account(SYSTEM, "orchestr").await.unwrap();
     let client = access.client().unwrap();
-    eventually("the operator's rights count", PATIENCE, async || {
+    eventually("the operator's rights count", TIMEOUT, async || {
         let rights = rights(&client, namespace).await;
         if rights == expected_rights() { Ok(()) } else { Err(format!("{rights:#?}")) }
     })
@@ -217,7 +217,7 @@ async fn nobody_sees_orchestrs_who_was_not_trusted_with_them() {
     let namespace = plane.namespace("people").await.unwrap();
     bind(plane, &namespace, "orchestr-viewer", "viewer").await;
     let viewer = Client::try_from(plane.user("viewer", &[])).unwrap();
-    eventually("the binding counts", PATIENCE, async || {
+    eventually("the binding counts", TIMEOUT, async || {
         let may_list = may(&viewer, "list", "kopf.dev", "orchestrs", Some(&namespace)).await;
         if may_list { Ok(()) } else { Err("not yet".to_owned()) }
     })
@@ -259,7 +259,7 @@ async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
         outcome.map(drop).map_err(|error| error.to_string())
     };
     let own = json!({"namespaces": [namespace]});
-    eventually("the policy counts", PATIENCE, async || match write("tenant", json!({}), true).await {
+    eventually("the policy counts", TIMEOUT, async || match write("tenant", json!({}), true).await {
         Err(refusal) if refusal.contains("list pods in all namespaces") => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -352,7 +352,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
     let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
     let mut operator = command.kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
-    eventually("the operator has done it all", PATIENCE, async || {
+    eventually("the operator has done it all", TIMEOUT, async || {
         let object = objects.get("cluster").await.map_err(|error| error.to_string())?;
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
@@ -373,7 +373,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
         stderr.read_to_string(&mut log).await.unwrap();
         operator.wait().await.unwrap()
     };
-    let status = tokio::time::timeout(PATIENCE, ends).await.expect("the operator ends");
+    let status = tokio::time::timeout(TIMEOUT, ends).await.expect("the operator ends");
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(!log.contains("out of memory"), "logs of containers are not for our own: {log}");
     for line in log.lines() {

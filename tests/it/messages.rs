@@ -56,8 +56,8 @@ impl Receiver {
     }
 
     /// Decides, stores, sends and records until there is nothing more to do now.
-    fn act(&mut self, world: &mut Replay) {
-        let mut incidents = world.incidents.clone();
+    fn act(&mut self, replayed: &mut Replay) {
+        let mut incidents = replayed.incidents.clone();
         self.memory.update(&mut incidents);
         loop {
             let decided = plan(
@@ -72,13 +72,13 @@ impl Receiver {
                     receiver: Some("r"),
                     last_sent: self.last_sent,
                     bytes: 64 * 1024,
-                    now: world.now,
+                    now: replayed.now,
                 },
             );
             self.stored = decided.state;
-            world.wake = decided.wake;
+            replayed.wake = decided.wake;
             let Some(message) = decided.send else { return };
-            let t = world.now.duration_since(world.start).as_secs();
+            let t = replayed.now.duration_since(replayed.start).as_secs();
             let named = |word: &str, alerts: &[orchestr::alerts::Alert]| -> Vec<String> {
                 let name =
                     |alert: &orchestr::alerts::Alert| format!("{} {} {}", alert.owner.name, alert.kind, alert.reason);
@@ -87,8 +87,8 @@ impl Receiver {
             self.sent.extend(named("firing", &message.started));
             self.sent.extend(named("resolved", &message.resolved));
             let taken = AttemptOutcome::Answered { status: 200, retry_after: None };
-            self.stored = record(&self.stored, &message, &taken, world.now, 0.5);
-            self.last_sent = Some(world.now);
+            self.stored = record(&self.stored, &message, &taken, replayed.now, 0.5);
+            self.last_sent = Some(replayed.now);
         }
     }
 }
@@ -96,10 +96,10 @@ impl Receiver {
 /// The messages about one sequence; the operator is restarted after every reconcile or never.
 fn messages(name: &str, webhook: serde_json::Value, restarting: bool) -> Vec<String> {
     let mut receiver = Receiver::new(&webhook);
-    replay(&recorded()[name], spec(json!({})), END, |world, pod| {
-        receiver.act(world);
+    replay(&recorded()[name], spec(json!({})), END, |replayed, pod| {
+        receiver.act(replayed);
         if restarting {
-            world.restart([pod.clone()]);
+            replayed.restart([pod.clone()]);
             receiver.memory = IncidentMemory::default();
             receiver.last_sent = None;
         }

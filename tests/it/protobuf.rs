@@ -16,9 +16,10 @@ use orchestr::{
 };
 
 use crate::{
-    proxy::{Fate, Proxy, Seen},
-    support::PATIENCE,
-    world::{World, crash_looping, healthy},
+    pod_statuses::{crash_looping, healthy},
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
 
 type Events = BoxStream<'static, Result<WatchUpdate<WatchedPod>>>;
@@ -32,7 +33,7 @@ fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u
 /// What comes next but for the state of the watch.
 async fn next(events: &mut Events) -> Result<WatchUpdate<WatchedPod>> {
     loop {
-        match tokio::time::timeout(PATIENCE, events.next()).await.expect("something happens").unwrap() {
+        match tokio::time::timeout(TIMEOUT, events.next()).await.expect("something happens").unwrap() {
             Ok(WatchUpdate::Behind | WatchUpdate::CaughtUp) => {}
             other => return other,
         }
@@ -61,33 +62,33 @@ async fn applied(events: &mut Events) -> (String, String) {
     }
 }
 
-async fn world() -> (World, Proxy) {
-    let world = World::new("protobuf").await;
-    world.pod("cart", healthy()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    (world, proxy)
+async fn env() -> (TestEnv, Proxy) {
+    let env = TestEnv::new("protobuf").await;
+    env.pod("cart", healthy()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    (env, proxy)
 }
 
 /// A watch that goes on where another ended.
-fn resumes(seen: &Seen) -> bool {
-    seen.is_watch() && !seen.query.contains_key("sendInitialEvents")
+fn resumes(request: &ProxiedRequest) -> bool {
+    request.is_watch() && !request.query.contains_key("sendInitialEvents")
 }
 
 fn lists(proxy: &Proxy) -> usize {
-    proxy.count(|seen| !resumes(seen))
+    proxy.count(|request| !resumes(request))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_whose_connection_is_cut_goes_on_where_it_was() {
-    let (world, proxy) = world().await;
-    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    let (env, proxy) = env().await;
+    let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
     assert_eq!(list(&mut events).await, ["cart"]);
-    world.set_status("cart", crash_looping(1)).await;
+    env.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await, ("cart".to_owned(), "1".to_owned()));
     for restarts in 2..4 {
         // What happens meanwhile is neither lost nor told twice.
         proxy.break_watches();
-        world.set_status("cart", crash_looping(restarts)).await;
+        env.set_status("cart", crash_looping(restarts)).await;
         assert_eq!(applied(&mut events).await, ("cart".to_owned(), restarts.to_string()));
     }
     assert_eq!(lists(&proxy), 1);
@@ -96,9 +97,9 @@ async fn a_watch_whose_connection_is_cut_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_ends_at_once_is_an_error() {
-    let (world, proxy) = world().await;
-    proxy.rule(|seen| if resumes(seen) { Fate::Answer(WATCH, b"") } else { Fate::Forward });
-    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    let (env, proxy) = env().await;
+    proxy.rule(|request| if resumes(request) { ProxyAction::Answer(WATCH, b"") } else { ProxyAction::Forward });
+    let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
     list(&mut events).await;
     proxy.end_watches();
     for _ in 0..3 {
@@ -106,58 +107,59 @@ async fn a_watch_that_ends_at_once_is_an_error() {
         assert!(matches!(&error, Error::WatchFailed(_)) && error.to_string().contains("ended early"), "{error}");
     }
     assert_eq!((proxy.count(resumes), lists(&proxy)), (3, 1), "each is told before the next");
-    proxy.rule(|_| Fate::Forward);
-    world.set_status("cart", crash_looping(1)).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    env.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await.1, "1");
 }
 
 /// As before an API server of 1.33 or older, whose etcd is silent for ten minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_a_quiet_cluster_is_reopened_without_an_error() {
-    let (world, proxy) = world().await;
+    let (env, proxy) = env().await;
     let mut config = proxy.config();
     // Longer than a watch is silent that catches up.
     config.read_timeout = Some(Duration::from_millis(2_500));
     let client = Client::try_from(config).unwrap();
-    let mut events = events(client, Some(&world.namespace), true, 500);
+    let mut events = events(client, Some(&env.namespace), true, 500);
     assert_eq!(list(&mut events).await, ["cart"]);
     let quiet = tokio::time::timeout(Duration::from_secs(10), next(&mut events)).await;
     assert!(quiet.is_err(), "{:?}", quiet.unwrap().err());
     assert!(proxy.count(resumes) >= 2);
     assert_eq!(lists(&proxy), 1);
-    world.set_status("cart", crash_looping(1)).await;
+    env.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await.1, "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_streaming_list_that_ends_early_begins_anew() {
-    let (world, proxy) = world().await;
+    let (env, proxy) = env().await;
     // A pod without anything, and no bookmark.
     let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
-    proxy.rule(|_| Fate::Answer(WATCH, pod));
-    let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+    proxy.rule(|_| ProxyAction::Answer(WATCH, pod));
+    let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
     assert!(matches!(next(&mut events).await, Ok(WatchUpdate::Relisting)));
     assert!(matches!(next(&mut events).await, Ok(WatchUpdate::Listed(_))));
     assert!(matches!(next(&mut events).await, Err(Error::WatchFailed(_))));
-    proxy.rule(|_| Fate::Forward);
+    proxy.rule(|_| ProxyAction::Forward);
     assert_eq!(list(&mut events).await, ["cart"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_refused_leads_to_a_new_list() {
     for (code, anew) in [(410, true), (400, true), (500, false), (429, false), (403, false)] {
-        let (world, proxy) = world().await;
-        proxy.rule(move |seen| if resumes(seen) { Fate::Refuse(code, "no") } else { Fate::Forward });
-        let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+        let (env, proxy) = env().await;
+        proxy
+            .rule(move |request| if resumes(request) { ProxyAction::Refuse(code, "no") } else { ProxyAction::Forward });
+        let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();
         let error = next(&mut events).await.unwrap_err();
         assert!(matches!(&error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == code), "{error}");
-        proxy.rule(|_| Fate::Forward);
+        proxy.rule(|_| ProxyAction::Forward);
         if anew {
             assert_eq!(list(&mut events).await, ["cart"], "{code}");
         }
-        world.set_status("cart", crash_looping(1)).await;
+        env.set_status("cart", crash_looping(1)).await;
         assert_eq!(applied(&mut events).await.1, "1");
         assert_eq!(lists(&proxy), 1 + usize::from(anew), "{code}");
     }
@@ -170,19 +172,21 @@ async fn an_error_in_a_watch_leads_to_a_new_list_where_it_must() {
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\x9a\x03"[..], true),
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\xf4\x03"[..], false),
     ] {
-        let (world, proxy) = world().await;
-        proxy.rule(move |seen| if resumes(seen) { Fate::Answer(WATCH, event) } else { Fate::Forward });
-        let mut events = events(proxy.client(), Some(&world.namespace), true, 500);
+        let (env, proxy) = env().await;
+        proxy.rule(
+            move |request| if resumes(request) { ProxyAction::Answer(WATCH, event) } else { ProxyAction::Forward },
+        );
+        let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();
         let error = next(&mut events).await.unwrap_err();
         let code = if anew { 410 } else { 500 };
         assert!(matches!(&error, Error::WatchError(status) if status.code == code), "{error:?}");
-        proxy.rule(|_| Fate::Forward);
+        proxy.rule(|_| ProxyAction::Forward);
         if anew {
             assert_eq!(list(&mut events).await, ["cart"], "{code}");
         }
-        world.set_status("cart", crash_looping(1)).await;
+        env.set_status("cart", crash_looping(1)).await;
         assert_eq!(applied(&mut events).await.1, "1");
     }
 }
@@ -195,9 +199,9 @@ async fn what_is_no_protobuf_is_told_apart() {
         ("application/vnd.kubernetes.protobuf", b"{}{}{}", false),
     ] {
         for streaming in [true, false] {
-            let (world, proxy) = world().await;
-            proxy.rule(move |_| Fate::Answer(kind, body));
-            let mut events = events(proxy.client(), Some(&world.namespace), streaming, 500);
+            let (env, proxy) = env().await;
+            proxy.rule(move |_| ProxyAction::Answer(kind, body));
+            let mut events = events(proxy.client(), Some(&env.namespace), streaming, 500);
             let mut event = next(&mut events).await;
             if event.is_ok() {
                 event = next(&mut events).await;
@@ -215,24 +219,28 @@ async fn what_is_no_protobuf_is_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_share_a_connection() {
-    let (world, proxy) = world().await;
+    let (env, proxy) = env().await;
     for number in 0..5 {
-        world.pod(&format!("pod-{number}"), healthy()).await;
+        env.pod(&format!("pod-{number}"), healthy()).await;
     }
     // What comes after the list in its envelope comes later.
-    proxy.rule(|seen| if seen.is_watch() { Fate::Forward } else { Fate::EndLate(Duration::from_millis(20)) });
-    let mut events = events(proxy.client(), Some(&world.namespace), false, 1);
+    proxy.rule(
+        |request| {
+            if request.is_watch() { ProxyAction::Forward } else { ProxyAction::EndLate(Duration::from_millis(20)) }
+        },
+    );
+    let mut events = events(proxy.client(), Some(&env.namespace), false, 1);
     assert_eq!(list(&mut events).await.len(), 6);
-    assert_eq!(proxy.count(|seen| !seen.is_watch()), 6);
+    assert_eq!(proxy.count(|request| !request.is_watch()), 6);
     // hyper may have begun another before the first was free again.
     assert!(proxy.connections() <= 2, "{} connections", proxy.connections());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_without_a_word_has_its_http_status() {
-    let (world, proxy) = world().await;
-    proxy.rule(|_| Fate::Refuse(0, ""));
-    let mut events = events(proxy.client(), Some(&world.namespace), false, 500);
+    let (env, proxy) = env().await;
+    proxy.rule(|_| ProxyAction::Refuse(0, ""));
+    let mut events = events(proxy.client(), Some(&env.namespace), false, 500);
     let Error::InitialListFailed(kube::Error::Api(status)) = next(&mut events).await.unwrap_err() else {
         panic!("no refusal");
     };

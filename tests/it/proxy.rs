@@ -29,22 +29,22 @@ use tokio_util::{
     io::StreamReader,
 };
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
-type Rule = dyn Fn(&Seen) -> Fate + Send + Sync;
+type Rule = dyn Fn(&ProxiedRequest) -> ProxyAction + Send + Sync;
 type Mangle = dyn Fn(&str) -> String + Send + Sync;
 type MangleBytes = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
 /// What a request was.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ProxiedRequest {
     pub method: String,
     pub path: String,
     pub query: BTreeMap<String, String>,
 }
 
-impl Seen {
+impl ProxiedRequest {
     pub fn is_watch(&self) -> bool {
         self.query.get("watch").is_some_and(|value| value == "true" || value == "1")
     }
@@ -54,6 +54,30 @@ impl Seen {
         self.method == "GET" && self.path.ends_with("/pods")
     }
 
+    /// Whether this starts a streamed list of pods (`sendInitialEvents`).
+    pub fn is_streaming_list(&self) -> bool {
+        self.is_of_pods() && self.query.contains_key("sendInitialEvents")
+    }
+
+    /// Whether this asks for the first page of a list of pods.
+    pub fn is_first_page(&self) -> bool {
+        self.is_of_pods() && !self.is_watch() && !self.query.contains_key("continue")
+    }
+
+    pub fn is_later_page(&self) -> bool {
+        self.is_of_pods() && self.query.contains_key("continue")
+    }
+
+    /// Whether this watches pods from a known resource version.
+    pub fn resumes_watch(&self) -> bool {
+        self.is_of_pods() && self.is_watch() && !self.is_streaming_list()
+    }
+
+    /// Whether this writes `status.webhooks`, which records the state of deliveries.
+    pub fn is_delivery_state_write(&self) -> bool {
+        self.is_status_write() && self.query.get("fieldManager").is_some_and(|manager| manager == "orchestr-alerts")
+    }
+
     pub fn is_status_write(&self) -> bool {
         self.path.contains("/orchestrs/") && self.path.ends_with("/status") && self.method != "GET"
     }
@@ -61,7 +85,7 @@ impl Seen {
 
 /// What becomes of a request.
 #[derive(Clone, Default)]
-pub enum Fate {
+pub enum ProxyAction {
     /// It goes to the API server.
     #[default]
     Forward,
@@ -105,7 +129,7 @@ pub struct Proxy {
 struct Shared {
     upstream: Client,
     rule: Mutex<Arc<Rule>>,
-    seen: Mutex<Vec<Seen>>,
+    requests: Mutex<Vec<ProxiedRequest>>,
     silence: watch::Sender<Silence>,
     /// Counts how often all answers under way were ended.
     cuts: watch::Sender<u64>,
@@ -129,8 +153,8 @@ impl Proxy {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Shared {
             upstream,
-            rule: Mutex::new(Arc::new(|_| Fate::Forward)),
-            seen: Mutex::default(),
+            rule: Mutex::new(Arc::new(|_| ProxyAction::Forward)),
+            requests: Mutex::default(),
             silence: watch::Sender::new(Silence::default()),
             cuts: watch::Sender::new(0),
             date_ahead: AtomicI64::new(0),
@@ -154,7 +178,7 @@ impl Proxy {
     }
 
     /// Decides over requests from now on.
-    pub fn rule(&self, rule: impl Fn(&Seen) -> Fate + Send + Sync + 'static) {
+    pub fn rule(&self, rule: impl Fn(&ProxiedRequest) -> ProxyAction + Send + Sync + 'static) {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
@@ -165,7 +189,7 @@ impl Proxy {
 
     /// Whoever asks from now on is answered; who asked before waits for ever.
     pub fn answer_newcomers(&self) {
-        let lost = self.shared.seen.lock().unwrap().len();
+        let lost = self.shared.requests.lock().unwrap().len();
         self.shared.silence.send_replace(Silence { now: false, lost });
     }
 
@@ -191,17 +215,17 @@ impl Proxy {
     }
 
     /// The requests so far that are as wanted.
-    pub fn requests(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
-        self.shared.seen.lock().unwrap().iter().filter(|seen| wanted(seen)).cloned().collect()
+    pub fn requests(&self, wanted: impl Fn(&ProxiedRequest) -> bool) -> Vec<ProxiedRequest> {
+        self.shared.requests.lock().unwrap().iter().filter(|request| wanted(request)).cloned().collect()
     }
 
-    pub fn count(&self, wanted: impl Fn(&Seen) -> bool) -> usize {
+    pub fn count(&self, wanted: impl Fn(&ProxiedRequest) -> bool) -> usize {
         self.requests(wanted).len()
     }
 
     /// Waits for so many requests that are as wanted.
-    pub async fn until_requested(&self, what: &str, count: usize, wanted: impl Fn(&Seen) -> bool) {
-        eventually(what, PATIENCE, async || match self.count(&wanted) {
+    pub async fn wait_for_requests(&self, what: &str, count: usize, wanted: impl Fn(&ProxiedRequest) -> bool) {
+        eventually(what, TIMEOUT, async || match self.count(&wanted) {
             enough if enough >= count => Ok(()),
             few => Err(format!("there were {few} of {count}")),
         })
@@ -241,16 +265,16 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let (mut head, body) = request.into_parts();
     // Before it is seen: what was seen can be ended.
     let mut cuts = shared.cuts.subscribe();
-    let seen = Seen {
+    let request = ProxiedRequest {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
         query: form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect(),
     };
     let rule = Arc::clone(&*shared.rule.lock().unwrap());
-    let fate = rule(&seen);
+    let action = rule(&request);
     let number = {
-        let mut all = shared.seen.lock().unwrap();
-        all.push(seen.clone());
+        let mut all = shared.requests.lock().unwrap();
+        all.push(request.clone());
         all.len() - 1
     };
     let mut late = Duration::ZERO;
@@ -258,34 +282,34 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let mut end_late = None;
     let mut is_cut = false;
     let mut stall = None;
-    let mangle = match fate {
-        Fate::Forward => None,
-        Fate::EndLate(by) => {
+    let mangle = match action {
+        ProxyAction::Forward => None,
+        ProxyAction::EndLate(by) => {
             end_late = Some(by);
             None
         }
-        Fate::Stall(events, by) => {
+        ProxyAction::Stall(events, by) => {
             stall = Some((events, by));
             None
         }
-        Fate::Cut => {
+        ProxyAction::Cut => {
             is_cut = true;
             None
         }
-        Fate::AnswerLate(by) => {
+        ProxyAction::AnswerLate(by) => {
             late = by;
             None
         }
-        Fate::Mangle(mangle) => {
+        ProxyAction::Mangle(mangle) => {
             head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
             Some(mangle)
         }
-        Fate::MangleBytes(mangle) => {
+        ProxyAction::MangleBytes(mangle) => {
             mangle_bytes = Some(mangle);
             None
         }
-        Fate::Hang => return std::future::pending().await,
-        Fate::Refuse(code, message) => {
+        ProxyAction::Hang => return std::future::pending().await,
+        ProxyAction::Refuse(code, message) => {
             let reason = if code == 403 { "Forbidden" } else { "" };
             let status = serde_json::json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code, "reason": reason,
@@ -294,7 +318,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
             *refusal.status_mut() = if code == 0 { StatusCode::SERVICE_UNAVAILABLE } else { code.try_into().unwrap() };
             return Ok(refusal);
         }
-        Fate::Answer(kind, bytes) => {
+        ProxyAction::Answer(kind, bytes) => {
             let mut answer = Response::new(whole(Bytes::from_static(bytes)));
             answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
             return Ok(answer);
@@ -342,7 +366,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     }
     if let Some(mangle) = mangle_bytes {
         head.headers.remove(header::CONTENT_LENGTH);
-        return Ok(Response::from_parts(head, in_protobuf(body, seen.is_watch(), mangle, cut.boxed()).await?));
+        return Ok(Response::from_parts(head, in_protobuf(body, request.is_watch(), mangle, cut.boxed()).await?));
     }
     let Some(mangle) = mangle else {
         let chunks = body.into_data_stream().map_err(std::io::Error::other).and_then(move |chunk| {
@@ -361,7 +385,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         return Ok(Response::from_parts(head, StreamBody::new(chunks).boxed_unsync()));
     };
     head.headers.remove(header::CONTENT_LENGTH);
-    if seen.is_watch() {
+    if request.is_watch() {
         let lines = StreamReader::new(body.into_data_stream().map_err(std::io::Error::other)).lines();
         let mangled = lines_of(lines).map_ok(move |line| Frame::data(format!("{}\n", mangle(&line)).into()));
         let mangled = mangled.take_until(cut.boxed());
@@ -428,4 +452,4 @@ impl Drop for BlackHole {
 }
 
 /// A while in which nothing is to happen: long against what does happen when it does.
-pub const A_WHILE: Duration = Duration::from_secs(2);
+pub const SETTLE_TIME: Duration = Duration::from_secs(2);

@@ -196,30 +196,30 @@ pub fn start_of(steps: &[Step]) -> Timestamp {
 /// Replays a sequence until `end`, in seconds; `at_each` is called after every reconcile.
 pub fn replay(steps: &[Step], spec: Value, end: i64, mut at_each: impl FnMut(&mut Replay, &Pod)) -> Replay {
     let start = start_of(steps);
-    let mut world = Replay::new(start, spec);
+    let mut run = Replay::new(start, spec);
     let at = |t: f64| start + SignedDuration::from_secs_f64(t);
     let end = at(end as f64);
     let mut pod = decode(&steps[0]);
-    world.reconcile();
+    run.reconcile();
     for (index, step) in steps.iter().enumerate() {
-        world.now = at(step.t).max(world.now);
+        run.now = at(step.t).max(run.now);
         pod = decode(step);
-        world.apply(pod.clone());
+        run.apply(pod.clone());
         let next = steps.get(index + 1).map_or(end, |next| at(next.t));
-        run_until(&mut world, next, &pod, &mut at_each);
+        run_until(&mut run, next, &pod, &mut at_each);
     }
-    run_until(&mut world, end, &pod, &mut at_each);
-    world
+    run_until(&mut run, end, &pod, &mut at_each);
+    run
 }
 
-fn run_until(world: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl FnMut(&mut Replay, &Pod)) {
+fn run_until(run: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl FnMut(&mut Replay, &Pod)) {
     loop {
-        let recheck = world.reconcile();
-        at_each(world, pod);
+        let recheck = run.reconcile();
+        at_each(run, pod);
         // The operator also looks at every object once a minute.
-        let next = recheck.into_iter().chain(world.wake).chain([world.now + Duration::from_secs(60)]).min();
+        let next = recheck.into_iter().chain(run.wake).chain([run.now + Duration::from_secs(60)]).min();
         match next.filter(|next| *next < until) {
-            Some(next) => world.now = next,
+            Some(next) => run.now = next,
             None => return,
         }
     }

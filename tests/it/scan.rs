@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     command::{assert_fails, ends, fed, list, orchestr},
-    world::{World, crash_looping, healthy},
+    pod_statuses::{crash_looping, healthy},
+    test_env::TestEnv,
 };
 
 fn pod(namespace: &str, name: &str, changes: Value) -> Value {
@@ -21,28 +22,28 @@ fn pod(namespace: &str, name: &str, changes: Value) -> Value {
 
 #[tokio::test]
 async fn a_namespace_that_does_not_exist_is_an_error() {
-    let world = World::new("scan-missing").await;
-    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap();
+    let env = TestEnv::new("scan-missing").await;
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
     let scan = |more: &[&str]| orchestr(&[&["scan", "--kubeconfig", kubeconfig], more].concat());
     assert_fails(&mut scan(&["-n", "nosuchns"]), "there is no namespace \"nosuchns\"");
     assert_fails(&mut scan(&["-n", "nosuchns", "-l", "app=cart", "-o", "json"]), "there is no namespace \"nosuchns\"");
     assert_fails(&mut scan(&["-n", "nosuch-*"]), "no namespace matches \"nosuch-*\"");
 
     // One that is empty is there, and nothing in it is wrong.
-    let namespace = world.namespace.as_str();
+    let namespace = env.namespace.as_str();
     let nothing = format!("No pods found in {namespace} namespace.\n");
     assert_eq!(ends(&mut scan(&["-n", namespace])), (0, String::new(), nothing.clone()));
     let pattern = format!("{}?", &namespace[..namespace.len() - 1]);
     assert_eq!(ends(&mut scan(&["-n", &pattern])).0, 0);
     let (code, _, err) = ends(&mut scan(&["-n", namespace, "--fail-on-empty"]));
     assert_eq!((code, err), (2, nothing + "orchestr: there was no pod to look at (--fail-on-empty)\n"));
-    world.pod("well", healthy()).await;
+    env.pod("well", healthy()).await;
     assert_eq!(ends(&mut scan(&["-n", namespace, "--fail-on-empty"])).0, 0);
 }
 
 #[tokio::test]
 async fn several_namespaces_and_patterns_are_looked_at() {
-    let (shop, bank) = (World::new("scan-shop").await, World::new("scan-bank").await);
+    let (shop, bank) = (TestEnv::new("scan-shop").await, TestEnv::new("scan-bank").await);
     shop.pod("cart", crash_looping(7)).await;
     bank.pod("ledger", crash_looping(7)).await;
     let kubeconfig = shop.plane.admin_kubeconfig().to_str().unwrap();
@@ -61,9 +62,9 @@ async fn several_namespaces_and_patterns_are_looked_at() {
 
 #[tokio::test]
 async fn a_namespace_that_may_be_missing_is_no_success() {
-    let world = World::new("scan-blind").await;
-    let namespace = world.namespace.as_str();
-    let accounts = Api::<ServiceAccount>::namespaced(world.client.clone(), namespace);
+    let env = TestEnv::new("scan-blind").await;
+    let namespace = env.namespace.as_str();
+    let accounts = Api::<ServiceAccount>::namespaced(env.client.clone(), namespace);
     let account = serde_json::from_value(json!({"metadata": {"name": "blind"}})).unwrap();
     accounts.create(&PostParams::default(), &account).await.unwrap();
     // It may list pods, and nothing else.
@@ -72,36 +73,35 @@ async fn a_namespace_that_may_be_missing_is_no_success() {
         &["create", "role", "blind", "--namespace", namespace, "--verb=list", "--resource=pods"][..],
         &["create", "rolebinding", "blind", "--namespace", namespace, "--role=blind", &subject],
     ] {
-        let granted = world.plane.kubectl(grant, None).await.unwrap();
+        let granted = env.plane.kubectl(grant, None).await.unwrap();
         assert!(granted.status.success(), "{}", granted.stderr);
     }
-    let access = world.plane.service_account(namespace, "blind").await.unwrap();
+    let access = env.plane.service_account(namespace, "blind").await.unwrap();
     let kubeconfig = access.kubeconfig().to_str().unwrap();
     let scan = || ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", namespace]));
     let wanted = format!(
         "orchestr: no pods were found in \"{namespace}\", and it cannot be known whether it exists: RBAC refuses \
          \"system:serviceaccount:{namespace}:blind\" to get namespaces in namespace {namespace}"
     );
-    let (code, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::PATIENCE, async || {
+    let (code, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::TIMEOUT, async || {
         let outcome = scan();
         if outcome.2.contains("list pods") { Err(outcome.2) } else { Ok(outcome) }
     })
     .await
     .unwrap();
     assert!(code == 2 && err.starts_with(&wanted), "{code} {err}");
-    world.pod("well", healthy()).await;
+    env.pod("well", healthy()).await;
     assert_eq!(scan(), (0, String::new(), format!("No problems in {namespace} namespace: 1 pod.\n")));
 }
 
 #[tokio::test]
 async fn labels_are_compared_as_numbers() {
-    let world = World::new("scan-cores").await;
+    let env = TestEnv::new("scan-cores").await;
     for (name, cores) in [("small", "2"), ("large", "16")] {
-        world.pod_with(name, json!({"metadata": {"labels": {"cores": cores}}}), crash_looping(7)).await;
+        env.pod_with(name, json!({"metadata": {"labels": {"cores": cores}}}), crash_looping(7)).await;
     }
-    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap();
-    let (_, out, _) =
-        ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &world.namespace, "-l", "cores>2"]));
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let (_, out, _) = ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &env.namespace, "-l", "cores>2"]));
     assert!(out.contains("large") && !out.contains("small"), "{out}");
     let file = list(&[
         pod(

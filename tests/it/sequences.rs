@@ -34,32 +34,32 @@ fn each_recorded_trouble_is_one_incident() {
     assert_eq!(sequences.len(), TROUBLES.len());
     for (name, kind, container, reasons, end) in TROUBLES {
         for restarting in [false, true] {
-            let world = replay(&sequences[name], spec(json!({})), END, |world, pod| {
+            let replayed = replay(&sequences[name], spec(json!({})), END, |replayed, pod| {
                 if restarting {
-                    world.restart([pod.clone()]);
+                    replayed.restart([pod.clone()]);
                 }
             });
-            let keys: Vec<_> = world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind)).collect();
+            let keys: Vec<_> = replayed.shown.iter().flatten().map(|shown| (&shown.key, shown.kind)).collect();
             assert!(
                 keys.iter().all(|key| *key == keys[0]) && keys[0].1 == kind,
                 "{name} {restarting}: {:#?}",
-                world.shown
+                replayed.shown
             );
-            let times: Vec<_> = world.shown.iter().flatten().map(|shown| (shown.t, shown.reason.as_str())).collect();
+            let times: Vec<_> = replayed.shown.iter().flatten().map(|shown| (shown.t, shown.reason.as_str())).collect();
             assert_eq!(times, reasons, "{name}, restarting: {restarting}");
             assert!(
-                world.shown.iter().flatten().all(|shown| shown.container == container),
+                replayed.shown.iter().flatten().all(|shown| shown.container == container),
                 "{name}: {:#?}",
-                world.shown
+                replayed.shown
             );
-            let first = world.shown.iter().flatten().next().unwrap().since;
-            assert!(world.shown.iter().flatten().all(|shown| shown.since == first), "{name}: {:#?}", world.shown);
+            let first = replayed.shown.iter().flatten().next().unwrap().since;
+            assert!(replayed.shown.iter().flatten().all(|shown| shown.since == first), "{name}: {:#?}", replayed.shown);
             let mut expected = vec![format!("{} {kind} began", reasons[0].0)];
             // The kubelet writes whole seconds.
-            let late = world.transitions.last().is_some_and(|last| last.starts_with("602"));
+            let late = replayed.transitions.last().is_some_and(|last| last.starts_with("602"));
             expected.extend(end.map(|end| format!("{} {kind} ended", end + i64::from(late))));
-            assert_eq!(world.transitions, expected, "{name}, restarting: {restarting}");
-            assert_eq!(world.shown.last().unwrap().is_none(), end.is_some(), "{name}");
+            assert_eq!(replayed.transitions, expected, "{name}, restarting: {restarting}");
+            assert_eq!(replayed.shown.last().unwrap().is_none(), end.is_some(), "{name}");
         }
     }
 }
@@ -74,8 +74,9 @@ fn naming_a_kind_or_a_reason_never_flips_while_the_trouble_lasts() {
             names.push("ErrImagePull");
         }
         for ignored in names {
-            let world = replay(&sequences[name], spec(json!({"pods": {"ignoreReasons": [ignored]}})), END, |_, _| {});
-            let shown: Vec<_> = world.shown.iter().flatten().collect();
+            let replayed =
+                replay(&sequences[name], spec(json!({"pods": {"ignoreReasons": [ignored]}})), END, |_, _| {});
+            let shown: Vec<_> = replayed.shown.iter().flatten().collect();
             assert!(shown.is_empty(), "{name} ignoring {ignored}: {shown:?}");
         }
     }
@@ -85,13 +86,13 @@ fn naming_a_kind_or_a_reason_never_flips_while_the_trouble_lasts() {
 fn the_status_never_calls_a_trouble_over_that_goes_on() {
     for (name, steps) in recorded() {
         let mut seen = false;
-        let world = replay(&steps, spec(json!({})), 690, |world, _| {
-            let status = world.status.as_ref().unwrap();
+        let replayed = replay(&steps, spec(json!({})), 690, |replayed, _| {
+            let status = replayed.status.as_ref().unwrap();
             seen |= status.problematic_pod_count > 0;
-            let ended = name == "crash-then-runs" && world.now.duration_since(world.start).as_secs() >= 601;
-            assert!(!seen || status.problematic_pod_count == 1 || ended, "{name} at {}", world.now);
+            let ended = name == "crash-then-runs" && replayed.now.duration_since(replayed.start).as_secs() >= 601;
+            assert!(!seen || status.problematic_pod_count == 1 || ended, "{name} at {}", replayed.now);
         });
-        assert!(seen, "{name}: {:?}", world.shown);
+        assert!(seen, "{name}: {:?}", replayed.shown);
     }
 }
 
@@ -104,15 +105,15 @@ fn the_list_does_not_rotate_while_pods_crash_on() {
     steps.sort_by(|a, b| a.t.total_cmp(&b.t));
     steps.iter_mut().for_each(|step| step.pod["metadata"]["ownerReferences"] = owner.clone());
     let mut shown: Vec<Vec<String>> = Vec::new();
-    let world = replay(&steps, spec(json!({"report": {"maxPods": 1}})), END, |world, _| {
-        let pods = world.status.iter().flat_map(|status| &status.problematic_pods);
+    let replayed = replay(&steps, spec(json!({"report": {"maxPods": 1}})), END, |replayed, _| {
+        let pods = replayed.status.iter().flat_map(|status| &status.problematic_pods);
         let names: Vec<_> = pods.map(|pod| pod.name.clone()).collect();
         // Both have failed by then.
-        if world.now.duration_since(world.start).as_secs() >= 5 && shown.last() != Some(&names) {
+        if replayed.now.duration_since(replayed.start).as_secs() >= 5 && shown.last() != Some(&names) {
             shown.push(names);
         }
     });
-    let status = world.status.unwrap();
+    let status = replayed.status.unwrap();
     assert_eq!((status.problematic_pod_count, status.omitted_pods, status.incidents.len()), (2, 1, 1));
     assert_eq!(shown.len(), 1, "{shown:?}");
 }

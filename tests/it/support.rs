@@ -11,7 +11,7 @@ use orchestr::api::{Orchestr, crd::crd};
 use orchestr_testbed::{ControlPlane, eventually};
 
 /// How long the API server may take for what it does within a second when the machine is idle.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Installs the CRD, however many others do so too, and waits until its objects are served.
 pub async fn install_crd(plane: &ControlPlane) {
@@ -21,7 +21,7 @@ pub async fn install_crd(plane: &ControlPlane) {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     crds.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&crd)).await.unwrap();
     let objects = Api::<Orchestr>::all(client);
-    eventually("the API server serves orchestrs", PATIENCE, async || {
+    eventually("the API server serves orchestrs", TIMEOUT, async || {
         objects.list_metadata(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
     })
     .await

@@ -96,21 +96,21 @@ proptest! {
         let mut turn = 0;
         let mut open: Option<(String, i64)> = None;
         let patient = spec(json!({"thresholds": {"notReady": "168h"}}));
-        let world = replay(&steps, patient, end, |world, pod| {
+        let replayed = replay(&steps, patient, end, |replayed, pod| {
             turn += 1;
             if restarts[turn % restarts.len()] {
-                world.restart([pod.clone()]);
+                replayed.restart([pod.clone()]);
             }
         });
-        for shown in world.shown.iter().flatten() {
+        for shown in replayed.shown.iter().flatten() {
             let seen = (shown.key.clone(), shown.since);
-            prop_assert_eq!(open.get_or_insert(seen.clone()), &seen, "{:#?}", world.shown);
+            prop_assert_eq!(open.get_or_insert(seen.clone()), &seen, "{:#?}", replayed.shown);
             prop_assert_eq!(shown.kind, ProblemKind::Crash);
         }
         // Once it shows, it lasts: no container ever ran for long enough.
-        prop_assert!(world.transitions.len() <= 1, "{:?}", world.transitions);
+        prop_assert!(replayed.transitions.len() <= 1, "{:?}", replayed.transitions);
         let failed = containers.iter().any(|lives| is_failure(lives));
-        prop_assert!(!failed || world.shown.last().is_some_and(Option::is_some), "{:#?}", world.shown);
+        prop_assert!(!failed || replayed.shown.last().is_some_and(Option::is_some), "{:#?}", replayed.shown);
     }
 
     #[test]
@@ -126,11 +126,11 @@ proptest! {
             versions.push((now, after(failed, restarts, waiting("app", "CrashLoopBackOff", "back-off"))));
             now += held;
         }
-        let world = replay(&steps(&[versions]), spec(json!({})), now, |_, _| {});
-        let keys: BTreeSet<_> = world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
-        prop_assert_eq!(keys.len(), 1, "{:#?}", world.shown);
+        let replayed = replay(&steps(&[versions]), spec(json!({})), now, |_, _| {});
+        let keys: BTreeSet<_> = replayed.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
+        prop_assert_eq!(keys.len(), 1, "{:#?}", replayed.shown);
         prop_assert!(keys.iter().all(|(_, kind, _)| *kind == ProblemKind::Start));
-        prop_assert_eq!(world.transitions.len(), 1, "{:?}", world.transitions);
+        prop_assert_eq!(replayed.transitions.len(), 1, "{:?}", replayed.transitions);
     }
 }
 
@@ -141,11 +141,11 @@ fn of_two_containers_that_crash_in_turn_the_incident_stays_with_the_first() {
     };
     // The second in the pod's order fails first, and the first fails later.
     let (late, early) = (lives(&[100, 50, 50]), lives(&[20, 70, 30, 60]));
-    let world = replay(&steps(&[statuses("main", &late), statuses("aux", &early)]), spec(json!({})), 290, |_, _| {});
-    let seen: Vec<_> = world.shown.iter().flatten().map(|shown| (shown.container.as_str(), shown.since)).collect();
+    let replayed = replay(&steps(&[statuses("main", &late), statuses("aux", &early)]), spec(json!({})), 290, |_, _| {});
+    let seen: Vec<_> = replayed.shown.iter().flatten().map(|shown| (shown.container.as_str(), shown.since)).collect();
     assert!(seen.iter().all(|seen| *seen == ("aux", 25)), "{seen:?}");
-    assert_eq!(world.transitions, ["25 Crash began"]);
-    assert_eq!(at(25), world.start + jiff::SignedDuration::from_secs(25));
+    assert_eq!(replayed.transitions, ["25 Crash began"]);
+    assert_eq!(at(25), replayed.start + jiff::SignedDuration::from_secs(25));
 }
 
 #[test]
@@ -166,15 +166,15 @@ fn a_container_that_crashes_and_fails_to_start_in_turn_is_one_incident() {
     let (oom, start) = (life(137, "OOMKilled", 0), no_life("StartError", "container init was OOM-killed", 0));
     for restarting in [false, true] {
         let versions = loop_of(&[oom.clone(), start.clone(), oom.clone(), oom.clone(), start.clone(), oom.clone()]);
-        let world = replay(&steps(&[versions]), spec(json!({})), 600, |world, pod| {
+        let replayed = replay(&steps(&[versions]), spec(json!({})), 600, |replayed, pod| {
             if restarting {
-                world.restart([pod.clone()]);
+                replayed.restart([pod.clone()]);
             }
         });
         let keys: BTreeSet<_> =
-            world.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
-        assert_eq!(keys.len(), 1, "restarting: {restarting}, {:#?}", world.shown);
-        assert_eq!(world.transitions, ["30 Crash began"], "restarting: {restarting}");
+            replayed.shown.iter().flatten().map(|shown| (&shown.key, shown.kind, shown.since)).collect();
+        assert_eq!(keys.len(), 1, "restarting: {restarting}, {:#?}", replayed.shown);
+        assert_eq!(replayed.transitions, ["30 Crash began"], "restarting: {restarting}");
     }
 }
 
@@ -182,7 +182,7 @@ fn a_container_that_crashes_and_fails_to_start_in_turn_is_one_incident() {
 fn an_incident_whose_pods_are_being_deleted_ended_with_them() {
     let crashing = case("gone").app(ended("app", life(1, "Error", 10))).not_ready("app", 10);
     let deleted = crashing.clone().deleted(60, &[]);
-    let world = replay(&[Step::new(10.0, crashing), Step::new(20.0, deleted)], spec(json!({})), 30, |_, _| {});
-    assert_eq!(world.transitions, ["10 Crash began", "20 Crash ended"]);
-    assert_eq!(world.deleted().len(), 1);
+    let replayed = replay(&[Step::new(10.0, crashing), Step::new(20.0, deleted)], spec(json!({})), 30, |_, _| {});
+    assert_eq!(replayed.transitions, ["10 Crash began", "20 Crash ended"]);
+    assert_eq!(replayed.deleted().len(), 1);
 }

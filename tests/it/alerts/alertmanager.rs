@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::support::{spec, webhook};
 use crate::{
-    support::PATIENCE,
-    world::{World, ago, crash_looping},
+    pod_statuses::{ago, crash_looping},
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
 
 fn keys(value: &Value) -> BTreeSet<&str> {
@@ -36,20 +37,20 @@ fn assert_alike(ours: &Value, theirs: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
-    let world = World::new("alertmanager").await;
+    let env = TestEnv::new("alertmanager").await;
     let (own, forwarded) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
-    world.secret("am", &[("url", &alertmanager.url())]).await;
-    world.secret("own", &[("url", &own.url("/"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
+    env.secret("am", &[("url", &alertmanager.url())]).await;
+    env.secret("own", &[("url", &own.url("/"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({})), webhook("own", "Generic", json!({}))]);
     // A log that comes in between two messages makes them differ.
     spec["logs"] = json!({"enabled": false});
-    world.object("cluster", spec).await;
-    let operator = world.operate();
+    env.object("cluster", spec).await;
+    let operator = env.operator().start();
 
-    let ours = own.wait_for(1, PATIENCE).await.unwrap();
-    let theirs = forwarded.wait_for(1, PATIENCE).await.unwrap();
+    let ours = own.wait_for(1, TIMEOUT).await.unwrap();
+    let theirs = forwarded.wait_for(1, TIMEOUT).await.unwrap();
     println!("Alertmanager sent: {}", serde_json::to_string_pretty(&theirs[0].json()).unwrap());
     assert_alike(&ours[0].json(), &theirs[0].json());
     let shown = alertmanager.alerts().await.unwrap();
@@ -58,14 +59,14 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
     let labels = &shown[0]["labels"];
     assert_eq!([&labels["alertname"], &labels["kind"]], ["Crash", "Crash"]);
     assert_eq!((&labels["reason"], &shown[0]["annotations"]["reason"]), (&Value::Null, &json!("OOMKilled")));
-    assert_eq!(shown[0]["labels"]["namespace"], world.namespace.as_str());
+    assert_eq!(shown[0]["labels"]["namespace"], env.namespace.as_str());
     assert_eq!(shown[0]["status"]["state"], "active");
 
-    world.delete_pod("cart-0").await;
+    env.delete_pod("cart-0").await;
     let ended = |received: &[orchestr_testbed::Received]| {
         received.iter().find(|request| request.json()["status"] == "resolved").map(orchestr_testbed::Received::json)
     };
-    let (ours, theirs) = eventually("the end is told", 2 * PATIENCE, async || {
+    let (ours, theirs) = eventually("the end is told", 2 * TIMEOUT, async || {
         match (ended(&own.received()), ended(&forwarded.received())) {
             (Some(ours), Some(theirs)) => Ok((ours, theirs)),
             (ours, theirs) => Err(format!("by us: {}, by Alertmanager: {}", ours.is_some(), theirs.is_some())),
@@ -85,22 +86,22 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_watches() {
-    let world = World::new("kept").await;
+    let env = TestEnv::new("kept").await;
     let forwarded = Receiver::start().await.unwrap();
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
-    world.secret("am", &[("url", &alertmanager.url())]).await;
+    env.secret("am", &[("url", &alertmanager.url())]).await;
     let failed = json!({"containerStatuses": [{
         "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
         "state": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(5), "finishedAt": ago(1)}},
     }]});
-    world.pod("cart-0", json!({"phase": "Running"})).await;
-    world.set_status("cart-0", failed).await;
+    env.pod("cart-0", json!({"phase": "Running"})).await;
+    env.set_status("cart-0", failed).await;
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({}))]);
     spec["logs"] = json!({"enabled": false});
-    world.object("cluster", spec).await;
-    let operator = world.operate();
+    env.object("cluster", spec).await;
+    let operator = env.operator().start();
     let reason_is = async |wanted: &str| {
-        eventually("Alertmanager has the reason", 4 * PATIENCE, async || {
+        eventually("Alertmanager has the reason", 4 * TIMEOUT, async || {
             let shown = alertmanager.alerts().await.unwrap();
             assert!(shown.as_array().unwrap().len() <= 1, "one trouble is one alert: {shown:#}");
             let found = shown[0]["annotations"]["reason"] == wanted;
@@ -111,16 +112,16 @@ async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_
     };
     let first = reason_is("Error").await;
     // It is killed for its memory the next time. The next reminder says so.
-    world.set_status("cart-0", crash_looping(3)).await;
+    env.set_status("cart-0", crash_looping(3)).await;
     let second = reason_is("OOMKilled").await;
     assert_eq!((&first["fingerprint"], &first["startsAt"]), (&second["fingerprint"], &second["startsAt"]));
 
     // Nobody watches any more, and the Secret is gone: that is no recovery.
-    world.update_spec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
-    world.ready("cluster", "Paused").await;
-    world.delete_secret("am").await;
+    env.update_spec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
+    env.wait_for_ready("cluster", "Paused").await;
+    env.delete_secret("am").await;
     let paused = alertmanager.alerts().await.unwrap()[0].clone();
-    let kept = eventually("the alert is kept alive", 4 * PATIENCE, async || {
+    let kept = eventually("the alert is kept alive", 4 * TIMEOUT, async || {
         let shown = alertmanager.alerts().await.unwrap()[0].clone();
         let time = |alert: &Value| alert["endsAt"].as_str().unwrap_or_default().to_owned();
         if time(&shown) > time(&paused) { Ok(shown) } else { Err(format!("{shown:#}")) }

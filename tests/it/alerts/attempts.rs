@@ -31,7 +31,7 @@ use orchestr::{
 };
 use orchestr_testbed::{Receiver, Reply};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// What two sockets hold at most that nobody reads from, by Linux's defaults: 6 MiB and 4 MiB, and some more.
 const SOCKETS_HOLD: usize = 16 * 1024 * 1024;
@@ -96,7 +96,7 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
     }
     let received = receiver.received();
     assert_eq!(received.len(), script.len(), "each was asked once: no redirect was followed, nothing retried");
-    let cut = orchestr_testbed::eventually("the endless body is cut", PATIENCE, async || {
+    let cut = orchestr_testbed::eventually("the endless body is cut", TIMEOUT, async || {
         receiver.cut().first().copied().ok_or_else(|| "its connection is still open".to_owned())
     });
     let cut = cut.await.unwrap();

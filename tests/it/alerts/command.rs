@@ -10,21 +10,21 @@ use serde_json::json;
 use super::support::{spec, webhook};
 use crate::{
     command::{ends, orchestr},
-    support::PATIENCE,
-    world::World,
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_is_tried_out_and_what_helps_is_told() {
-    let world = World::new("try").await;
+    let env = TestEnv::new("try").await;
     let (good, lost) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     lost.then([Reply::Status(404)]);
-    world.secret("good", &[("url", &good.url("/"))]).await;
-    world.secret("lost", &[("url", &lost.url("/"))]).await;
+    env.secret("good", &[("url", &good.url("/"))]).await;
+    env.secret("lost", &[("url", &lost.url("/"))]).await;
     let webhooks = ["good", "lost", "absent"].map(|name| webhook(name, "Slack", json!({})));
-    world.object("cluster", spec(&webhooks)).await;
-    let name = format!("{}/cluster", world.namespace);
-    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap().to_owned();
+    env.object("cluster", spec(&webhooks)).await;
+    let name = format!("{}/cluster", env.namespace);
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap().to_owned();
     let test = |more: &[&str]| {
         let mut args = vec!["webhook", "test", &name, "--kubeconfig", &kubeconfig];
         args.extend(["--webhook-allow-http", "--webhook-allow-loopback"]);
@@ -41,7 +41,7 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
             rights[2 * index],
             format!(
                 "{name} (Slack): the operator's account orchestr-system/orchestr may not get Secret {}/{name}-webhook",
-                world.namespace
+                env.namespace
             )
         );
     }
@@ -54,7 +54,7 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
         format!(
             "absent (Slack): not taken: Secret {}/absent-webhook does not exist: make it with `kubectl create secret \
              generic`",
-            world.namespace
+            env.namespace
         )
     );
     assert_eq!(lines.len(), 5, "{told}");
@@ -64,7 +64,7 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
 
     let (code, told, _) = test(&["--webhook", "good"]);
     assert_eq!((code, told.lines().count()), (1, 4), "it is taken, but not from the operator: {told}");
-    world.allow_secrets("orchestr-system", "orchestr", &["good-webhook"]).await;
+    env.allow_secrets("orchestr-system", "orchestr", &["good-webhook"]).await;
     let may = "good (Slack): the operator's account orchestr-system/orchestr may read its Secrets\n";
     let (code, told, _) = test(&["--webhook", "good"]);
     assert!(code == 0 && told.starts_with(may), "{told}");
@@ -83,16 +83,16 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
 /// As by `kubectl exec` in the operator's pod: with its account and rights, and with no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_is_tried_out_with_the_rights_of_the_operator() {
-    let world = World::new("try-inside").await;
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("try-inside").await;
+    let namespace = env.namespace.as_str();
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
-    world.object("cluster", spec(&[webhook("ops", "Slack", json!({}))])).await;
-    let accounts = Api::<ServiceAccount>::namespaced(world.client.clone(), namespace);
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.object("cluster", spec(&[webhook("ops", "Slack", json!({}))])).await;
+    let accounts = Api::<ServiceAccount>::namespaced(env.client.clone(), namespace);
     for name in ["operator", "person"] {
         let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         accounts.create(&PostParams::default(), &account).await.unwrap();
-        world.allow_secrets(namespace, name, &["ops-webhook"]).await;
+        env.allow_secrets(namespace, name, &["ops-webhook"]).await;
     }
     let (object, operator) = (format!("{namespace}/cluster"), format!("{namespace}/operator"));
     for (name, expected) in [
@@ -105,7 +105,7 @@ async fn a_webhook_is_tried_out_with_the_rights_of_the_operator() {
             ),
         ),
     ] {
-        let access = world.plane.service_account(namespace, name).await.unwrap();
+        let access = env.plane.service_account(namespace, name).await.unwrap();
         let mut command = orchestr(&["webhook", "test", &object, "--operator-account", &operator]);
         // As the Deployment has them.
         command.env("ORCHESTR_WEBHOOK_ALLOW_HTTP", "true").env("ORCHESTR_WEBHOOK_ALLOW_LOOPBACK", "true");
@@ -117,7 +117,7 @@ async fn a_webhook_is_tried_out_with_the_rights_of_the_operator() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_name_what_is_wrong() {
-    let world = World::new("hints").await;
+    let env = TestEnv::new("hints").await;
     // Nobody listens on a port that was just given back.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let webhooks = [
@@ -146,13 +146,13 @@ async fn hints_name_what_is_wrong() {
         ),
     ];
     for (name, _, url, _) in &webhooks {
-        world.secret(name, &[("url", url)]).await;
+        env.secret(name, &[("url", url)]).await;
     }
-    world.secret("typo", &[("uri", "https://hooks.example.com")]).await;
+    env.secret("typo", &[("uri", "https://hooks.example.com")]).await;
     let mut all: Vec<_> = webhooks.iter().map(|(name, format, ..)| webhook(name, format, json!({}))).collect();
     all.push(webhook("typo", "Slack", json!({})));
-    world.object("cluster", spec(&all)).await;
-    let (name, kubeconfig) = (format!("{}/cluster", world.namespace), world.plane.admin_kubeconfig().to_str().unwrap());
+    env.object("cluster", spec(&all)).await;
+    let (name, kubeconfig) = (format!("{}/cluster", env.namespace), env.plane.admin_kubeconfig().to_str().unwrap());
     let (code, told, failure) =
         ends(&mut orchestr(&["webhook", "test", &name, "--kubeconfig", kubeconfig, "--webhook-allow-loopback"]));
     assert_eq!((code, failure.as_str()), (1, ""), "{told}");
@@ -189,15 +189,15 @@ fn proxy(port: u16) -> (String, mpsc::Receiver<String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_of_the_environment_is_used_where_it_is_allowed_and_not_otherwise() {
-    let world = World::new("proxied").await;
+    let env = TestEnv::new("proxied").await;
     let receiver = Receiver::start_tls().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/")), ("ca", receiver.ca_pem())]).await;
+    env.secret("ops", &[("url", &receiver.url("/")), ("ca", receiver.ca_pem())]).await;
     let ca = json!({"secretKeyRef": {"name": "ops-webhook", "key": "ca"}});
-    world.allow_secrets("orchestr-system", "orchestr", &["ops-webhook"]).await;
+    env.allow_secrets("orchestr-system", "orchestr", &["ops-webhook"]).await;
     let changes = json!({"caFrom": ca, "sendResolved": false});
-    world.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
-    let name = format!("{}/cluster", world.namespace);
-    let kubeconfig = world.plane.admin_kubeconfig().to_str().unwrap().to_owned();
+    env.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
+    let name = format!("{}/cluster", env.namespace);
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap().to_owned();
     let (url, told) = proxy(receiver.port());
     let url = url.replace("http://", "http://user:pass@");
     let test = |more: &[&str]| {
@@ -210,7 +210,7 @@ async fn a_proxy_of_the_environment_is_used_where_it_is_allowed_and_not_otherwis
     assert!(told.try_recv().is_err(), "nobody asked for a proxy");
     let (code, output, failure) = test(&["--webhook-proxy-from-env"]);
     assert_eq!((code, failure.as_str()), (0, ""), "{output}");
-    let asked = told.recv_timeout(PATIENCE).unwrap();
+    let asked = told.recv_timeout(TIMEOUT).unwrap();
     assert!(asked.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1", receiver.port())), "{asked}");
     assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpwYXNz"), "{asked}");
     assert_eq!(receiver.received().len(), 2);

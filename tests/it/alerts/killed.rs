@@ -7,15 +7,11 @@ use serde_json::json;
 
 use super::support::{delivery, ids, kill, spec, webhook};
 use crate::{
-    proxy::{Fate, Proxy, Seen},
-    support::PATIENCE,
-    world::{World, crash_looping},
+    pod_statuses::crash_looping,
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
-
-/// Whether this is a write of what delivery remembers.
-fn is_memory(seen: &Seen) -> bool {
-    seen.is_status_write() && seen.query.get("fieldManager").is_some_and(|manager| manager == "orchestr-alerts")
-}
 
 /// When the operator is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,61 +36,64 @@ struct Story {
 }
 
 async fn story(step: Step) -> Story {
-    let world = World::new("killed").await;
+    let env = TestEnv::new("killed").await;
     let receiver = Receiver::start().await.unwrap();
-    let proxy = Proxy::start(world.client.clone()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
     let kubeconfig = proxy_kubeconfig(&proxy);
-    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    env.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
 
     let shared = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     // The first write that a message waits for is the first one; its record is the one after it.
-    proxy.rule(move |seen| {
-        if !is_memory(seen) {
-            return Fate::Forward;
+    proxy.rule(move |request| {
+        if !request.is_delivery_state_write() {
+            return ProxyAction::Forward;
         }
-        let lost_answer = Fate::AnswerLate(Duration::from_secs(3600));
+        let lost_answer = ProxyAction::AnswerLate(Duration::from_secs(3600));
         match (step, shared.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
-            (Step::Decided, 0) | (Step::Answered, 1) => Fate::Hang,
+            (Step::Decided, 0) | (Step::Answered, 1) => ProxyAction::Hang,
             (Step::Stored, 0) | (Step::Recorded, 1) => lost_answer,
-            _ => Fate::Forward,
+            _ => ProxyAction::Forward,
         }
     });
     if step == Step::Sent {
         receiver.then([Reply::Hang]);
     }
-    let first = world.program(&kubeconfig);
+    let first = env.program(&kubeconfig);
     match step {
-        Step::Decided => proxy.until_requested("the message is to be stored", 1, is_memory).await,
-        Step::Stored => pending(&world, true).await,
-        Step::Sent => drop(receiver.wait_for(1, PATIENCE).await.unwrap()),
-        Step::Answered => proxy.until_requested("the outcome is to be recorded", 2, is_memory).await,
+        Step::Decided => {
+            proxy.wait_for_requests("the message is to be stored", 1, ProxiedRequest::is_delivery_state_write).await
+        }
+        Step::Stored => pending(&env, true).await,
+        Step::Sent => drop(receiver.wait_for(1, TIMEOUT).await.unwrap()),
+        Step::Answered => {
+            proxy.wait_for_requests("the outcome is to be recorded", 2, ProxiedRequest::is_delivery_state_write).await
+        }
         Step::Recorded => {
-            receiver.wait_for(1, PATIENCE).await.unwrap();
-            pending(&world, false).await;
+            receiver.wait_for(1, TIMEOUT).await.unwrap();
+            pending(&env, false).await;
         }
     }
     kill(first).await;
     let before = receiver.received();
-    let stored = world.status("cluster").await;
+    let stored = env.status("cluster").await;
     let stored_id = delivery(&stored, "ops").and_then(|state| state.pending.as_ref()).map(|pending| pending.id.clone());
     assert_eq!(stored_id.is_some(), matches!(step, Step::Stored | Step::Sent | Step::Answered), "{step:?}");
 
-    proxy.rule(|_| Fate::Forward);
-    let second = world.program(&kubeconfig);
-    world
-        .status_where("cluster", "the incident is told", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none())
-        })
-        .await;
+    proxy.rule(|_| ProxyAction::Forward);
+    let second = env.program(&kubeconfig);
+    env.wait_for_status("cluster", "the incident is told", |status| {
+        delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none())
+    })
+    .await;
     if let Some(id) = stored_id {
         assert_eq!(ids(&receiver.received()).last(), Some(&id.as_str()), "what was stored is what is sent");
     }
-    world.delete_pod("cart-0").await;
+    env.delete_pod("cart-0").await;
     let told = receiver.received().len();
-    receiver.wait_for(told + 1, 2 * PATIENCE).await.unwrap();
-    pending(&world, false).await;
+    receiver.wait_for(told + 1, 2 * TIMEOUT).await.unwrap();
+    pending(&env, false).await;
     kill(second).await;
     let all = receiver.received();
     let what = |request: &Received| request.json()["status"].as_str().unwrap_or_default().to_owned();
@@ -105,12 +104,11 @@ async fn story(step: Step) -> Story {
 }
 
 /// Waits until a message is stored as pending, or none is.
-async fn pending(world: &World, wanted: bool) {
-    world
-        .status_where("cluster", "the state is stored", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.pending.is_some() == wanted && !ops.alerts.is_empty())
-        })
-        .await;
+async fn pending(env: &TestEnv, wanted: bool) {
+    env.wait_for_status("cluster", "the state is stored", |status| {
+        delivery(status, "ops").is_some_and(|ops| ops.pending.is_some() == wanted && !ops.alerts.is_empty())
+    })
+    .await;
 }
 
 fn proxy_kubeconfig(proxy: &Proxy) -> tempfile::TempPath {
@@ -178,22 +176,22 @@ async fn killed_after_a_success_is_recorded_nothing_is_sent_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
-    let world = World::new("wiped").await;
+    let env = TestEnv::new("wiped").await;
     let receiver = Receiver::start().await.unwrap();
-    let proxy = Proxy::start(world.client.clone()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
     let kubeconfig = proxy_kubeconfig(&proxy);
-    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let first = world.program(&kubeconfig);
-    receiver.wait_for(1, PATIENCE).await.unwrap();
-    pending(&world, false).await;
+    env.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let first = env.program(&kubeconfig);
+    receiver.wait_for(1, TIMEOUT).await.unwrap();
+    pending(&env, false).await;
     kill(first).await;
     let patch = json!({"status": null});
     let params = kube::api::PatchParams::default();
-    world.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
-    let second = world.program(&kubeconfig);
-    eventually("the incident is told again", PATIENCE, async || match receiver.received().len() {
+    env.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
+    let second = env.program(&kubeconfig);
+    eventually("the incident is told again", TIMEOUT, async || match receiver.received().len() {
         2 => Ok(()),
         other => Err(format!("{other} requests")),
     })
@@ -206,20 +204,20 @@ async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_is_sent_again() {
-    let world = World::new("restored").await;
+    let env = TestEnv::new("restored").await;
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/hook"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = world.operate();
-    receiver.wait_for(1, PATIENCE).await.unwrap();
-    pending(&world, false).await;
-    let before = world.status("cluster").await;
+    env.secret("ops", &[("url", &receiver.url("/hook"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = env.operator().start();
+    receiver.wait_for(1, TIMEOUT).await.unwrap();
+    pending(&env, false).await;
+    let before = env.status("cluster").await;
     for wiped in [json!({"status": {"webhooks": null}}), json!({"status": null})] {
         let params = kube::api::PatchParams::default();
-        world.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&wiped)).await.unwrap();
-        let restored = world
-            .status_where("cluster", "what was sent is remembered", |status| {
+        env.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&wiped)).await.unwrap();
+        let restored = env
+            .wait_for_status("cluster", "what was sent is remembered", |status| {
                 delivery(status, "ops").is_some_and(|ops| !ops.alerts.is_empty())
             })
             .await;
@@ -227,10 +225,10 @@ async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_
     }
     operator.stop().await;
     // The next operator goes on from there: the end is sent, and the beginning is not sent again.
-    let operator = world.operate();
-    world.ready("cluster", "Watching").await;
-    world.delete_pod("cart-0").await;
-    let received = receiver.wait_for(2, 2 * PATIENCE).await.unwrap();
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    env.delete_pod("cart-0").await;
+    let received = receiver.wait_for(2, 2 * TIMEOUT).await.unwrap();
     assert_eq!((received[1].json()["status"].as_str(), received.len()), (Some("resolved"), 2));
     operator.stop().await;
 }

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::support::{delivery, ids, spec, webhook};
 use crate::{
-    proxy::{Proxy, Seen},
-    support::PATIENCE,
-    world::{World, ago, condition, config, crash_looping, healthy, operate},
+    pod_statuses::{ago, crash_looping, healthy},
+    proxy::{ProxiedRequest, Proxy},
+    support::TIMEOUT,
+    test_env::{TestEnv, condition},
 };
 
 /// As many webhooks as an object may have: their names and formats.
@@ -46,45 +47,43 @@ fn is_end(format: &str, message: &Value) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
-    let world = World::new("formats").await;
+    let env = TestEnv::new("formats").await;
     let receiver = Receiver::start().await.unwrap();
     let mut webhooks = Vec::new();
     for (name, format) in WEBHOOKS {
         let query = if format == "PagerDuty" { "?routing_key=0123456789abcdef0123456789abcdef" } else { "" };
-        world.secret(name, &[("url", &receiver.url(&format!("/{name}{query}")))]).await;
+        env.secret(name, &[("url", &receiver.url(&format!("/{name}{query}")))]).await;
         webhooks.push(webhook(name, format, json!({})));
     }
-    world.pod("cart-0", crash_looping(7)).await;
-    world.pod("web-0", healthy()).await;
-    world.object("cluster", spec(&webhooks)).await;
-    let mut config = config(&[&world.namespace]);
-    config.cluster_name = Some("prod-eu".to_owned());
-    let operator = operate(world.client.clone(), config);
+    env.pod("cart-0", crash_looping(7)).await;
+    env.pod("web-0", healthy()).await;
+    env.object("cluster", spec(&webhooks)).await;
+    let operator = env.operator().cluster_name("prod-eu").start();
 
-    let received = receiver.wait_for(WEBHOOKS.len(), PATIENCE).await.unwrap();
+    let received = receiver.wait_for(WEBHOOKS.len(), TIMEOUT).await.unwrap();
     for (name, format) in WEBHOOKS {
         let told = to(&received, name);
         assert_eq!(told.len(), 1, "{name}");
         let (request, text) = (told[0], String::from_utf8(told[0].body.clone()).unwrap());
-        for word in ["OOMKilled", "cart-0", world.namespace.as_str(), "prod-eu"] {
+        for word in ["OOMKilled", "cart-0", env.namespace.as_str(), "prod-eu"] {
             assert!(text.contains(word), "{name} lacks {word}: {text}");
         }
         assert!(!is_end(format, &request.json()), "{name}: {text}");
         println!("{name}: {}", serde_json::to_string_pretty(&request.json()).unwrap());
     }
-    let status = world
-        .status_where("cluster", "all is recorded", |status| {
+    let status = env
+        .wait_for_status("cluster", "all is recorded", |status| {
             status.webhooks.len() == WEBHOOKS.len()
                 && status.webhooks.iter().all(|webhook| webhook.last_success.is_some())
         })
         .await;
     assert_eq!(condition(&status, "AlertsDelivered").0, "True", "{status:#?}");
 
-    world.delete_pod("cart-0").await;
+    env.delete_pod("cart-0").await;
     let ended = |received: &[Received], (name, format): (&str, &str)| {
         to(received, name).iter().filter(|request| is_end(format, &request.json())).count()
     };
-    orchestr_testbed::eventually("the end is told everywhere", 2 * PATIENCE, async || {
+    orchestr_testbed::eventually("the end is told everywhere", 2 * TIMEOUT, async || {
         let received = receiver.received();
         let lacking: Vec<_> = WEBHOOKS.iter().filter(|webhook| ended(&received, **webhook) == 0).collect();
         if lacking.is_empty() { Ok(()) } else { Err(format!("{lacking:?} lack it")) }
@@ -96,18 +95,17 @@ async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
         assert_eq!((to(&received, webhook.0).len(), ended(&received, *webhook)), (2, 1), "{}", webhook.0);
     }
     // Webhooks that are taken off the spec take their state along, and the condition with them.
-    world.update_spec("cluster", json!({"webhooks": null})).await;
-    world
-        .status_where("cluster", "nothing is left of the webhooks", |status| {
-            status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
-        })
-        .await;
+    env.update_spec("cluster", json!({"webhooks": null})).await;
+    env.wait_for_status("cluster", "nothing is left of the webhooks", |status| {
+        status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
+    })
+    .await;
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
-    let world = World::new("trouble").await;
+    let env = TestEnv::new("trouble").await;
     let names = ["failing", "busy", "small", "gone"];
     let mut receivers = Vec::new();
     for name in names {
@@ -118,25 +116,25 @@ async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
             "small" => vec![Reply::Status(413), Reply::Status(413)],
             _ => vec![Reply::Status(410)],
         });
-        world.secret(name, &[("url", &receiver.url("/"))]).await;
+        env.secret(name, &[("url", &receiver.url("/"))]).await;
         receivers.push(receiver);
     }
     let [failing, busy, small, gone] = receivers.as_slice() else { panic!("there are four") };
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&names.map(|name| webhook(name, "Generic", json!({}))))).await;
-    let operator = world.operate();
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&names.map(|name| webhook(name, "Generic", json!({}))))).await;
+    let operator = env.operator().start();
 
-    let tried = failing.wait_for(3, PATIENCE).await.unwrap();
+    let tried = failing.wait_for(3, TIMEOUT).await.unwrap();
     assert!(ids(&tried).iter().all(|id| *id == ids(&tried)[0]), "{:?}", ids(&tried));
     assert!(tried[2].header("webhook-timestamp") > tried[0].header("webhook-timestamp"), "each attempt has its time");
-    let tried = busy.wait_for(2, PATIENCE).await.unwrap();
+    let tried = busy.wait_for(2, TIMEOUT).await.unwrap();
     assert!(tried[1].at - tried[0].at >= Duration::from_secs(4), "{:?}", tried[1].at - tried[0].at);
-    let tried = small.wait_for(3, PATIENCE).await.unwrap();
+    let tried = small.wait_for(3, TIMEOUT).await.unwrap();
     assert_eq!((ids(&tried)[0], ids(&tried)[0]), (ids(&tried)[1], ids(&tried)[2]));
     assert!(tried[2].body.len() < tried[0].body.len());
 
-    let status = world
-        .status_where("cluster", "three were told", |status| {
+    let status = env
+        .wait_for_status("cluster", "three were told", |status| {
             let told = |name: &&str| delivery(status, name).is_some_and(|webhook| webhook.last_success.is_some());
             names[..3].iter().all(told) && condition(status, "AlertsDelivered").1 == "ReceiverGone"
         })
@@ -149,71 +147,70 @@ async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
     assert_eq!(gone.received().len(), 1);
     // A new URL is a new beginning.
     gone.then([]);
-    world.secret("gone", &[("url", &gone.url("/new"))]).await;
-    let told = gone.wait_for(2, PATIENCE).await.unwrap();
+    env.secret("gone", &[("url", &gone.url("/new"))]).await;
+    let told = gone.wait_for(2, TIMEOUT).await.unwrap();
     assert_eq!((told[1].path.as_str(), ids(&told)[0]), ("/new", ids(&told)[1]));
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
-    let world = World::new("secrets").await;
+    let env = TestEnv::new("secrets").await;
     let (old, new) = (Receiver::start().await.unwrap(), Receiver::start_tls().await.unwrap());
-    world.pod("cart-0", crash_looping(7)).await;
+    env.pod("cart-0", crash_looping(7)).await;
     let reference = |key: &str| json!({"secretKeyRef": {"name": "ops-webhook", "key": key}});
     let headers = json!({"secretRef": {"name": "headers-webhook"}});
     let changes = json!({"headersFrom": headers});
-    world.secret("headers", &[("authorization", "Bearer s3cr3t")]).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
-    let operator = world.operate();
-    let status = world
-        .status_where("cluster", "the webhook can't be used", |status| {
+    env.secret("headers", &[("authorization", "Bearer s3cr3t")]).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
+    let operator = env.operator().start();
+    let status = env
+        .wait_for_status("cluster", "the webhook can't be used", |status| {
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
         })
         .await;
     let told = format!(
         "1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist: make it with `kubectl create secret generic`",
-        world.namespace
+        env.namespace
     );
     assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", told.as_str()));
 
-    world.secret("ops", &[("address", "it is under another key")]).await;
-    world
-        .status_where("cluster", "the key is missing", |status| {
-            condition(status, "AlertsDelivered").2
-                == "1 of 1 webhooks: ops: Secret ops-webhook has no key url, which spec.webhooks names"
-        })
-        .await;
-    world.secret("ops", &[("url", &old.url("/old"))]).await;
-    let received = old.wait_for(1, PATIENCE).await.unwrap();
+    env.secret("ops", &[("address", "it is under another key")]).await;
+    env.wait_for_status("cluster", "the key is missing", |status| {
+        condition(status, "AlertsDelivered").2
+            == "1 of 1 webhooks: ops: Secret ops-webhook has no key url, which spec.webhooks names"
+    })
+    .await;
+    env.secret("ops", &[("url", &old.url("/old"))]).await;
+    let received = old.wait_for(1, TIMEOUT).await.unwrap();
     assert_eq!(received[0].header("authorization"), "Bearer s3cr3t");
-    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
 
     // Another receiver, by HTTPS with a CA of its own: it is told of the end.
-    world.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
+    env.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
     let changed = webhook("ops", "Generic", json!({"headersFrom": headers, "caFrom": reference("ca")}));
-    world.update_spec("cluster", json!({"webhooks": [changed]})).await;
-    world.delete_pod("cart-0").await;
-    orchestr_testbed::eventually("the new receiver has the end", 2 * PATIENCE, async || {
+    env.update_spec("cluster", json!({"webhooks": [changed]})).await;
+    env.delete_pod("cart-0").await;
+    orchestr_testbed::eventually("the new receiver has the end", 2 * TIMEOUT, async || {
         let ended = new.received().iter().any(|request| request.json()["status"] == "resolved");
         if ended { Ok(()) } else { Err(format!("{} requests", new.received().len())) }
     })
     .await
     .unwrap();
     assert_eq!(old.received().len(), 1);
-    let status = serde_json::to_string(&world.objects().get("cluster").await.unwrap()).unwrap();
+    let status = serde_json::to_string(&env.objects().get("cluster").await.unwrap()).unwrap();
     assert!(!status.contains("s3cr3t") && !status.contains("127.0.0.1"), "nothing of a Secret is in the object");
-    world.delete_secret("headers").await;
+    env.delete_secret("headers").await;
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
-    let world = World::new("rights").await;
+    let env = TestEnv::new("rights").await;
     let receiver = Receiver::start().await.unwrap();
-    world.plane.ensure_namespace("orchestr-system").await.unwrap();
-    world.plane.ensure_service_account("orchestr-system", "orchestr").await.unwrap();
-    let account = world.plane.service_account("orchestr-system", "orchestr").await.unwrap();
+    env.plane.ensure_namespace("orchestr-system").await.unwrap();
+    env.plane.ensure_service_account("orchestr-system", "orchestr").await.unwrap();
+    let account = env.plane.service_account("orchestr-system", "orchestr").await.unwrap();
     // All that deploy/ gives it, in this namespace.
     let rules: Vec<Value> = [
         ("", "pods", "list watch"),
@@ -232,64 +229,64 @@ async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
          "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "orchestr"},
          "subjects": [{"kind": "ServiceAccount", "name": "orchestr", "namespace": "orchestr-system"}]},
     ]});
-    let apply = ["apply", "-n", &world.namespace, "-f"];
-    let applied = world.plane.kubectl(&[&apply[..], &["-"]].concat(), Some(&manifests.to_string())).await.unwrap();
+    let apply = ["apply", "-n", &env.namespace, "-f"];
+    let applied = env.plane.kubectl(&[&apply[..], &["-"]].concat(), Some(&manifests.to_string())).await.unwrap();
     assert!(applied.status.success(), "{}", applied.stderr);
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = world.operate_as(kube::Client::try_from(account.config()).unwrap());
-    let status = world
-        .status_where("cluster", "the webhook can't be used", |status| {
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = env.operator().client(kube::Client::try_from(account.config()).unwrap()).start();
+    let status = env
+        .wait_for_status("cluster", "the webhook can't be used", |status| {
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
         })
         .await;
     let told = format!(
         "1 of 1 webhooks: ops: may not get Secret {}/ops-webhook: a Role must allow the operator's service account \
          to get it",
-        world.namespace
+        env.namespace
     );
     assert_eq!(condition(&status, "AlertsDelivered").2, told);
     let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/webhooks/secret-reader.yaml");
-    let applied = world.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
+    let applied = env.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
     assert!(applied.status.success(), "{}", applied.stderr);
-    receiver.wait_for(1, PATIENCE).await.unwrap();
-    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    receiver.wait_for(1, TIMEOUT).await.unwrap();
+    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
-    let world = World::new("moved").await;
+    let env = TestEnv::new("moved").await;
     let (old, new) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    world.secret("ops", &[("url", &old.url("/")), ("key", key)]).await;
-    world.pod("cart-0", crash_looping(7)).await;
+    env.secret("ops", &[("url", &old.url("/")), ("key", key)]).await;
+    env.pod("cart-0", crash_looping(7)).await;
     let signed = json!({"signingKeyFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "key"}}});
-    world.object("cluster", spec(&[webhook("ops", "Generic", signed)])).await;
-    let operator = world.operate();
-    old.wait_for(1, PATIENCE).await.unwrap();
-    let receiver = async || delivery(&world.status("cluster").await, "ops").unwrap().receiver.clone();
+    env.object("cluster", spec(&[webhook("ops", "Generic", signed)])).await;
+    let operator = env.operator().start();
+    old.wait_for(1, TIMEOUT).await.unwrap();
+    let receiver = async || delivery(&env.status("cluster").await, "ops").unwrap().receiver.clone();
     let first = receiver().await;
     // Secrets that nothing is wrong with are read when a message is due, and every five minutes otherwise. A change of
     // the spec makes the operator read them now.
-    world.secret("ops", &[("url", &old.url("/")), ("key", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")]).await;
+    env.secret("ops", &[("url", &old.url("/")), ("key", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")]).await;
     let longer = |timeout: &str| {
         let reference = json!({"secretKeyRef": {"name": "ops-webhook", "key": "key"}});
         json!({"webhooks": [webhook("ops", "Generic", json!({"signingKeyFrom": reference, "timeout": timeout}))]})
     };
-    world.update_spec("cluster", longer("11s")).await;
-    orchestr_testbed::eventually("the new key is noticed", PATIENCE, async || match receiver().await {
+    env.update_spec("cluster", longer("11s")).await;
+    orchestr_testbed::eventually("the new key is noticed", TIMEOUT, async || match receiver().await {
         now if now != first => Ok(()),
         now => Err(now),
     })
     .await
     .unwrap();
-    let ops = delivery(&world.status("cluster").await, "ops").unwrap().clone();
+    let ops = delivery(&env.status("cluster").await, "ops").unwrap().clone();
     assert_eq!((ops.alerts[0].phase, &ops.pending), (AlertPhase::Firing, &None), "nothing is to be sent again");
-    world.secret("ops", &[("url", &new.url("/")), ("key", key)]).await;
-    world.update_spec("cluster", longer("12s")).await;
-    let told = new.wait_for(1, 2 * PATIENCE).await.unwrap();
+    env.secret("ops", &[("url", &new.url("/")), ("key", key)]).await;
+    env.update_spec("cluster", longer("12s")).await;
+    let told = new.wait_for(1, 2 * TIMEOUT).await.unwrap();
     assert_eq!((told[0].json()["status"].as_str(), told.len()), (Some("firing"), 1));
     assert_eq!(old.received().len(), 1, "a new signing key is no new receiver");
     operator.stop().await;
@@ -297,26 +294,25 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_pod_is_resolved_within_seconds_and_a_deleted_object_tells_its_receivers() {
-    let world = World::new("deleted").await;
+    let env = TestEnv::new("deleted").await;
     let receiver = Receiver::start().await.unwrap();
     let url = receiver.url("/?routing_key=0123456789abcdef0123456789abcdef");
-    world.secret("ops", &[("url", &url)]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.pod("mail-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "PagerDuty", json!({}))])).await;
-    let operator = world.operate();
-    receiver.wait_for(2, PATIENCE).await.unwrap();
-    world
-        .status_where("cluster", "both are recorded", |status| {
-            let firing = |status: &orchestr::api::WebhookStatus| {
-                status.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count()
-            };
-            delivery(status, "ops").is_some_and(|ops| firing(ops) == 2)
-        })
-        .await;
+    env.secret("ops", &[("url", &url)]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.pod("mail-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "PagerDuty", json!({}))])).await;
+    let operator = env.operator().start();
+    receiver.wait_for(2, TIMEOUT).await.unwrap();
+    env.wait_for_status("cluster", "both are recorded", |status| {
+        let firing = |status: &orchestr::api::WebhookStatus| {
+            status.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count()
+        };
+        delivery(status, "ops").is_some_and(|ops| firing(ops) == 2)
+    })
+    .await;
     let deleted = Instant::now();
-    world.delete_pod("cart-0").await;
-    let received = receiver.wait_for(3, PATIENCE).await.unwrap();
+    env.delete_pod("cart-0").await;
+    let received = receiver.wait_for(3, TIMEOUT).await.unwrap();
     println!("resolved {:?} after the pod was deleted", received[2].at - deleted);
     assert_eq!(received[2].json()["event_action"], "resolve");
     assert!(received[2].at - deleted < Duration::from_secs(20), "{:?}", received[2].at - deleted);
@@ -324,8 +320,8 @@ async fn a_deleted_pod_is_resolved_within_seconds_and_a_deleted_object_tells_its
 
     // The receiver is in trouble for a moment when the object goes.
     receiver.then([Reply::Status(503)]);
-    world.objects().delete("cluster", &kube::api::DeleteParams::default()).await.unwrap();
-    let received = receiver.wait_for(5, PATIENCE).await.unwrap();
+    env.objects().delete("cluster", &kube::api::DeleteParams::default()).await.unwrap();
+    let received = receiver.wait_for(5, TIMEOUT).await.unwrap();
     let last = received[4].json();
     assert_eq!(last["event_action"], "resolve");
     let opened = |request: &&Received| request.json()["dedup_key"] == last["dedup_key"];
@@ -338,29 +334,23 @@ async fn a_deleted_pod_is_resolved_within_seconds_and_a_deleted_object_tells_its
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_operators_do_not_fight_over_what_is_remembered() {
-    let world = World::new("rivals").await;
+    let env = TestEnv::new("rivals").await;
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let first = operate(proxy.client(), config(&[&world.namespace]));
-    receiver.wait_for(1, PATIENCE).await.unwrap();
-    // The second one must not use http: to it the webhook can't be used.
-    let mut other = config(&[&world.namespace]);
-    other.webhooks.urls.plain_http = false;
-    let second = operate(proxy.client(), other);
-    world
-        .status_where("cluster", "the second one writes", |status| {
-            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
-        })
-        .await;
-    let memory = |seen: &Seen| {
-        seen.is_status_write() && seen.query.get("fieldManager").is_some_and(|manager| manager == "orchestr-alerts")
-    };
-    let before = proxy.count(memory);
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let first = env.operator().through(&proxy).start();
+    receiver.wait_for(1, TIMEOUT).await.unwrap();
+    // The second operator requires https, so it considers the webhook unusable.
+    let second = env.operator().through(&proxy).https_only().start();
+    env.wait_for_status("cluster", "the second one writes", |status| {
+        condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+    })
+    .await;
+    let before = proxy.count(ProxiedRequest::is_delivery_state_write);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    let writes = proxy.count(memory) - before;
+    let writes = proxy.count(ProxiedRequest::is_delivery_state_write) - before;
     println!("two operators wrote {writes} times in 20 s");
     assert!((1..=12).contains(&writes), "{writes} writes");
     assert_eq!(receiver.received().len(), 1, "nothing is sent twice");
@@ -370,16 +360,16 @@ async fn two_operators_do_not_fight_over_what_is_remembered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_404_while_the_receiver_is_rolled_out_delays_a_message_by_seconds() {
-    let world = World::new("rollout").await;
+    let env = TestEnv::new("rollout").await;
     let receiver = Receiver::start().await.unwrap();
     receiver.then([Reply::Status(404)]);
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = world.operate();
-    let tried = receiver.wait_for(2, PATIENCE).await.unwrap();
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = env.operator().start();
+    let tried = receiver.wait_for(2, TIMEOUT).await.unwrap();
     assert_eq!(ids(&tried)[0], ids(&tried)[1]);
-    world.status_where("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
     operator.stop().await;
 }
 
@@ -387,31 +377,31 @@ async fn a_404_while_the_receiver_is_rolled_out_delays_a_message_by_seconds() {
 async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
     let mut medians = Vec::new();
     for hanging in [false, true] {
-        let world = World::new("hanging").await;
+        let env = TestEnv::new("hanging").await;
         let (slow, quick) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
         if hanging {
             slow.then(vec![Reply::Hang; 20]);
         }
-        world.secret("slow", &[("url", &slow.url("/"))]).await;
-        world.secret("quick", &[("url", &quick.url("/"))]).await;
+        env.secret("slow", &[("url", &slow.url("/"))]).await;
+        env.secret("quick", &[("url", &quick.url("/"))]).await;
         let webhooks = [webhook("slow", "Generic", json!({"timeout": "60s"})), webhook("quick", "Generic", json!({}))];
         for number in 0..6 {
-            world.pod(&format!("cart-{number}"), healthy()).await;
+            env.pod(&format!("cart-{number}"), healthy()).await;
         }
-        world.object("cluster", spec(&webhooks)).await;
-        let operator = world.operate();
-        world.ready("cluster", "Watching").await;
+        env.object("cluster", spec(&webhooks)).await;
+        let operator = env.operator().start();
+        env.wait_for_ready("cluster", "Watching").await;
         let mut latencies = Vec::new();
         for number in 0..6 {
             let begun = Instant::now();
-            world.set_status(&format!("cart-{number}"), crash_looping(3)).await;
+            env.set_status(&format!("cart-{number}"), crash_looping(3)).await;
             let all = |status: &orchestr::api::OrchestrStatus| status.problematic_pod_count == number + 1;
-            world.status_where("cluster", "the failure is in the status", all).await;
+            env.wait_for_status("cluster", "the failure is in the status", all).await;
             latencies.push(begun.elapsed());
             // The first failure has reached both receivers before the next ones come.
             if number == 0 {
-                slow.wait_for(1, PATIENCE).await.unwrap();
-                quick.wait_for(1, PATIENCE).await.unwrap();
+                slow.wait_for(1, TIMEOUT).await.unwrap();
+                quick.wait_for(1, TIMEOUT).await.unwrap();
             }
         }
         assert_eq!(slow.received().len(), 1, "one request at a time");
@@ -427,36 +417,35 @@ async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
-    let world = World::new("storm").await;
+    let env = TestEnv::new("storm").await;
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
     let owner = json!([
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "u-1", "controller": true},
     ]);
     let cart = json!({"labels": {"pod-template-hash": "5d9f"}, "ownerReferences": owner});
-    world.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
+    env.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
     let mut quietly = spec(&[webhook("ops", "Generic", json!({}))]);
     quietly["logs"] = json!({"enabled": false});
-    world.object("cluster", quietly).await;
-    let (begun, operator) = (Instant::now(), world.operate());
-    let first = receiver.wait_for(1, PATIENCE).await.unwrap()[0].json();
+    env.object("cluster", quietly).await;
+    let (begun, operator) = (Instant::now(), env.operator().start());
+    let first = receiver.wait_for(1, TIMEOUT).await.unwrap()[0].json();
     let alerts = first["alerts"].as_array().unwrap();
     assert_eq!((alerts.len(), &first["truncatedAlerts"]), (1, &json!(0)), "{first}");
     let told = [&alerts[0]["labels"]["owner_name"], &alerts[0]["annotations"]["pods"]];
     assert_eq!(told, ["cart", "500"]);
 
     // A thousand more, each of an owner of its own. They wait for the next message.
-    world.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
-    world
-        .status_where("cluster", "all are queued", |status| {
-            let Some(ops) = delivery(status, "ops") else { return false };
-            ops.alerts.len() == 100 && ops.storm.is_some() && status.problematic_pod_count == 1500
-        })
-        .await;
+    env.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
+    env.wait_for_status("cluster", "all are queued", |status| {
+        let Some(ops) = delivery(status, "ops") else { return false };
+        ops.alerts.len() == 100 && ops.storm.is_some() && status.problematic_pod_count == 1500
+    })
+    .await;
     operator.stop().await;
-    world.let_an_hour_pass("cluster").await;
-    let operator = world.operate();
-    let digest = orchestr_testbed::eventually("the storm is told exactly", PATIENCE, async || {
+    env.let_an_hour_pass("cluster").await;
+    let operator = env.operator().start();
+    let digest = orchestr_testbed::eventually("the storm is told exactly", TIMEOUT, async || {
         let message = receiver.received().last().unwrap().json();
         let storm =
             message["alerts"].as_array().unwrap().iter().find(|alert| {
@@ -471,8 +460,8 @@ async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
     assert!((20..=100).contains(&shown), "some of 100 are named, the others in the next message");
     assert!((901..1001).contains(&left_out.as_u64().unwrap()), "901 are counted");
     assert!(storm["reasons"].to_string().contains("OOMKilled"), "{storm}");
-    let status = world
-        .status_where("cluster", "it is recorded", |status| {
+    let status = env
+        .wait_for_status("cluster", "it is recorded", |status| {
             delivery(status, "ops").is_some_and(|ops| ops.pending.is_none() && ops.alerts.len() == 100)
         })
         .await;
@@ -492,56 +481,54 @@ async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_and_a_drain_tell_nothing_and_a_flapping_pod_one_beginning_and_one_end() {
-    let world = World::new("quiet").await;
+    let env = TestEnv::new("quiet").await;
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
     for number in 0..3 {
-        world.pod(&format!("old-{number}"), healthy()).await;
+        env.pod(&format!("old-{number}"), healthy()).await;
     }
-    world.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = world.operate();
-    world.ready("cluster", "Watching").await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
     // Old pods end as they are told to, by a signal; new ones start.
     for number in 0..3 {
         let name = format!("old-{number}");
-        world.pods().delete(&name, &kube::api::DeleteParams::default().grace_period(60)).await.unwrap();
+        env.pods().delete(&name, &kube::api::DeleteParams::default().grace_period(60)).await.unwrap();
         let ended = json!({"containerStatuses": [{
             "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
             "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
         }]});
-        world.set_status(&name, ended).await;
+        env.set_status(&name, ended).await;
         let new = json!({"metadata": {"creationTimestamp": ago(0)}});
-        world.pod_with(&format!("new-{number}"), new, json!({"phase": "Pending"})).await;
-        world.set_status(&format!("new-{number}"), healthy()).await;
-        world.delete_pod(&name).await;
+        env.pod_with(&format!("new-{number}"), new, json!({"phase": "Pending"})).await;
+        env.set_status(&format!("new-{number}"), healthy()).await;
+        env.delete_pod(&name).await;
     }
-    world.until_caught_up().await;
-    drain(&world).await;
+    env.wait_until_caught_up().await;
+    drain(&env).await;
     // Fails, recovers, fails…: each time the status says so.
-    world.pod("flapping", healthy()).await;
+    env.pod("flapping", healthy()).await;
     for round in 0..4 {
         let running =
             json!({"containerStatuses": healthy()["containerStatuses"], "conditions": healthy()["conditions"]});
-        world.set_status("flapping", crash_looping(round)).await;
-        world.status_where("cluster", "it fails", |status| status.problematic_pod_count == 1).await;
-        world.set_status("flapping", running).await;
-        world.status_where("cluster", "it recovers", |status| status.problematic_pod_count == 0).await;
+        env.set_status("flapping", crash_looping(round)).await;
+        env.wait_for_status("cluster", "it fails", |status| status.problematic_pod_count == 1).await;
+        env.set_status("flapping", running).await;
+        env.wait_for_status("cluster", "it recovers", |status| status.problematic_pod_count == 0).await;
     }
-    world
-        .status_where("cluster", "it is gone", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.gone_since.is_some()))
-        })
-        .await;
-    assert_eq!(receiver.wait_for(1, PATIENCE).await.unwrap().len(), 1, "one beginning, whatever came after it");
+    env.wait_for_status("cluster", "it is gone", |status| {
+        delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.gone_since.is_some()))
+    })
+    .await;
+    assert_eq!(receiver.wait_for(1, TIMEOUT).await.unwrap().len(), 1, "one beginning, whatever came after it");
     operator.stop().await;
-    world.let_an_hour_pass("cluster").await;
-    let operator = world.operate();
-    world
-        .status_where("cluster", "its end is told", |status| {
-            let alerts = &delivery(status, "ops").unwrap().alerts;
-            alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved)
-        })
-        .await;
+    env.let_an_hour_pass("cluster").await;
+    let operator = env.operator().start();
+    env.wait_for_status("cluster", "its end is told", |status| {
+        let alerts = &delivery(status, "ops").unwrap().alerts;
+        alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved)
+    })
+    .await;
     let received: Vec<Value> = receiver.received().iter().map(Received::json).collect();
     let kinds: Vec<_> = received.iter().map(|message| message["status"].as_str().unwrap()).collect();
     println!("the flapping pod: {kinds:?}");
@@ -554,7 +541,7 @@ async fn a_rollout_and_a_drain_tell_nothing_and_a_flapping_pod_one_beginning_and
 }
 
 /// A node is drained: its pods are evicted, end within their grace, and others take their place elsewhere.
-async fn drain(world: &World) {
+async fn drain(env: &TestEnv) {
     let created = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
         "containerStatuses": [{
             "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
@@ -566,38 +553,37 @@ async fn drain(world: &World) {
     }]});
     let names = |what: &str| (0..3).map(|number| format!("{what}-{number}")).collect::<Vec<_>>();
     for name in names("drained") {
-        world.pod(&name, healthy()).await;
+        env.pod(&name, healthy()).await;
     }
     for name in names("drained") {
-        world.pods().evict(&name, &EvictParams::default()).await.unwrap();
+        env.pods().evict(&name, &EvictParams::default()).await.unwrap();
     }
     for name in names("moved") {
-        world.pod_with(&name, json!({"spec": {"nodeName": null}}), unscheduled.clone()).await;
+        env.pod_with(&name, json!({"spec": {"nodeName": null}}), unscheduled.clone()).await;
     }
     for name in names("drained") {
-        let pod = world.pods().get(&name).await.unwrap();
+        let pod = env.pods().get(&name).await.unwrap();
         assert!(pod.metadata.deletion_timestamp.is_some(), "{name} is within its grace");
         let ended = json!({"containerStatuses": [{
             "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
             "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
         }]});
-        world.set_status(&name, ended).await;
+        env.set_status(&name, ended).await;
     }
-    world.until_caught_up().await;
+    env.wait_until_caught_up().await;
     for name in names("moved") {
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": "node-2"});
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
-        world
-            .pods()
+        env.pods()
             .create_subresource::<Value, Value>("binding", &name, &PostParams::default(), &binding)
             .await
             .unwrap();
-        world.set_status(&name, created.clone()).await;
+        env.set_status(&name, created.clone()).await;
     }
-    world.until_caught_up().await;
+    env.wait_until_caught_up().await;
     for (drained, moved) in names("drained").iter().zip(names("moved")) {
-        world.delete_pod(drained).await;
-        world.set_status(&moved, healthy()).await;
+        env.delete_pod(drained).await;
+        env.set_status(&moved, healthy()).await;
     }
-    world.until_caught_up().await;
+    env.wait_until_caught_up().await;
 }

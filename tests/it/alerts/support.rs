@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::{
-    support::PATIENCE,
-    world::{World, ago, crash_looping},
+    pod_statuses::{ago, crash_looping},
+    support::TIMEOUT,
+    test_env::TestEnv,
 };
 
 /// A webhook that sends at once what breaks, to the URL in the Secret `NAME-webhook`.
@@ -48,7 +49,7 @@ pub fn ids(received: &[Received]) -> Vec<&str> {
     received.iter().map(|request| request.header("webhook-id")).collect()
 }
 
-impl World {
+impl TestEnv {
     /// Makes or changes the Secret behind a webhook.
     pub async fn secret(&self, webhook: &str, values: &[(&str, &str)]) {
         let data: serde_json::Map<String, Value> =
@@ -87,7 +88,7 @@ impl World {
         }}))
         .unwrap();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        eventually("the Role counts", PATIENCE, async || {
+        eventually("the Role counts", TIMEOUT, async || {
             let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
             if answer.status.unwrap().allowed { Ok(()) } else { Err("not yet".to_owned()) }
         })

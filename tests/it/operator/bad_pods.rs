@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, ago, condition, crash_looping, healthy, listed, watch_with};
+use crate::{
+    pod_statuses::{ago, crash_looping, healthy},
+    test_env::{TestEnv, condition, listed, watch_with},
+};
 
 /// A pod, past all that the API server checks, and what the status says of it: nothing, or its reason,
 /// what kubectl prints, and how many of its containers are named.
@@ -133,7 +136,7 @@ fn cases() -> Vec<Case> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_is_told_for_what_it_is() {
-    let world = World::new("bad-pods").await;
+    let env = TestEnv::new("bad-pods").await;
     let mut keyed = Vec::new();
     for (index, Case { name, pod, .. }) in cases().iter().enumerate() {
         let mut pod = pod.clone();
@@ -141,20 +144,20 @@ async fn each_is_told_for_what_it_is() {
         pod["kind"] = json!("Pod");
         let metadata = &mut pod["metadata"];
         metadata["name"] = json!(name);
-        metadata["namespace"] = json!(world.namespace);
+        metadata["namespace"] = json!(env.namespace);
         metadata["uid"] = json!(format!("bad00000-0000-4000-8000-{index:012x}"));
         if metadata["creationTimestamp"].is_null() {
             metadata["creationTimestamp"] = json!(ago(3600));
         }
-        keyed.push((orchestr_testbed::pods::key(&world.namespace, name), pod.to_string()));
+        keyed.push((orchestr_testbed::pods::key(&env.namespace, name), pod.to_string()));
     }
     let count = keyed.len();
-    assert_eq!(world.plane.load(keyed).await.unwrap(), count as u64);
-    world.object("cluster", watch_with(json!({"report": {"maxPods": 500}, "logs": {"enabled": false}}))).await;
-    let operator = world.operate();
+    assert_eq!(env.plane.load(keyed).await.unwrap(), count as u64);
+    env.object("cluster", watch_with(json!({"report": {"maxPods": 500}, "logs": {"enabled": false}}))).await;
+    let operator = env.operator().start();
     let expected = cases().iter().filter(|case| case.told.is_some()).count();
     let status =
-        world.status_where("cluster", "each is told", |status| status.problematic_pod_count == expected as i64).await;
+        env.wait_for_status("cluster", "each is told", |status| status.problematic_pod_count == expected as i64).await;
     assert_eq!((status.watched_pods, status.omitted_pods), (count as i64, 0));
     assert_eq!(condition(&status, "Ready").2, format!("watching {count} pods"), "none could not be read");
     let found = |name: &str| {
@@ -168,7 +171,7 @@ async fn each_is_told_for_what_it_is() {
     assert!(bytes < 256 * 1024, "{bytes} bytes");
 
     // Nothing else is disturbed.
-    world.pod("cart", crash_looping(1)).await;
-    world.status_where("cluster", "a common pod", |status| listed(status).contains(&"cart")).await;
+    env.pod("cart", crash_looping(1)).await;
+    env.wait_for_status("cluster", "a common pod", |status| listed(status).contains(&"cart")).await;
     operator.stop().await;
 }

@@ -11,8 +11,9 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    proxy::{BlackHole, Fate, Proxy, Seen},
-    world::{World, config, crash_looping, healthy, listed, operate, watch_all, watch_with},
+    pod_statuses::{crash_looping, healthy},
+    proxy::{BlackHole, ProxiedRequest, Proxy, ProxyAction},
+    test_env::{TestEnv, listed, watch_all, watch_with},
 };
 
 /// How many objects hang: more than may write at once.
@@ -20,7 +21,7 @@ const HANGING: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
-    let (stuck, fine) = (World::new("stuck").await, World::new("fine").await);
+    let (stuck, fine) = (TestEnv::new("stuck").await, TestEnv::new("fine").await);
     let hole = BlackHole::open().await;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stuck.client.clone());
     let webhook = json!({
@@ -41,9 +42,13 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
         fine.object(&format!("works-{number}"), watch_all()).await;
     }
     let proxy = Proxy::start(stuck.client.clone()).await;
-    let operator = operate(proxy.client(), config(&[&stuck.namespace, &fine.namespace]));
+    let operator = stuck.operator().through(&proxy).namespaces(&[&stuck.namespace, &fine.namespace]).start();
     let hanging = stuck.namespace.clone();
-    proxy.until_requested("writes hang", 1, move |seen| seen.is_status_write() && seen.path.contains(&hanging)).await;
+    proxy
+        .wait_for_requests("writes hang", 1, move |request| {
+            request.is_status_write() && request.path.contains(&hanging)
+        })
+        .await;
     // They hang for ten seconds each, and their next tries do.
     for restarts in 1..6 {
         let begun = Instant::now();
@@ -52,19 +57,19 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
             let told = |status: &orchestr::api::OrchestrStatus| {
                 status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
             };
-            fine.status_where(&format!("works-{number}"), "it is told", told).await;
+            fine.wait_for_status(&format!("works-{number}"), "it is told", told).await;
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "round {restarts}: {:?}", begun.elapsed());
     }
     let of = |namespace: &str| {
         let path = format!("/namespaces/{namespace}/");
-        proxy.count(move |seen: &Seen| seen.is_status_write() && seen.path.contains(&path))
+        proxy.count(move |request: &ProxiedRequest| request.is_status_write() && request.path.contains(&path))
     };
     assert!(of(&stuck.namespace) >= 5, "{} of {}", of(&stuck.namespace), of(&fine.namespace));
     webhooks.delete(&stuck.namespace, &DeleteParams::default()).await.unwrap();
     // The API server may still know the webhook for a while, and the last tries have waited long.
     stuck
-        .status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
+        .wait_for_status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
             !status.conditions.is_empty()
         })
         .await;
@@ -73,31 +78,30 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_object_whose_writes_fail_is_tried_again_ever_less_often() {
-    let world = World::new("failing").await;
-    world.pod("cart", crash_looping(1)).await;
-    world.object("bad", watch_all()).await;
-    world.object("good", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let is_bad = |seen: &Seen| seen.is_status_write() && seen.path.ends_with("/bad/status");
-    proxy.rule(move |seen| if is_bad(seen) { Fate::Refuse(503, "no") } else { Fate::Forward });
-    let operator = world.operate_as(proxy.client());
+    let env = TestEnv::new("failing").await;
+    env.pod("cart", crash_looping(1)).await;
+    env.object("bad", watch_all()).await;
+    env.object("good", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let is_bad = |request: &ProxiedRequest| request.is_status_write() && request.path.ends_with("/bad/status");
+    proxy.rule(move |request| if is_bad(request) { ProxyAction::Refuse(503, "no") } else { ProxyAction::Forward });
+    let operator = env.operator().through(&proxy).start();
     let begun = Instant::now();
     let mut restarts = 1;
     while begun.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(50)).await;
         restarts += 1;
-        world.set_status("cart", crash_looping(restarts)).await;
+        env.set_status("cart", crash_looping(restarts)).await;
     }
-    world
-        .status_where("good", "the other goes on", |status| {
-            status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
-        })
-        .await;
+    env.wait_for_status("good", "the other goes on", |status| {
+        status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
+    })
+    .await;
     let tries = proxy.count(is_bad);
     // At 0, 1, 2, 3, 5 and 9 s at the soonest; without backoff, at every second.
     assert!((2..=7).contains(&tries), "{tries} tries in {:?}", begun.elapsed());
-    proxy.rule(|_| Fate::Forward);
-    let status = world.status_where("bad", "it is told in the end", |status| listed(status) == ["cart"]).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    let status = env.wait_for_status("bad", "it is told in the end", |status| listed(status) == ["cart"]).await;
     assert_eq!(status.problematic_pods[0].container_issues[0].restarts, restarts);
     operator.stop().await;
 }

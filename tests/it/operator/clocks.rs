@@ -4,25 +4,26 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     command::{ends, orchestr},
+    pod_statuses::not_ready,
     proxy::Proxy,
-    world::{World, condition, listed, not_ready, watch_all},
+    test_env::{TestEnv, condition, listed, watch_all},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_are_compared_with_the_clock_of_the_api_server() {
     for (name, ahead) in [("clock-ahead", 8 * 60), ("clock-behind", -8 * 60)] {
-        let world = World::new(name).await;
-        let proxy = Proxy::start(world.client.clone()).await;
+        let env = TestEnv::new(name).await;
+        let proxy = Proxy::start(env.client.clone()).await;
         proxy.shift_dates(ahead);
         // As the kubelets of that cluster write them: `not_ready` counts back from our own present.
-        world.pod("starting", not_ready(10 - ahead)).await;
-        world.pod("lasting", not_ready(180 - ahead)).await;
-        world.object("cluster", watch_all()).await;
-        let record = world.record("cluster").await;
-        let operator = world.operate_as(proxy.client());
-        world.ready("cluster", "Watching").await;
-        world.until_caught_up().await;
-        let status = world.status("cluster").await;
+        env.pod("starting", not_ready(10 - ahead)).await;
+        env.pod("lasting", not_ready(180 - ahead)).await;
+        env.object("cluster", watch_all()).await;
+        let record = env.record("cluster").await;
+        let operator = env.operator().through(&proxy).start();
+        env.wait_for_ready("cluster", "Watching").await;
+        env.wait_until_caught_up().await;
+        let status = env.status("cluster").await;
         assert_eq!(listed(&status), ["lasting"], "{name}");
         let theirs = Timestamp::now() + SignedDuration::from_secs(ahead);
         let lasted = theirs.duration_since(status.problematic_pods[0].since.0).as_secs();
@@ -34,14 +35,11 @@ async fn times_are_compared_with_the_clock_of_the_api_server() {
         }
         operator.stop().await;
 
-        let kubeconfig = world.plane.kubeconfig_for(name, &proxy.config()).unwrap();
+        let kubeconfig = env.plane.kubeconfig_for(name, &proxy.config()).unwrap();
         let path = kubeconfig.to_str().unwrap();
-        let scan = ["scan", "--namespace", &world.namespace, "--kubeconfig", path];
+        let scan = ["scan", "--namespace", &env.namespace, "--kubeconfig", path];
         let (code, out, err) = tokio::task::block_in_place(|| ends(&mut orchestr(&scan)));
-        assert_eq!(
-            (code, err.as_str()),
-            (1, &*format!("1 of 2 pods in {} namespace has a problem.\n", world.namespace))
-        );
+        assert_eq!((code, err.as_str()), (1, &*format!("1 of 2 pods in {} namespace has a problem.\n", env.namespace)));
         assert!(out.contains("lasting") && !out.contains("starting"), "{name}: {out}");
     }
 }

@@ -6,11 +6,14 @@ use orchestr::api::{ContainerIssue, LogSource, OrchestrStatus};
 use orchestr_testbed::{Answer, Kubelet};
 use serde_json::{Value, json};
 
-use crate::world::{World, ago, crash_looping, listed, not_ready, watch_all, watch_with};
+use crate::{
+    pod_statuses::{ago, crash_looping, not_ready},
+    test_env::{TestEnv, listed, watch_all, watch_with},
+};
 
 /// A kubelet whose node is this test's alone.
-async fn kubelet(world: &World) -> Kubelet {
-    Kubelet::start(&world.plane, &format!("node-{}", world.namespace)).await.unwrap()
+async fn kubelet(env: &TestEnv) -> Kubelet {
+    Kubelet::start(&env.plane, &format!("node-{}", env.namespace)).await.unwrap()
 }
 
 fn on(kubelet: &Kubelet) -> Value {
@@ -44,9 +47,9 @@ fn ended(container: &str, code: i32, message: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_trouble_has_the_log_that_explains_it() {
-    let world = World::new("logs").await;
-    let kubelet = kubelet(&world).await;
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("logs").await;
+    let kubelet = kubelet(&env).await;
+    let namespace = env.namespace.as_str();
     kubelet.script(
         namespace,
         "crashing",
@@ -58,12 +61,12 @@ async fn each_trouble_has_the_log_that_explains_it() {
     kubelet.script(namespace, "failed", "app", false, Answer::text("no such table\n"));
     kubelet.script(namespace, "quiet", "app", false, Answer::text(""));
     kubelet.script(namespace, "lost", "app", true, Answer::no_previous("lost", "app"));
-    world.pod_with("crashing", on(&kubelet), crash_looping(3)).await;
-    world.pod_with("slow", on(&kubelet), not_ready(600)).await;
-    world.pod_with("failed", on(&kubelet), ended("containerd://a", 1, "")).await;
-    world.pod_with("quiet", on(&kubelet), ended("containerd://b", 2, "the disk is full")).await;
-    world.pod_with("lost", on(&kubelet), crash_looping(4)).await;
-    world.pod_with("elsewhere", json!({"spec": {"nodeName": "gone"}}), crash_looping(5)).await;
+    env.pod_with("crashing", on(&kubelet), crash_looping(3)).await;
+    env.pod_with("slow", on(&kubelet), not_ready(600)).await;
+    env.pod_with("failed", on(&kubelet), ended("containerd://a", 1, "")).await;
+    env.pod_with("quiet", on(&kubelet), ended("containerd://b", 2, "the disk is full")).await;
+    env.pod_with("lost", on(&kubelet), crash_looping(4)).await;
+    env.pod_with("elsewhere", json!({"spec": {"nodeName": "gone"}}), crash_looping(5)).await;
     let pulling = json!({
         "phase": "Pending",
         "containerStatuses": [{
@@ -71,12 +74,12 @@ async fn each_trouble_has_the_log_that_explains_it() {
             "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}},
         }],
     });
-    world.pod_with("pulling", on(&kubelet), pulling).await;
-    world.object("cluster", watch_all()).await;
-    world.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let operator = world.operate();
-    let status = world
-        .status_where("cluster", "every log was looked for", |status| {
+    env.pod_with("pulling", on(&kubelet), pulling).await;
+    env.object("cluster", watch_all()).await;
+    env.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let operator = env.operator().start();
+    let status = env
+        .wait_for_status("cluster", "every log was looked for", |status| {
             status.problematic_pods.len() == 7
                 && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
         })
@@ -95,36 +98,36 @@ async fn each_trouble_has_the_log_that_explains_it() {
     assert_eq!(told("elsewhere"), (LogSource::Unavailable, "", "the pod's node is gone"));
     assert_eq!(told("pulling"), (LogSource::Unavailable, "", "the container never started"));
     assert_eq!(kubelet.requests_for(namespace, "pulling"), []);
-    let none = world.status_where("none", "all are told", |status| status.problematic_pod_count == 7).await;
+    let none = env.wait_for_status("none", "all are told", |status| status.problematic_pod_count == 7).await;
     assert!(none.problematic_pods.iter().flat_map(|pod| &pod.container_issues).all(|issue| issue.log_source.is_none()));
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_life_is_read_once_whatever_else_happens_to_its_pod() {
-    let world = World::new("lives").await;
-    let kubelet = kubelet(&world).await;
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("lives").await;
+    let kubelet = kubelet(&env).await;
+    let namespace = env.namespace.as_str();
     kubelet.script(namespace, "cart", "app", true, Answer::text("first\n"));
-    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
-    world.object("one", watch_all()).await;
-    world.object("other", watch_all()).await;
-    let operator = world.operate();
+    env.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    env.object("one", watch_all()).await;
+    env.object("other", watch_all()).await;
+    let operator = env.operator().start();
     for name in ["one", "other"] {
-        world.status_where(name, "the log is there", |status| log(status, "cart") == "first").await;
+        env.wait_for_status(name, "the log is there", |status| log(status, "cart") == "first").await;
     }
     for round in 0..10 {
-        world.patch_pod("cart", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+        env.patch_pod("cart", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
     }
-    world.until_caught_up().await;
+    env.wait_until_caught_up().await;
     assert_eq!(kubelet.requests_for(namespace, "cart").len(), 1);
     operator.stop().await;
 
     // The next life's log is another.
-    let operator = world.operate();
+    let operator = env.operator().start();
     kubelet.script(namespace, "cart", "app", true, Answer::text("second\n"));
-    world.set_status("cart", crash_looping(4)).await;
-    let status = world.status_where("one", "the next log is there", |status| log(status, "cart") == "second").await;
+    env.set_status("cart", crash_looping(4)).await;
+    let status = env.wait_for_status("one", "the next log is there", |status| log(status, "cart") == "second").await;
     assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
     operator.stop().await;
 }
@@ -132,22 +135,22 @@ async fn a_life_is_read_once_whatever_else_happens_to_its_pod() {
 /// The container is restarted while the log of its former life is being read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_between_decision_and_reading_yields_the_newer_life() {
-    let world = World::new("race").await;
-    let kubelet = kubelet(&world).await;
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("race").await;
+    let kubelet = kubelet(&env).await;
+    let namespace = env.namespace.as_str();
     let slow = Answer::Slow { text: b"the former life\n".to_vec(), chunk: 4, every: Duration::from_millis(500) };
     kubelet.script(namespace, "cart", "app", true, slow);
-    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    kubelet.wait_for_requests(1, crate::support::PATIENCE).await.unwrap();
+    env.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    kubelet.wait_for_requests(1, crate::support::TIMEOUT).await.unwrap();
     kubelet.script(namespace, "cart", "app", true, Answer::text("the newer life\n"));
-    world.set_status("cart", crash_looping(4)).await;
-    let record = world.record("cluster").await;
-    world.status_where("cluster", "the newer log is there", |status| log(status, "cart") == "the newer life").await;
-    kubelet.wait_until_idle(crate::support::PATIENCE).await.unwrap();
-    world.until_caught_up().await;
-    assert_eq!(log(&world.status("cluster").await, "cart"), "the newer life", "and stays");
+    env.set_status("cart", crash_looping(4)).await;
+    let record = env.record("cluster").await;
+    env.wait_for_status("cluster", "the newer log is there", |status| log(status, "cart") == "the newer life").await;
+    kubelet.wait_until_idle(crate::support::TIMEOUT).await.unwrap();
+    env.wait_until_caught_up().await;
+    assert_eq!(log(&env.status("cluster").await, "cart"), "the newer life", "and stays");
     for (_, object) in record.states() {
         let status = object.status.unwrap_or_default();
         let restarts = issue(&status, "cart").map(|issue| issue.restarts);
@@ -161,39 +164,39 @@ async fn a_restart_between_decision_and_reading_yields_the_newer_life() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_kubelets_delay_no_status_and_no_other_log() {
-    let world = World::new("dead").await;
-    let kubelet = kubelet(&world).await;
-    let namespace = world.namespace.as_str();
+    let env = TestEnv::new("dead").await;
+    let kubelet = kubelet(&env).await;
+    let namespace = env.namespace.as_str();
     kubelet.script_default(Answer::Hanging);
     kubelet.script(namespace, "cart", "app", true, Answer::text("out of memory\n"));
     let alive = format!("alive-{namespace}");
-    kubelet.register(&world.plane, &alive).await.unwrap();
+    kubelet.register(&env.plane, &alive).await.unwrap();
     for number in 0..50 {
         // Ten nodes are dead.
         let node = format!("dead-{}-{namespace}", number % 10);
         if number < 10 {
-            kubelet.register(&world.plane, &node).await.unwrap();
+            kubelet.register(&env.plane, &node).await.unwrap();
         }
-        world.pod_with(&format!("stuck-{number:02}"), json!({"spec": {"nodeName": node}}), crash_looping(3)).await;
+        env.pod_with(&format!("stuck-{number:02}"), json!({"spec": {"nodeName": node}}), crash_looping(3)).await;
     }
-    world.object("cluster", watch_with(json!({"report": {"maxPods": 100}}))).await;
-    let operator = world.operate();
+    env.object("cluster", watch_with(json!({"report": {"maxPods": 100}}))).await;
+    let operator = env.operator().start();
     let begun = std::time::Instant::now();
-    let status = world.status_where("cluster", "all are told", |status| status.problematic_pod_count == 50).await;
+    let status = env.wait_for_status("cluster", "all are told", |status| status.problematic_pod_count == 50).await;
     let first = begun.elapsed();
     assert!(status.problematic_pods.iter().all(|pod| source(&status, &pod.name) != Some(LogSource::Current)));
     // It takes 5 s for the first of them to be given up.
     assert!(first < Duration::from_secs(5), "{first:?}");
 
     let begun = std::time::Instant::now();
-    world.pod_with("cart", json!({"spec": {"nodeName": alive}}), crash_looping(4)).await;
+    env.pod_with("cart", json!({"spec": {"nodeName": alive}}), crash_looping(4)).await;
     let status =
-        world.status_where("cluster", "another's log is there", |status| log(status, "cart") == "out of memory").await;
+        env.wait_for_status("cluster", "another's log is there", |status| log(status, "cart") == "out of memory").await;
     assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
     // One by one, all would have taken 250 s.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    let status = world
-        .status_where("cluster", "one is given up", |status| {
+    let status = env
+        .wait_for_status("cluster", "one is given up", |status| {
             (0..50).any(|number| source(status, &format!("stuck-{number:02}")).is_some())
         })
         .await;
@@ -210,16 +213,16 @@ async fn dead_kubelets_delay_no_status_and_no_other_log() {
 /// Somebody waits for the first status of an object. Later ones wait for logs, a moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_status_does_not_wait_for_logs() {
-    let world = World::new("first-logs").await;
-    let kubelet = kubelet(&world).await;
+    let env = TestEnv::new("first-logs").await;
+    let kubelet = kubelet(&env).await;
     // Sooner than a status would cease to wait.
     let late = Answer::Slow { text: b"out of memory".to_vec(), chunk: 64, every: Duration::from_millis(50) };
-    kubelet.script(&world.namespace, "cart", "app", true, late);
-    world.pod_with("cart", on(&kubelet), crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let record = world.record("cluster").await;
-    let operator = world.operate();
-    world.status_where("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
+    kubelet.script(&env.namespace, "cart", "app", true, late);
+    env.pod_with("cart", on(&kubelet), crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let record = env.record("cluster").await;
+    let operator = env.operator().start();
+    env.wait_for_status("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
     let states = record.states();
     let told: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
     assert_eq!((listed(told[0]), log(told[0], "cart")), (vec!["cart"], ""));

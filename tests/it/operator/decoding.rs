@@ -10,8 +10,9 @@ use orchestr::config::StreamingLists;
 use serde_json::Value;
 
 use crate::{
-    proxy::{Fate, Proxy},
-    world::{World, condition, config, crash_looping, healthy, listed, operate, watch_all, watch_with},
+    pod_statuses::{crash_looping, healthy},
+    proxy::{Proxy, ProxyAction},
+    test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
 /// Makes the phase of the pod `bad` a number wherever it is told.
@@ -45,48 +46,46 @@ fn mangle_bytes(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn fates() -> [Fate; 2] {
-    [Fate::Mangle(Arc::new(mangle)), Fate::MangleBytes(Arc::new(mangle_bytes))]
+fn actions() -> [ProxyAction; 2] {
+    [ProxyAction::Mangle(Arc::new(mangle)), ProxyAction::MangleBytes(Arc::new(mangle_bytes))]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
-    let ways = [StreamingLists::Always, StreamingLists::Never].map(|lists| fates().map(|fate| (lists, fate)));
-    for (lists, fate) in ways.into_iter().flatten() {
-        let world = World::new("unreadable").await;
-        world.pod("bad", crash_looping(3)).await;
-        world.pod("cart", crash_looping(3)).await;
-        world.pod("web", healthy()).await;
-        world.object("cluster", watch_all()).await;
+    let ways = [StreamingLists::Always, StreamingLists::Never].map(|lists| actions().map(|action| (lists, action)));
+    for (lists, action) in ways.into_iter().flatten() {
+        let env = TestEnv::new("unreadable").await;
+        env.pod("bad", crash_looping(3)).await;
+        env.pod("cart", crash_looping(3)).await;
+        env.pod("web", healthy()).await;
+        env.object("cluster", watch_all()).await;
         let elsewhere = serde_json::json!({"pods": {"namespaces": ["elsewhere"]}});
-        world.object("elsewhere", watch_with(elsewhere)).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if seen.is_of_pods() { fate.clone() } else { Fate::Forward });
-        let mut config = config(&[&world.namespace]);
-        config.streaming_lists = lists;
-        let operator = operate(proxy.client(), config);
+        env.object("elsewhere", watch_with(elsewhere)).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
+        let operator = env.operator().through(&proxy).streaming_lists(lists).start();
 
-        let status = world.status_where("cluster", "the others are told", |status| listed(status) == ["cart"]).await;
+        let status = env.wait_for_status("cluster", "the others are told", |status| listed(status) == ["cart"]).await;
         assert_eq!(status.watched_pods, 2);
         let told =
-            format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", world.namespace);
+            format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", env.namespace);
         let (ready, reason, message) = condition(&status, "Ready");
         assert!(ready == "True" && reason == "Watching" && message.starts_with(&told), "{lists:?}: {message}");
-        let message = condition(&world.ready("elsewhere", "Watching").await, "Ready").2.to_owned();
+        let message = condition(&env.wait_for_ready("elsewhere", "Watching").await, "Ready").2.to_owned();
         assert_eq!(message, "watching 0 pods", "it is nobody else's business");
 
         // A watch goes on past it.
-        world.set_status("bad", crash_looping(4)).await;
-        world.set_status("web", crash_looping(1)).await;
-        world.status_where("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
+        env.set_status("bad", crash_looping(4)).await;
+        env.set_status("web", crash_looping(1)).await;
+        env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
 
         // Once it can be read, it is one like the others.
-        proxy.rule(|_| Fate::Forward);
+        proxy.rule(|_| ProxyAction::Forward);
         proxy.end_watches();
-        world.set_status("bad", crash_looping(5)).await;
+        env.set_status("bad", crash_looping(5)).await;
         let soon = std::time::Duration::from_secs(30);
         let all = ["bad", "cart", "web"];
-        let status = world.status_within(soon, "cluster", "it is read", |status| listed(status) == all).await;
+        let status = env.wait_for_status_within(soon, "cluster", "it is read", |status| listed(status) == all).await;
         assert_eq!(condition(&status, "Ready").2, "watching 3 pods");
         operator.stop().await;
     }
@@ -94,20 +93,21 @@ async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
-    for fate in fates() {
-        let world = World::new("unread-gone").await;
-        world.pod("bad", crash_looping(3)).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if seen.is_of_pods() { fate.clone() } else { Fate::Forward });
-        let operator = world.operate_as(proxy.client());
+    for action in actions() {
+        let env = TestEnv::new("unread-gone").await;
+        env.pod("bad", crash_looping(3)).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
+        let operator = env.operator().through(&proxy).start();
         let told = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
-        world.status_where("cluster", "it is named", told).await;
-        world.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
+        env.wait_for_status("cluster", "it is named", told).await;
+        env.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
         let soon = std::time::Duration::from_secs(30);
-        world
-            .status_within(soon, "cluster", "it is gone", |status| condition(status, "Ready").2 == "watching 0 pods")
-            .await;
+        env.wait_for_status_within(soon, "cluster", "it is gone", |status| {
+            condition(status, "Ready").2 == "watching 0 pods"
+        })
+        .await;
         operator.stop().await;
     }
 }
@@ -124,7 +124,7 @@ async fn an_event_that_cannot_be_read_is_made_up_for() {
             let is_it = line.contains("CrashLoopBackOff") && !spoilt.swap(true, Ordering::SeqCst);
             if is_it { garbage.to_owned() } else { line.to_owned() }
         };
-        (garbage.to_owned(), Fate::Mangle(Arc::new(spoil)))
+        (garbage.to_owned(), ProxyAction::Mangle(Arc::new(spoil)))
     });
     let protobuf = in_protobuf.map(|garbage| {
         let spoilt = AtomicBool::new(false);
@@ -133,23 +133,28 @@ async fn an_event_that_cannot_be_read_is_made_up_for() {
                 event.windows(16).any(|text| text == b"CrashLoopBackOff") && !spoilt.swap(true, Ordering::SeqCst);
             if is_it { garbage.to_vec() } else { event.to_vec() }
         };
-        (format!("{garbage:?}"), Fate::MangleBytes(Arc::new(spoil)))
+        (format!("{garbage:?}"), ProxyAction::MangleBytes(Arc::new(spoil)))
     });
-    for (garbage, fate) in json.into_iter().chain(protobuf) {
-        let world = World::new("garbage").await;
-        world.pod("cart", healthy()).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if seen.is_of_pods() && seen.is_watch() { fate.clone() } else { Fate::Forward });
-        let operator = world.operate_as(proxy.client());
-        world.ready("cluster", "Watching").await;
-        let lists = || proxy.count(|seen| seen.is_of_pods() && seen.query.contains_key("sendInitialEvents"));
+    for (garbage, action) in json.into_iter().chain(protobuf) {
+        let env = TestEnv::new("garbage").await;
+        env.pod("cart", healthy()).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(
+            move |request| {
+                if request.is_of_pods() && request.is_watch() { action.clone() } else { ProxyAction::Forward }
+            },
+        );
+        let operator = env.operator().through(&proxy).start();
+        env.wait_for_ready("cluster", "Watching").await;
+        let lists = || proxy.count(|request| request.is_of_pods() && request.query.contains_key("sendInitialEvents"));
         let before = lists();
-        world.set_status("cart", crash_looping(3)).await;
+        env.set_status("cart", crash_looping(3)).await;
         let soon = std::time::Duration::from_secs(30);
-        world
-            .status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| listed(status) == ["cart"])
-            .await;
+        env.wait_for_status_within(soon, "cluster", &format!("{garbage} is made up for"), |status| {
+            listed(status) == ["cart"]
+        })
+        .await;
         assert_eq!(lists(), before + 1, "{garbage}");
         operator.stop().await;
     }

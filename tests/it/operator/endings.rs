@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, ago, condition, healthy, listed, watch_with};
+use crate::{
+    pod_statuses::{ago, healthy},
+    test_env::{TestEnv, condition, listed, watch_with},
+};
 
 fn owned(created: i64) -> Value {
     json!({"metadata": {
@@ -16,44 +19,44 @@ fn owned(created: i64) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_pod_ages_out_once_its_controller_has_replaced_it() {
-    let world = World::new("replaced").await;
+    let env = TestEnv::new("replaced").await;
     let evicted = json!({
         "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
         "startTime": ago(600), "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": ago(300)}],
     });
-    world.pod_with("web-a", owned(3600), evicted).await;
-    world.pod_with("web-b", owned(7200), healthy()).await;
-    world.object("patient", watch_with(json!({}))).await;
-    world.object("short", watch_with(json!({"thresholds": {"failed": "1m"}}))).await;
-    let operator = world.operate();
+    env.pod_with("web-a", owned(3600), evicted).await;
+    env.pod_with("web-b", owned(7200), healthy()).await;
+    env.object("patient", watch_with(json!({}))).await;
+    env.object("short", watch_with(json!({"thresholds": {"failed": "1m"}}))).await;
+    let operator = env.operator().start();
     for name in ["patient", "short"] {
-        let status = world.status_where(name, "it is reported", |status| listed(status) == ["web-a"]).await;
+        let status = env.wait_for_status(name, "it is reported", |status| listed(status) == ["web-a"]).await;
         assert_eq!(status.incidents[0].owner.kind, "Deployment", "web-b is older: it replaces nothing");
     }
-    world.pod_with("web-c", owned(0), json!({"phase": "Pending"})).await;
-    world.set_status("web-c", healthy()).await;
-    let status = world.status_where("short", "it was replaced", |status| listed(status).is_empty()).await;
+    env.pod_with("web-c", owned(0), json!({"phase": "Pending"})).await;
+    env.set_status("web-c", healthy()).await;
+    let status = env.wait_for_status("short", "it was replaced", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
-    assert_eq!(listed(&world.status("patient").await), ["web-a"], "for an hour");
+    assert_eq!(listed(&env.status("patient").await), ["web-a"], "for an hour");
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_that_is_removed_starts_the_wait_again() {
-    let world = World::new("gates").await;
+    let env = TestEnv::new("gates").await;
     let unscheduled = |reason: &str| {
         json!({"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": reason, "message": reason, "lastTransitionTime": ago(3600)},
         ]})
     };
-    world.pod_with("queued", json!({"spec": {"nodeName": null}}), unscheduled("SchedulingGated")).await;
-    world.object("cluster", watch_with(json!({"thresholds": {"pending": "4s"}}))).await;
-    let operator = world.operate();
-    let gated = world.status_where("cluster", "the gate", |status| listed(status) == ["queued"]).await;
+    env.pod_with("queued", json!({"spec": {"nodeName": null}}), unscheduled("SchedulingGated")).await;
+    env.object("cluster", watch_with(json!({"thresholds": {"pending": "4s"}}))).await;
+    let operator = env.operator().start();
+    let gated = env.wait_for_status("cluster", "the gate", |status| listed(status) == ["queued"]).await;
     assert_eq!(gated.problematic_pods[0].reason, "SchedulingGated");
-    world.set_status("queued", unscheduled("Unschedulable")).await;
-    world.status_where("cluster", "it has just become schedulable", |status| listed(status).is_empty()).await;
-    let waited = world.status_where("cluster", "it waits for too long", |status| listed(status) == ["queued"]).await;
+    env.set_status("queued", unscheduled("Unschedulable")).await;
+    env.wait_for_status("cluster", "it has just become schedulable", |status| listed(status).is_empty()).await;
+    let waited = env.wait_for_status("cluster", "it waits for too long", |status| listed(status) == ["queued"]).await;
     assert_eq!(waited.problematic_pods[0].reason, "Unschedulable");
     assert!(waited.problematic_pods[0].since > gated.problematic_pods[0].since);
     operator.stop().await;
@@ -61,17 +64,17 @@ async fn a_gate_that_is_removed_starts_the_wait_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finished_pod_that_a_finalizer_holds_is_found() {
-    let world = World::new("held").await;
+    let env = TestEnv::new("held").await;
     for (name, phase) in [("done", "Succeeded"), ("ill", "Failed"), ("going", "Running")] {
         let metadata = json!({"metadata": {
             "deletionTimestamp": ago(3600), "deletionGracePeriodSeconds": 30, "finalizers": ["example.com/hold"],
         }});
-        world.pod_with(name, metadata, json!({"phase": phase})).await;
+        env.pod_with(name, metadata, json!({"phase": phase})).await;
     }
-    world.object("cluster", watch_with(json!({}))).await;
-    let operator = world.operate();
+    env.object("cluster", watch_with(json!({}))).await;
+    let operator = env.operator().start();
     let status =
-        world.status_where("cluster", "all are found", |status| listed(status) == ["done", "going", "ill"]).await;
+        env.wait_for_status("cluster", "all are found", |status| listed(status) == ["done", "going", "ill"]).await;
     for pod in &status.problematic_pods {
         assert_eq!(
             (pod.reason.as_str(), pod.message.as_str()),

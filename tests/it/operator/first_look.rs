@@ -2,18 +2,21 @@
 
 use serde_json::json;
 
-use crate::world::{World, ago, condition, crash_looping, healthy, watch_all};
+use crate::{
+    pod_statuses::{ago, crash_looping, healthy},
+    test_env::{TestEnv, condition, watch_all},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_pod_is_explained_and_its_recovery_seen() {
-    let world = World::new("e2e").await;
-    world.pod("web-0", healthy()).await;
-    world.pod("cart-0", crash_looping(7)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
+    let env = TestEnv::new("e2e").await;
+    env.pod("web-0", healthy()).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
 
     let status =
-        world.status_where("cluster", "the crash loop is told", |status| status.problematic_pod_count == 1).await;
+        env.wait_for_status("cluster", "the crash loop is told", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.watched_pods, 2);
     assert_eq!(status.observed_generation, Some(1));
     let pod = &status.problematic_pods[0];
@@ -25,14 +28,14 @@ async fn a_failing_pod_is_explained_and_its_recovery_seen() {
     assert_eq!(condition(&status, "Ready"), ("True", "Watching", "watching 2 pods"));
     assert_eq!(condition(&status, "PodsHealthy").0, "False");
 
-    world.set_status("cart-0", healthy()).await;
+    env.set_status("cart-0", healthy()).await;
     let running_again = json!({"containerStatuses": [{
         "name": "app", "ready": true, "started": true, "restartCount": 7, "image": "", "imageID": "",
         "state": {"running": {"startedAt": ago(1)}}, "lastState": {},
     }]});
-    world.set_status("cart-0", running_again).await;
+    env.set_status("cart-0", running_again).await;
     let status =
-        world.status_where("cluster", "the recovery is told", |status| status.problematic_pod_count == 0).await;
+        env.wait_for_status("cluster", "the recovery is told", |status| status.problematic_pod_count == 0).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
     operator.stop().await;

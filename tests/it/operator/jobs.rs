@@ -8,12 +8,13 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    proxy::{Fate, Proxy, Seen},
-    world::{World, ago, condition, crash_looping, listed, watch_all},
+    pod_statuses::{ago, crash_looping},
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
+    test_env::{TestEnv, condition, listed, watch_all},
 };
 
-async fn job(world: &World, name: &str, status: Value) -> Value {
-    let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+async fn job(env: &TestEnv, name: &str, status: Value) -> Value {
+    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
     let job = json!({
         "metadata": {"name": name},
         "spec": {"template": {"spec": {
@@ -21,14 +22,14 @@ async fn job(world: &World, name: &str, status: Value) -> Value {
         }}},
     });
     let made = api.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    set_job(world, name, status).await;
+    set_job(env, name, status).await;
     json!({"metadata": {"ownerReferences": [{
         "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.metadata.uid, "controller": true,
     }]}})
 }
 
-async fn set_job(world: &World, name: &str, status: Value) {
-    let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
+async fn set_job(env: &TestEnv, name: &str, status: Value) {
+    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
     let patch = Patch::Merge(json!({"status": status}));
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -66,71 +67,71 @@ fn ended(phase: &str, code: i32) -> Value {
     })
 }
 
-fn is_of_job(seen: &Seen, name: &str) -> bool {
-    seen.method == "GET" && seen.path.ends_with(&format!("/jobs/{name}"))
+fn is_of_job(request: &ProxiedRequest, name: &str) -> bool {
+    request.method == "GET" && request.path.ends_with(&format!("/jobs/{name}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_failures_that_a_job_did_not_make_good_are_told() {
-    let world = World::new("jobs").await;
-    let good = job(&world, "good", complete()).await;
-    let bad = job(&world, "bad", failed_job()).await;
-    world.pod_with("good-1", good.clone(), ended("Failed", 1)).await;
-    world.pod_with("good-2", good.clone(), ended("Succeeded", 0)).await;
-    world.pod_with("bad-1", bad.clone(), ended("Failed", 1)).await;
+    let env = TestEnv::new("jobs").await;
+    let good = job(&env, "good", complete()).await;
+    let bad = job(&env, "bad", failed_job()).await;
+    env.pod_with("good-1", good.clone(), ended("Failed", 1)).await;
+    env.pod_with("good-2", good.clone(), ended("Succeeded", 0)).await;
+    env.pod_with("bad-1", bad.clone(), ended("Failed", 1)).await;
     // Its Job is gone, or has never been: it claims to have a UID that is another's.
     let mut gone = good.clone();
     gone["metadata"]["ownerReferences"][0]["name"] = json!("gone");
-    world.pod_with("gone-1", gone, ended("Failed", 1)).await;
+    env.pod_with("gone-1", gone, ended("Failed", 1)).await;
     // Another Job has the name by now.
     let mut other = bad.clone();
     other["metadata"]["ownerReferences"][0]["name"] = json!("good");
-    world.pod_with("other-1", other, ended("Failed", 1)).await;
+    env.pod_with("other-1", other, ended("Failed", 1)).await;
 
-    let proxy = Proxy::start(world.client.clone()).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate_as(proxy.client());
-    let status = world
-        .status_where("cluster", "the failures are told", |status| listed(status) == ["bad-1", "gone-1", "other-1"])
+    let proxy = Proxy::start(env.client.clone()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    let status = env
+        .wait_for_status("cluster", "the failures are told", |status| listed(status) == ["bad-1", "gone-1", "other-1"])
         .await;
     assert_eq!((status.problematic_pods[0].reason.as_str(), status.watched_pods), ("Error", 5));
 
     // Many events later, what had ended has been read once.
     for round in 0..5 {
         for pod in ["good-1", "bad-1"] {
-            world.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+            env.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
         }
-        world.until_caught_up().await;
+        env.wait_until_caught_up().await;
     }
-    assert_eq!((proxy.count(|seen| is_of_job(seen, "bad")), listed(&world.status("cluster").await).len()), (1, 3));
+    assert_eq!((proxy.count(|request| is_of_job(request, "bad")), listed(&env.status("cluster").await).len()), (1, 3));
     // Once each for itself and for the pod of another Job of its name.
-    assert_eq!(proxy.count(|seen| is_of_job(seen, "good")), 2);
+    assert_eq!(proxy.count(|request| is_of_job(request, "good")), 2);
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_completes_later_takes_its_failures_back() {
-    let world = World::new("jobs-later").await;
-    let owner = job(&world, "sums", json!({"active": 1, "failed": 1})).await;
-    world.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    world.status_where("cluster", "the failure is told", |status| listed(status) == ["sums-1"]).await;
+    let env = TestEnv::new("jobs-later").await;
+    let owner = job(&env, "sums", json!({"active": 1, "failed": 1})).await;
+    env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_status("cluster", "the failure is told", |status| listed(status) == ["sums-1"]).await;
 
-    world.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
+    env.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
     // The Job controller takes a moment.
-    world.until_caught_up().await;
-    set_job(&world, "sums", complete()).await;
+    env.wait_until_caught_up().await;
+    set_job(&env, "sums", complete()).await;
     let soon = std::time::Duration::from_secs(30);
-    world.status_within(soon, "cluster", "the failure is made good", |status| listed(status).is_empty()).await;
+    env.wait_for_status_within(soon, "cluster", "the failure is made good", |status| listed(status).is_empty()).await;
     operator.stop().await;
 }
 
 /// A Job of a CronJob.
-async fn run_of(world: &World, cron_job: &str, name: &str, status: Value) -> Value {
-    let owner = job(world, name, status).await;
-    let api: Api<Job> = Api::namespaced(world.client.clone(), &world.namespace);
-    let cron_jobs: Api<CronJob> = Api::namespaced(world.client.clone(), &world.namespace);
+async fn run_of(env: &TestEnv, cron_job: &str, name: &str, status: Value) -> Value {
+    let owner = job(env, name, status).await;
+    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    let cron_jobs: Api<CronJob> = Api::namespaced(env.client.clone(), &env.namespace);
     let uid = cron_jobs.get(cron_job).await.unwrap().metadata.uid;
     let owners = json!({"metadata": {"ownerReferences": [{
         "apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": uid, "controller": true,
@@ -139,8 +140,8 @@ async fn run_of(world: &World, cron_job: &str, name: &str, status: Value) -> Val
     owner
 }
 
-async fn cron_job(world: &World, name: &str, last_success: i64) {
-    let api: Api<CronJob> = Api::namespaced(world.client.clone(), &world.namespace);
+async fn cron_job(env: &TestEnv, name: &str, last_success: i64) {
+    let api: Api<CronJob> = Api::namespaced(env.client.clone(), &env.namespace);
     let cron_job = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
         "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": {"spec": {
@@ -154,22 +155,23 @@ async fn cron_job(world: &World, name: &str, last_success: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_run_of_a_cron_job_is_over_when_a_later_run_succeeds() {
-    let world = World::new("cron").await;
-    cron_job(&world, "nightly", 86_400).await;
-    let first = run_of(&world, "nightly", "nightly-1", failed_job()).await;
-    world.pod_with("nightly-1-a", first, ended("Failed", 1)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
+    let env = TestEnv::new("cron").await;
+    cron_job(&env, "nightly", 86_400).await;
+    let first = run_of(&env, "nightly", "nightly-1", failed_job()).await;
+    env.pod_with("nightly-1-a", first, ended("Failed", 1)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
     let status =
-        world.status_where("cluster", "the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
+        env.wait_for_status("cluster", "the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
     let owner = &status.incidents[0].owner;
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "nightly"));
 
-    let second = run_of(&world, "nightly", "nightly-2", complete()).await;
-    cron_job(&world, "nightly", 0).await;
-    world.pod_with("nightly-2-a", second, ended("Succeeded", 0)).await;
+    let second = run_of(&env, "nightly", "nightly-2", complete()).await;
+    cron_job(&env, "nightly", 0).await;
+    env.pod_with("nightly-2-a", second, ended("Succeeded", 0)).await;
     let soon = std::time::Duration::from_secs(30);
-    let status = world.status_within(soon, "cluster", "the failure is over", |status| listed(status).is_empty()).await;
+    let status =
+        env.wait_for_status_within(soon, "cluster", "the failure is over", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     operator.stop().await;
 }
@@ -177,23 +179,27 @@ async fn a_failed_run_of_a_cron_job_is_over_when_a_later_run_succeeds() {
 /// The only problem is a failed Job's pod: that pods are healthy must not be written before the Job was read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_does_not_call_pods_healthy_before_their_job_is_read() {
-    let world = World::new("jobs-restart").await;
-    let owner = job(&world, "sums", failed_job()).await;
-    world.pod_with("sums-1", owner, ended("Failed", 1)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    let before = world.status_where("cluster", "the failure is reported", |status| !listed(status).is_empty()).await;
+    let env = TestEnv::new("jobs-restart").await;
+    let owner = job(&env, "sums", failed_job()).await;
+    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    let before = env.wait_for_status("cluster", "the failure is reported", |status| !listed(status).is_empty()).await;
     operator.stop().await;
 
-    let record = world.record("cluster").await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| {
-        if is_of_job(seen, "sums") { Fate::AnswerLate(std::time::Duration::from_secs(2)) } else { Fate::Forward }
+    let record = env.record("cluster").await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| {
+        if is_of_job(request, "sums") {
+            ProxyAction::AnswerLate(std::time::Duration::from_secs(2))
+        } else {
+            ProxyAction::Forward
+        }
     });
-    let operator = world.operate_as(proxy.client());
+    let operator = env.operator().through(&proxy).start();
     // What changes the status shows that the operator has written it.
-    world.pod("cart", crash_looping(3)).await;
-    let after = world.status_where("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
+    env.pod("cart", crash_looping(3)).await;
+    let after = env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
     for (_, object) in record.states() {
         let status = object.status.unwrap_or_default();
         assert_eq!(condition(&status, "PodsHealthy").0, "False", "{status:?}");
@@ -212,41 +218,45 @@ async fn a_restart_does_not_call_pods_healthy_before_their_job_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_are_gone_or_of_another_group_are_not_asked_for_again() {
-    let world = World::new("jobs-gone").await;
+    let env = TestEnv::new("jobs-gone").await;
     let owner = |api: &str, name: &str| {
         json!({"metadata": {"ownerReferences": [
             {"apiVersion": api, "kind": "Job", "name": name, "uid": "u", "controller": true},
         ]}})
     };
-    world.pod_with("gone-1", owner("batch/v1", "gone"), ended("Failed", 1)).await;
-    world.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), ended("Failed", 1)).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate_as(proxy.client());
-    world.status_where("cluster", "both fail", |status| listed(status) == ["foreign-1", "gone-1"]).await;
+    env.pod_with("gone-1", owner("batch/v1", "gone"), ended("Failed", 1)).await;
+    env.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), ended("Failed", 1)).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "both fail", |status| listed(status) == ["foreign-1", "gone-1"]).await;
     for round in 0..5 {
         for pod in ["gone-1", "foreign-1"] {
-            world.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+            env.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
         }
-        world.until_caught_up().await;
+        env.wait_until_caught_up().await;
     }
-    assert_eq!(proxy.count(|seen| is_of_job(seen, "gone")), 1);
-    assert_eq!(proxy.count(|seen| is_of_job(seen, "foreign")), 0);
+    assert_eq!(proxy.count(|request| is_of_job(request, "gone")), 1);
+    assert_eq!(proxy.count(|request| is_of_job(request, "foreign")), 0);
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_right_to_jobs_is_said() {
-    let world = World::new("jobs-refused").await;
-    let owner = job(&world, "sums", failed_job()).await;
-    world.pod_with("sums-1", owner, ended("Failed", 1)).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| {
-        if is_of_job(seen, "sums") { Fate::Refuse(403, "jobs.batch \"sums\" is forbidden") } else { Fate::Forward }
+    let env = TestEnv::new("jobs-refused").await;
+    let owner = job(&env, "sums", failed_job()).await;
+    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| {
+        if is_of_job(request, "sums") {
+            ProxyAction::Refuse(403, "jobs.batch \"sums\" is forbidden")
+        } else {
+            ProxyAction::Forward
+        }
     });
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate_as(proxy.client());
-    let status = world.status_where("cluster", "the failure", |status| listed(status) == ["sums-1"]).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    let status = env.wait_for_status("cluster", "the failure", |status| listed(status) == ["sums-1"]).await;
     let (ready, reason, message) = condition(&status, "Ready");
     assert_eq!((ready, reason), ("True", "Watching"));
     assert!(message.contains("could not read the Job of a failed pod: jobs.batch \"sums\" is forbidden"), "{message}");
@@ -256,30 +266,30 @@ async fn a_refused_right_to_jobs_is_said() {
 /// Whether a failure is a problem is not known while its Job can't be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_cannot_be_read_for_a_moment_makes_no_problem() {
-    let world = World::new("jobs-moment").await;
-    let owner = job(&world, "sums", complete()).await;
-    world.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
-    world.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    world.status_where("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
+    let env = TestEnv::new("jobs-moment").await;
+    let owner = job(&env, "sums", complete()).await;
+    env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
+    env.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
     operator.stop().await;
 
-    let record = world.record("cluster").await;
-    let proxy = Proxy::start(world.client.clone()).await;
+    let record = env.record("cluster").await;
+    let proxy = Proxy::start(env.client.clone()).await;
     let failures = std::sync::atomic::AtomicUsize::new(2);
-    proxy.rule(move |seen| {
+    proxy.rule(move |request| {
         let left = std::sync::atomic::Ordering::Relaxed;
-        let fails = is_of_job(seen, "sums") && failures.fetch_update(left, left, |left| left.checked_sub(1)).is_ok();
-        if fails { Fate::Refuse(500, "etcdserver: leader changed") } else { Fate::Forward }
+        let fails = is_of_job(request, "sums") && failures.fetch_update(left, left, |left| left.checked_sub(1)).is_ok();
+        if fails { ProxyAction::Refuse(500, "etcdserver: leader changed") } else { ProxyAction::Forward }
     });
-    let operator = world.operate_as(proxy.client());
-    world.pod("cart", crash_looping(3)).await;
-    world.status_where("cluster", "another problem", |status| listed(status) == ["cart"]).await;
+    let operator = env.operator().through(&proxy).start();
+    env.pod("cart", crash_looping(3)).await;
+    env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart"]).await;
     for (_, object) in record.states() {
         let status = object.status.unwrap_or_default();
         assert!(!listed(&status).contains(&"sums-1"), "{status:?}");
     }
-    assert!(proxy.count(|seen| is_of_job(seen, "sums")) >= 3);
+    assert!(proxy.count(|request| is_of_job(request, "sums")) >= 3);
     operator.stop().await;
 }

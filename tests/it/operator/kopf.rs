@@ -11,9 +11,10 @@ use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
 use crate::{
+    pod_statuses::crash_looping,
     proxy::Proxy,
-    support::PATIENCE,
-    world::{World, crash_looping, listed, watch_all},
+    support::TIMEOUT,
+    test_env::{TestEnv, listed, watch_all},
 };
 
 const FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
@@ -45,14 +46,14 @@ fn status() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_marks_go_and_its_status_is_replaced() {
-    let world = World::new("kopf").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.old_object("old", metadata(&["example.com/ours", FINALIZER]), watch_all(), status()).await;
-    let operator = world.operate();
-    let status = world.status_where("old", "it is told", |status| status.problematic_pod_count == 1).await;
+    let env = TestEnv::new("kopf").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.old_object("old", metadata(&["example.com/ours", FINALIZER]), watch_all(), status()).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_status("old", "it is told", |status| status.problematic_pod_count == 1).await;
     assert_eq!(listed(&status), ["cart"]);
-    eventually("its marks are gone", PATIENCE, async || {
-        let object = world.raw_objects().get("old").await.unwrap();
+    eventually("its marks are gone", TIMEOUT, async || {
+        let object = env.raw_objects().get("old").await.unwrap();
         let (finalizers, annotations) = (object.finalizers(), object.annotations());
         if finalizers == ["example.com/ours"] && annotations.keys().eq(["team"]) {
             Ok(())
@@ -62,7 +63,7 @@ async fn its_marks_go_and_its_status_is_replaced() {
     })
     .await
     .unwrap();
-    let object = world.raw_objects().get("old").await.unwrap();
+    let object = env.raw_objects().get("old").await.unwrap();
     let mut fields: Vec<_> = object.data["status"].as_object().unwrap().keys().collect();
     fields.sort_unstable();
     assert_eq!(
@@ -86,15 +87,15 @@ async fn its_marks_go_and_its_status_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_finalizer_blocks_no_deletion_and_nothing_else_is_touched() {
-    let world = World::new("kopf-gone").await;
-    world.old_object("blocked", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
-    world.old_object("ours", metadata(&["example.com/ours", FINALIZER]), watch_all(), json!(null)).await;
+    let env = TestEnv::new("kopf-gone").await;
+    env.old_object("blocked", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
+    env.old_object("ours", metadata(&["example.com/ours", FINALIZER]), watch_all(), json!(null)).await;
     for name in ["blocked", "ours"] {
-        world.objects().delete(name, &DeleteParams::default()).await.unwrap();
+        env.objects().delete(name, &DeleteParams::default()).await.unwrap();
     }
-    let operator = world.operate();
-    eventually("the one is gone, and the other waits for its own finalizer", PATIENCE, async || {
-        let (blocked, ours) = (world.raw_objects().get_opt("blocked").await, world.raw_objects().get_opt("ours").await);
+    let operator = env.operator().start();
+    eventually("the one is gone, and the other waits for its own finalizer", TIMEOUT, async || {
+        let (blocked, ours) = (env.raw_objects().get_opt("blocked").await, env.raw_objects().get_opt("ours").await);
         match (blocked.unwrap(), ours.unwrap()) {
             (None, Some(ours)) if ours.finalizers() == ["example.com/ours"] => Ok(()),
             (blocked, ours) => Err(format!("{blocked:?}\n{ours:?}")),
@@ -103,10 +104,10 @@ async fn its_finalizer_blocks_no_deletion_and_nothing_else_is_touched() {
     .await
     .unwrap();
     // It is left alone from then on: nobody waits for its status.
-    let version = async || world.raw_objects().get("ours").await.unwrap().metadata.resource_version;
+    let version = async || env.raw_objects().get("ours").await.unwrap().metadata.resource_version;
     let before = version().await;
-    world.until_caught_up().await;
-    let ours = world.raw_objects().get("ours").await.unwrap();
+    env.wait_until_caught_up().await;
+    let ours = env.raw_objects().get("ours").await.unwrap();
     assert_eq!((version().await, ours.data.get("status")), (before, Some(&json!(null))));
     operator.stop().await;
 }
@@ -114,10 +115,10 @@ async fn its_finalizer_blocks_no_deletion_and_nothing_else_is_touched() {
 /// The removal is refused at first, and nothing else ever happens to the object.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_that_fails_is_tried_again() {
-    let world = World::new("kopf-retry").await;
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(world.client.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(world.client.clone());
-    let name = world.namespace.as_str();
+    let env = TestEnv::new("kopf-retry").await;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(env.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(env.client.clone());
+    let name = env.namespace.as_str();
     let policy = json!({
         "metadata": {"name": name},
         "spec": {
@@ -135,10 +136,10 @@ async fn a_removal_that_fails_is_tried_again() {
     });
     policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
     bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-    world.object("probe", watch_all()).await;
-    eventually("the policy is in force", PATIENCE, async || {
+    env.object("probe", watch_all()).await;
+    eventually("the policy is in force", TIMEOUT, async || {
         let patch = kube::api::Patch::Merge(json!({"metadata": {"labels": {"probe": fastrand::u32(..).to_string()}}}));
-        match world.raw_objects().patch("probe", &kube::api::PatchParams::default(), &patch).await {
+        match env.raw_objects().patch("probe", &kube::api::PatchParams::default(), &patch).await {
             Err(kube::Error::Api(status)) if status.message.contains("not today") => Ok(()),
             other => Err(format!("{other:?}")),
         }
@@ -146,14 +147,14 @@ async fn a_removal_that_fails_is_tried_again() {
     .await
     .unwrap();
 
-    world.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
-    let operator = world.operate();
-    world.ready("old", "Watching").await;
-    assert_eq!(world.raw_objects().get("old").await.unwrap().finalizers(), [FINALIZER]);
+    env.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("old", "Watching").await;
+    assert_eq!(env.raw_objects().get("old").await.unwrap().finalizers(), [FINALIZER]);
     bindings.delete(name, &DeleteParams::default()).await.unwrap();
     policies.delete(name, &DeleteParams::default()).await.unwrap();
-    eventually("the finalizer is gone", PATIENCE, async || {
-        let object = world.raw_objects().get("old").await.unwrap();
+    eventually("the finalizer is gone", TIMEOUT, async || {
+        let object = env.raw_objects().get("old").await.unwrap();
         if object.finalizers().is_empty() { Ok(()) } else { Err(format!("{:?}", object.finalizers())) }
     })
     .await
@@ -164,11 +165,11 @@ async fn a_removal_that_fails_is_tried_again() {
 /// Its operator still runs, and adds its finalizer whenever it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fight_with_its_operator_is_bounded() {
-    let world = World::new("kopf-fight").await;
-    world.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let operator = world.operate_as(proxy.client());
-    let objects = world.raw_objects();
+    let env = TestEnv::new("kopf-fight").await;
+    env.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    let objects = env.raw_objects();
     let begun = Instant::now();
     let mut added = 0;
     while begun.elapsed() < Duration::from_secs(20) {
@@ -179,11 +180,11 @@ async fn a_fight_with_its_operator_is_bounded() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let removals = proxy.count(|seen| seen.method == "PATCH" && seen.path.ends_with("/orchestrs/old"));
+    let removals = proxy.count(|request| request.method == "PATCH" && request.path.ends_with("/orchestrs/old"));
     assert!(added >= 2 && removals <= 6, "added {added} times, removed by {removals} patches");
-    world.ready("old", "Watching").await;
+    env.wait_for_ready("old", "Watching").await;
     // Once that operator is stopped, the finalizer goes for good.
-    eventually("the finalizer is gone", PATIENCE, async || {
+    eventually("the finalizer is gone", TIMEOUT, async || {
         let object = objects.get("old").await.unwrap();
         if object.finalizers().is_empty() { Ok(()) } else { Err(format!("{:?}", object.finalizers())) }
     })

@@ -7,9 +7,9 @@ use orchestr_testbed::{Options, eventually, pods};
 use serde_json::{Value, json};
 
 use crate::{
-    proxy::{Proxy, Seen},
-    support::PATIENCE,
-    world::{World, config, operate, watch_with},
+    proxy::{ProxiedRequest, Proxy},
+    support::TIMEOUT,
+    test_env::{TestEnv, watch_with},
 };
 
 const OBJECTS: usize = 1000;
@@ -39,25 +39,25 @@ fn selection(index: usize) -> (Value, i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_objects_share_one_watch() {
-    let world = World::alone("many", Options::default()).await;
+    let env = TestEnv::with_own_plane("many", Options::default()).await;
     for namespace in 0..4 {
-        world.plane.ensure_namespace(&format!("team-{namespace}")).await.unwrap();
+        env.plane.ensure_namespace(&format!("team-{namespace}")).await.unwrap();
     }
-    world.plane.load((0..PODS).map(|index| pods::filler(index, &shape()))).await.unwrap();
+    env.plane.load((0..PODS).map(|index| pods::filler(index, &shape()))).await.unwrap();
     let made = stream::iter(0..OBJECTS).map(|index| {
         let spec =
             watch_with(json!({"pods": selection(index).0, "logs": {"enabled": false}, "report": {"maxPods": 1}}));
-        let world = &world;
-        async move { world.object(&format!("object-{index}"), spec).await }
+        let env = &env;
+        async move { env.object(&format!("object-{index}"), spec).await }
     });
     made.buffer_unordered(16).for_each(async |_| {}).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let watches = pod_watches(&world).await;
-    let operator = operate(proxy.client(), config(&[]));
+    let proxy = Proxy::start(env.client.clone()).await;
+    let watches = pod_watches(&env).await;
+    let operator = env.operator().through(&proxy).whole_cluster().start();
 
     let all_told = async |recovered: i64| {
-        eventually("each has its own counts", PATIENCE, async || {
-            let objects = world.objects().list(&ListParams::default()).await.unwrap().items;
+        eventually("each has its own counts", TIMEOUT, async || {
+            let objects = env.objects().list(&ListParams::default()).await.unwrap().items;
             let wrong = objects.iter().filter_map(|object| wrong(object, recovered)).next();
             wrong.map_or(Ok(()), Err)
         })
@@ -65,24 +65,24 @@ async fn a_thousand_objects_share_one_watch() {
         .unwrap();
     };
     all_told(0).await;
-    assert_eq!(proxy.count(Seen::is_of_pods), 1, "one list and watch in one");
-    assert_eq!(pod_watches(&world).await, watches + 1);
+    assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1, "one list and watch in one");
+    assert_eq!(pod_watches(&env).await, watches + 1);
 
     // One pod of each workload that fails recovers: those who see it are told, and nobody else is written.
-    let writes = proxy.count(Seen::is_status_write);
+    let writes = proxy.count(ProxiedRequest::is_status_write);
     let recovered = [0, 10].map(|index| pods::filler_as(index, &shape(), pods::Health::Healthy));
-    world.plane.load(recovered).await.unwrap();
+    env.plane.load(recovered).await.unwrap();
     all_told(1).await;
     let concerned = (0..OBJECTS).filter(|&index| selection(index).2 > 0).count();
-    let written = proxy.count(Seen::is_status_write) - writes;
+    let written = proxy.count(ProxiedRequest::is_status_write) - writes;
     assert!((concerned..=2 * concerned).contains(&written), "{written} writes for {concerned} objects");
-    assert_eq!(proxy.count(Seen::is_of_pods), 1);
+    assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1);
     operator.stop().await;
 }
 
 /// The watches of pods that the API server serves, its own among them.
-async fn pod_watches(world: &World) -> u32 {
-    let metrics = world.plane.metrics().await.unwrap();
+async fn pod_watches(env: &TestEnv) -> u32 {
+    let metrics = env.plane.metrics().await.unwrap();
     let watches = metrics
         .lines()
         .filter(|line| line.starts_with("apiserver_longrunning_requests{") && line.contains(r#"resource="pods""#));

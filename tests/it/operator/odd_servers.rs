@@ -13,63 +13,45 @@ use orchestr::config::StreamingLists;
 use orchestr_testbed::Options;
 
 use crate::{
-    proxy::{A_WHILE, Fate, Proxy, Seen},
-    world::{World, condition, config, crash_looping, healthy, listed, operate, watch_all},
+    pod_statuses::{crash_looping, healthy},
+    proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
+    test_env::{TestEnv, condition, listed, watch_all},
 };
 
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Whether a list of pods begins, in pages or streamed.
-fn begins_a_list(seen: &Seen) -> bool {
-    is_first_page(seen) || is_streaming_list(seen)
-}
-
-fn is_first_page(seen: &Seen) -> bool {
-    seen.is_of_pods() && !seen.is_watch() && !seen.query.contains_key("continue")
-}
-
-fn is_streaming_list(seen: &Seen) -> bool {
-    seen.is_of_pods() && seen.query.contains_key("sendInitialEvents")
-}
-
-fn is_later_page(seen: &Seen) -> bool {
-    seen.is_of_pods() && seen.query.contains_key("continue")
-}
-
 /// In protobuf, or in JSON because nothing else is to be had.
-fn encodings() -> [(&'static str, Fate); 2] {
-    [("protobuf", Fate::Forward), ("JSON", Fate::Mangle(Arc::new(str::to_owned)))]
+fn encodings() -> [(&'static str, ProxyAction); 2] {
+    [("protobuf", ProxyAction::Forward), ("JSON", ProxyAction::Mangle(Arc::new(str::to_owned)))]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_ever_further_apart_while_no_watch_lives() {
     const LONG: Duration = Duration::from_secs(15);
-    let refusals = [403, 400, 404, 405, 406, 410].map(|code| (code.to_string(), Fate::Refuse(code, "no")));
+    let refusals = [403, 400, 404, 405, 406, 410].map(|code| (code.to_string(), ProxyAction::Refuse(code, "no")));
     let mut cases = Vec::new();
     for (encoding, list) in encodings() {
         for (what, watch) in &refusals {
             cases.push((format!("{what} in {encoding}"), list.clone(), watch.clone()));
         }
         let kind = if encoding == "JSON" { "application/json" } else { WATCH };
-        cases.push((format!("an empty watch in {encoding}"), list, Fate::Answer(kind, b"")));
+        cases.push((format!("an empty watch in {encoding}"), list, ProxyAction::Answer(kind, b"")));
     }
     let lists = join_all(cases.into_iter().map(async |(what, list, watch)| {
-        let world = World::new("no-watch").await;
-        world.pod("cart", crash_looping(3)).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| match seen.is_of_pods() {
-            true if seen.is_watch() => watch.clone(),
+        let env = TestEnv::new("no-watch").await;
+        env.pod("cart", crash_looping(3)).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(move |request| match request.is_of_pods() {
+            true if request.is_watch() => watch.clone(),
             true => list.clone(),
-            false => Fate::Forward,
+            false => ProxyAction::Forward,
         });
-        let mut config = config(&[&world.namespace]);
-        config.streaming_lists = StreamingLists::Never;
-        let operator = operate(proxy.client(), config);
-        world.status_where("cluster", "what is listed is reported", |status| listed(status) == ["cart"]).await;
+        let operator = env.operator().through(&proxy).streaming_lists(StreamingLists::Never).start();
+        env.wait_for_status("cluster", "what is listed is reported", |status| listed(status) == ["cart"]).await;
         tokio::time::sleep(LONG).await;
         operator.stop().await;
-        (proxy.count(begins_a_list), what)
+        (proxy.count(|request| request.is_first_page() || request.is_streaming_list()), what)
     }))
     .await;
     // With delays that double from a quarter of a second, there are at most eight within that time.
@@ -80,49 +62,56 @@ async fn lists_are_ever_further_apart_while_no_watch_lives() {
 #[tokio::test(flavor = "multi_thread")]
 async fn streaming_lists_that_fail_again_and_again_give_way_to_pages() {
     for (code, tries) in [(500, 3), (504, 3), (405, 3)] {
-        let world = World::new("no-progress").await;
-        world.pod("cart", crash_looping(3)).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if is_streaming_list(seen) { Fate::Refuse(code, "etcd") } else { Fate::Forward });
-        let operator = world.operate_as(proxy.client());
-        world.status_where("cluster", "pages are read", |status| listed(status) == ["cart"]).await;
-        assert_eq!((proxy.count(is_streaming_list), proxy.count(is_first_page)), (tries, 1), "{code}");
+        let env = TestEnv::new("no-progress").await;
+        env.pod("cart", crash_looping(3)).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(
+            move |request| {
+                if request.is_streaming_list() { ProxyAction::Refuse(code, "etcd") } else { ProxyAction::Forward }
+            },
+        );
+        let operator = env.operator().through(&proxy).start();
+        env.wait_for_status("cluster", "pages are read", |status| listed(status) == ["cart"]).await;
+        assert_eq!(
+            (proxy.count(ProxiedRequest::is_streaming_list), proxy.count(ProxiedRequest::is_first_page)),
+            (tries, 1),
+            "{code}"
+        );
         operator.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_fails_is_asked_for_again_and_the_list_goes_on() {
-    let world = World::alone("failed-page", Options { streaming_lists: false, ..Options::default() }).await;
+    let env = TestEnv::with_own_plane("failed-page", Options { streaming_lists: false, ..Options::default() }).await;
     let shape = orchestr_testbed::pods::Shape { namespaces: 1, workloads: 10, crash_looping: 10, ..Default::default() };
-    world.plane.ensure_namespace("team-0").await.unwrap();
-    world.plane.load((0..1200).map(|index| orchestr_testbed::pods::filler(index, &shape))).await.unwrap();
+    env.plane.ensure_namespace("team-0").await.unwrap();
+    env.plane.load((0..1200).map(|index| orchestr_testbed::pods::filler(index, &shape))).await.unwrap();
     for (encoding, list) in encodings() {
-        for (what, fate, lists) in [
-            ("500", Fate::Refuse(500, "etcd"), 1),
-            ("429", Fate::Refuse(429, "busy"), 1),
-            ("a reset connection", Fate::Cut, 1),
+        for (what, action, lists) in [
+            ("500", ProxyAction::Refuse(500, "etcd"), 1),
+            ("429", ProxyAction::Refuse(429, "busy"), 1),
+            ("a reset connection", ProxyAction::Cut, 1),
             // The token has expired.
-            ("410", Fate::Refuse(410, "too old"), 2),
+            ("410", ProxyAction::Refuse(410, "too old"), 2),
         ] {
-            let proxy = Proxy::start(world.client.clone()).await;
+            let proxy = Proxy::start(env.client.clone()).await;
             let (failures, list) = (AtomicUsize::new(0), list.clone());
-            proxy.rule(move |seen| match seen.is_of_pods() {
-                true if is_later_page(seen) && failures.fetch_add(1, Ordering::SeqCst) == 0 => fate.clone(),
+            proxy.rule(move |request| match request.is_of_pods() {
+                true if request.is_later_page() && failures.fetch_add(1, Ordering::SeqCst) == 0 => action.clone(),
                 true => list.clone(),
-                false => Fate::Forward,
+                false => ProxyAction::Forward,
             });
-            let mut config = config(&[]);
-            config.streaming_lists = StreamingLists::Never;
             let name = format!("{}-{}", what.replace(' ', "-"), encoding.to_lowercase());
-            world.object(&name, watch_all()).await;
-            let operator = operate(proxy.client(), config);
-            let status = world.status_where(&name, "all are read", |status| status.watched_pods == 1200).await;
+            env.object(&name, watch_all()).await;
+            let operator =
+                env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
+            let status = env.wait_for_status(&name, "all are read", |status| status.watched_pods == 1200).await;
             assert_eq!(status.problematic_pod_count, 120);
             // In JSON, the first page of a list in protobuf comes before.
             let lists = lists + usize::from(encoding == "JSON");
-            assert_eq!(proxy.count(is_first_page), lists, "{what} in {encoding}");
+            assert_eq!(proxy.count(ProxiedRequest::is_first_page), lists, "{what} in {encoding}");
             operator.stop().await;
         }
     }
@@ -159,16 +148,16 @@ async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
             event.to_vec()
         }
     };
-    for fate in [Fate::Mangle(Arc::new(in_json)), Fate::MangleBytes(Arc::new(in_protobuf))] {
-        let world = World::new("deleted-early").await;
-        world.pod("aside", crash_looping(1)).await;
-        world.pod("cart", crash_looping(3)).await;
-        world.pod("web", healthy()).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if is_streaming_list(seen) { fate.clone() } else { Fate::Forward });
-        let operator = world.operate_as(proxy.client());
-        let status = world.status_where("cluster", "the list is complete", |status| status.watched_pods > 0).await;
+    for action in [ProxyAction::Mangle(Arc::new(in_json)), ProxyAction::MangleBytes(Arc::new(in_protobuf))] {
+        let env = TestEnv::new("deleted-early").await;
+        env.pod("aside", crash_looping(1)).await;
+        env.pod("cart", crash_looping(3)).await;
+        env.pod("web", healthy()).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(move |request| if request.is_streaming_list() { action.clone() } else { ProxyAction::Forward });
+        let operator = env.operator().through(&proxy).start();
+        let status = env.wait_for_status("cluster", "the list is complete", |status| status.watched_pods > 0).await;
         assert_eq!((listed(&status), status.watched_pods), (vec!["aside"], 1));
         operator.stop().await;
     }
@@ -178,15 +167,16 @@ async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
     for (encoding, list) in encodings() {
-        let world = World::new("caught-up").await;
-        world.pod("cart", crash_looping(3)).await;
-        world.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(world.client.clone()).await;
-        proxy.rule(move |seen| if seen.is_of_pods() { list.clone() } else { Fate::Forward });
-        let operator = world.operate_as(proxy.client());
-        world.status_where("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
-        tokio::time::sleep(A_WHILE).await;
-        let watches = |of: &str| proxy.count(|seen: &Seen| seen.is_watch() && seen.path.ends_with(of));
+        let env = TestEnv::new("caught-up").await;
+        env.pod("cart", crash_looping(3)).await;
+        env.object("cluster", watch_all()).await;
+        let proxy = Proxy::start(env.client.clone()).await;
+        proxy.rule(move |request| if request.is_of_pods() { list.clone() } else { ProxyAction::Forward });
+        let operator = env.operator().through(&proxy).start();
+        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        tokio::time::sleep(SETTLE_TIME).await;
+        let watches =
+            |of: &str| proxy.count(|request: &ProxiedRequest| request.is_watch() && request.path.ends_with(of));
         let before = ["/pods", "/orchestrs"].map(watches);
         proxy.end_watches();
         tokio::time::sleep(Duration::from_secs(15)).await;
@@ -200,22 +190,24 @@ async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_is_lost_only_once_its_refusal_is_confirmed() {
-    let world = World::new("blip").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let operator = world.operate_as(proxy.client());
-    world.status_where("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
-    let record = world.record("cluster").await;
+    let env = TestEnv::new("blip").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let record = env.record("cluster").await;
 
     // As while an API server starts whose authorizer is not ready.
-    let refuse = |seen: &Seen| if seen.is_of_pods() { Fate::Refuse(403, "forbidden") } else { Fate::Forward };
+    let refuse = |request: &ProxiedRequest| {
+        if request.is_of_pods() { ProxyAction::Refuse(403, "forbidden") } else { ProxyAction::Forward }
+    };
     proxy.rule(refuse);
     proxy.end_watches();
-    tokio::time::sleep(A_WHILE).await;
-    proxy.rule(|_| Fate::Forward);
-    world.set_status("cart", healthy()).await;
-    world.status_where("cluster", "the watch goes on", |status| listed(status).is_empty()).await;
+    tokio::time::sleep(SETTLE_TIME).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    env.set_status("cart", healthy()).await;
+    env.wait_for_status("cluster", "the watch goes on", |status| listed(status).is_empty()).await;
     let reasons: Vec<String> = record
         .states()
         .iter()
@@ -227,6 +219,6 @@ async fn a_right_is_lost_only_once_its_refusal_is_confirmed() {
     proxy.end_watches();
     let soon = Duration::from_secs(30);
     let denied = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").1 == "PodAccessDenied";
-    world.status_within(soon, "cluster", "the refusal is confirmed", denied).await;
+    env.wait_for_status_within(soon, "cluster", "the refusal is confirmed", denied).await;
     operator.stop().await;
 }

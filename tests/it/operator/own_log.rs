@@ -6,10 +6,7 @@ use orchestr_testbed::{ControlPlane, Options, Receiver, eventually};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::{
-    support::PATIENCE,
-    world::{World, crash_looping},
-};
+use crate::{pod_statuses::crash_looping, support::TIMEOUT, test_env::TestEnv};
 
 /// The program, whose log goes to this file.
 fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
@@ -33,7 +30,7 @@ fn lines(log: &Path) -> Vec<Value> {
 }
 
 async fn until_logged(log: &Path, message: &str) -> Value {
-    eventually(&format!("the line {message:?}"), PATIENCE, async || {
+    eventually(&format!("the line {message:?}"), TIMEOUT, async || {
         let lines = lines(log);
         lines.iter().find(|line| line["message"] == message).cloned().ok_or(format!("{lines:?}"))
     })
@@ -43,19 +40,19 @@ async fn until_logged(log: &Path, message: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
-    let world = World::new("own-log").await;
+    let env = TestEnv::new("own-log").await;
     let receiver = Receiver::start().await.unwrap();
-    world.secret("ops", &[("url", &receiver.url("/token-hunter2"))]).await;
-    world.pod("cart", crash_looping(7)).await;
+    env.secret("ops", &[("url", &receiver.url("/token-hunter2"))]).await;
+    env.pod("cart", crash_looping(7)).await;
     let webhook = json!({
         "name": "ops", "format": "Generic", "after": "0s",
         "urlFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "url"}},
     });
-    world.object("cluster", json!({"alerts": {"checkRunningPods": true}, "webhooks": [webhook]})).await;
+    env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "webhooks": [webhook]})).await;
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let more = ["--namespaces", &world.namespace, "--webhook-allow-http", "--webhook-allow-loopback"];
-    let mut operator = program(world.plane.admin_kubeconfig(), &log, &more);
+    let more = ["--namespaces", &env.namespace, "--webhook-allow-http", "--webhook-allow-loopback"];
+    let mut operator = program(env.plane.admin_kubeconfig(), &log, &more);
     let delivered = until_logged(&log, "delivered").await;
     assert!(delivered["milliseconds"].is_u64() && delivered["status"] == 200, "{delivered}");
     operator.kill().await.unwrap();
@@ -63,7 +60,7 @@ async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
     let lines = lines(&log);
     let expected = json!({
         "level": "INFO", "target": "orchestr::cli::run", "message": "started", "version": env!("CARGO_PKG_VERSION"),
-        "namespaces": world.namespace, "streaming_lists": "auto", "pod_log_reads": 8,
+        "namespaces": env.namespace, "streaming_lists": "auto", "pod_log_reads": 8,
         "webhook_allow_http": true, "webhook_refuse_private": false, "webhook_allow_loopback": true,
         "webhook_proxy_from_env": false, "log": "info",
     });
@@ -101,7 +98,7 @@ async fn a_definition_that_never_comes_is_waited_for_half_a_minute() {
     let log = folder.path().join("log");
     let begun = std::time::Instant::now();
     let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
-    let status = tokio::time::timeout(PATIENCE, operator.wait()).await.expect("it gives up").unwrap();
+    let status = tokio::time::timeout(TIMEOUT, operator.wait()).await.expect("it gives up").unwrap();
     assert_eq!(status.code(), Some(2));
     assert!(begun.elapsed() >= Duration::from_secs(30), "{:?}", begun.elapsed());
     let text = std::fs::read_to_string(&log).unwrap();

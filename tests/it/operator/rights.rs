@@ -12,17 +12,18 @@ use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
 use crate::{
+    pod_statuses::{crash_looping, healthy},
     proxy::Proxy,
-    support::PATIENCE,
-    world::{World, condition, crash_looping, healthy, listed, watch_all, watch_with},
+    support::TIMEOUT,
+    test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
 const PODS: &str = "pods";
 const OBJECTS: &str = "objects";
 
 /// Lets the service account `operator` of this namespace do something in it.
-async fn grant(world: &World, name: &str, rules: Value) {
-    let (roles, bindings) = apis(world);
+async fn grant(env: &TestEnv, name: &str, rules: Value) {
+    let (roles, bindings) = apis(env);
     let params = PatchParams::apply("tests").force();
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules,
@@ -30,15 +31,15 @@ async fn grant(world: &World, name: &str, rules: Value) {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": world.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": env.namespace}],
     });
     roles.patch(name, &params, &Patch::Apply(role)).await.unwrap();
     bindings.patch(name, &params, &Patch::Apply(binding)).await.unwrap();
 }
 
-async fn grant_objects(world: &World) {
+async fn grant_objects(env: &TestEnv) {
     grant(
-        world,
+        env,
         OBJECTS,
         json!([
             {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch", "patch"]},
@@ -49,21 +50,21 @@ async fn grant_objects(world: &World) {
     .await;
 }
 
-async fn grant_pods(world: &World, verbs: &[&str]) {
-    grant(world, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
+async fn grant_pods(env: &TestEnv, verbs: &[&str]) {
+    grant(env, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
 }
 
 /// Takes a right away, and waits until the API server has noticed: a watch that is opened before goes on.
-async fn revoke(world: &World, name: &str) {
-    apis(world).1.delete(name, &DeleteParams::default()).await.unwrap();
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(account(world).await);
+async fn revoke(env: &TestEnv, name: &str) {
+    apis(env).1.delete(name, &DeleteParams::default()).await.unwrap();
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(account(env).await);
     let (group, resource) = if name == PODS { ("", "pods") } else { ("kopf.dev", "orchestrs") };
     for verb in ["list", "watch"] {
         let review = json!({"spec": {"resourceAttributes": {
-            "namespace": world.namespace, "verb": verb, "group": group, "resource": resource,
+            "namespace": env.namespace, "verb": verb, "group": group, "resource": resource,
         }}});
         let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
-        eventually("the right is gone", PATIENCE, async || {
+        eventually("the right is gone", TIMEOUT, async || {
             let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| error.to_string())?;
             if answer.status.is_some_and(|status| status.allowed) { Err(format!("may still {verb}")) } else { Ok(()) }
         })
@@ -72,41 +73,41 @@ async fn revoke(world: &World, name: &str) {
     }
 }
 
-fn apis(world: &World) -> (Api<Role>, Api<RoleBinding>) {
-    let (client, namespace) = (&world.client, &world.namespace);
+fn apis(env: &TestEnv) -> (Api<Role>, Api<RoleBinding>) {
+    let (client, namespace) = (&env.client, &env.namespace);
     (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), namespace))
 }
 
-async fn account(world: &World) -> Client {
-    world.plane.ensure_service_account(&world.namespace, "operator").await.unwrap();
-    world.plane.service_account(&world.namespace, "operator").await.unwrap().client().unwrap()
+async fn account(env: &TestEnv) -> Client {
+    env.plane.ensure_service_account(&env.namespace, "operator").await.unwrap();
+    env.plane.service_account(&env.namespace, "operator").await.unwrap().client().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_right_on_pods_is_told_and_its_granting_noticed() {
-    let world = World::new("rights").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.pod("web", healthy()).await;
-    let proxy = Proxy::start(account(&world).await).await;
-    grant_objects(&world).await;
-    grant_pods(&world, &["list", "watch"]).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate_as(proxy.client());
-    let before = world
-        .status_where("cluster", "it is told, but for the log", |status| {
+    let env = TestEnv::new("rights").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.pod("web", healthy()).await;
+    let proxy = Proxy::start(account(&env).await).await;
+    grant_objects(&env).await;
+    grant_pods(&env, &["list", "watch"]).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    let before = env
+        .wait_for_status("cluster", "it is told, but for the log", |status| {
             status.problematic_pods.first().is_some_and(|pod| !pod.container_issues[0].log_note.is_empty())
         })
         .await;
-    let note = format!("not allowed: get on pods/log in namespace {}", world.namespace);
+    let note = format!("not allowed: get on pods/log in namespace {}", env.namespace);
     assert_eq!(before.problematic_pods[0].container_issues[0].log_note, note);
 
     // A watch outlives the right to begin one.
-    revoke(&world, PODS).await;
+    revoke(&env, PODS).await;
     proxy.end_watches();
-    let denied = world.ready("cluster", "PodAccessDenied").await;
+    let denied = env.wait_for_ready("cluster", "PodAccessDenied").await;
     let (ready, _, message) = condition(&denied, "Ready");
-    let user = format!("system:serviceaccount:{}:operator", world.namespace);
-    for part in ["cannot watch resource \"pods\"", &user, &world.namespace] {
+    let user = format!("system:serviceaccount:{}:operator", env.namespace);
+    for part in ["cannot watch resource \"pods\"", &user, &env.namespace] {
         assert!(ready == "False" && message.contains(part), "{message}");
     }
     assert_eq!(condition(&denied, "PodsHealthy").0, "Unknown");
@@ -115,54 +116,53 @@ async fn a_missing_right_on_pods_is_told_and_its_granting_noticed() {
     assert_eq!((denied.watched_pods, denied.problematic_pod_count), (2, 1));
 
     // Half of the rights is refused with the other half's name: so it is for lists in pages, without streaming.
-    world.delete_pod("cart").await;
-    grant_pods(&world, &["list", "watch"]).await;
+    env.delete_pod("cart").await;
+    grant_pods(&env, &["list", "watch"]).await;
     let soon = std::time::Duration::from_secs(30);
-    let status =
-        world.status_within(soon, "cluster", "it watches again", |status| condition(status, "Ready").0 == "True").await;
+    let status = env
+        .wait_for_status_within(soon, "cluster", "it watches again", |status| condition(status, "Ready").0 == "True")
+        .await;
     assert_eq!(condition(&status, "Ready").1, "Watching");
-    world.status_where("cluster", "what is gone is gone", |status| listed(status).is_empty()).await;
+    env.wait_for_status("cluster", "what is gone is gone", |status| listed(status).is_empty()).await;
 
-    revoke(&world, PODS).await;
+    revoke(&env, PODS).await;
     proxy.end_watches();
-    world.ready("cluster", "PodAccessDenied").await;
+    env.wait_for_ready("cluster", "PodAccessDenied").await;
     operator.stop().await;
 }
 
 /// In pages, the list comes first.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_verb_that_is_missing_is_named() {
-    let world = World::new("verbs").await;
-    world.pod("cart", crash_looping(3)).await;
-    let client = account(&world).await;
-    grant_objects(&world).await;
-    world.object("cluster", watch_all()).await;
-    let mut config = crate::world::config(&[&world.namespace]);
-    config.streaming_lists = orchestr::config::StreamingLists::Never;
-    let operator = crate::world::operate(client, config);
-    let status = world.ready("cluster", "PodAccessDenied").await;
+    let env = TestEnv::new("verbs").await;
+    env.pod("cart", crash_looping(3)).await;
+    let client = account(&env).await;
+    grant_objects(&env).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().client(client).streaming_lists(orchestr::config::StreamingLists::Never).start();
+    let status = env.wait_for_ready("cluster", "PodAccessDenied").await;
     assert!(condition(&status, "Ready").2.contains("cannot list resource \"pods\""), "{status:?}");
-    grant_pods(&world, &["list"]).await;
+    grant_pods(&env, &["list"]).await;
     let named = "cannot watch resource \"pods\"";
-    world.status_where("cluster", "watch is named", |status| condition(status, "Ready").2.contains(named)).await;
-    grant_pods(&world, &["list", "watch"]).await;
-    world.status_where("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "watch is named", |status| condition(status, "Ready").2.contains(named)).await;
+    grant_pods(&env, &["list", "watch"]).await;
+    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
     operator.stop().await;
 }
 
 /// Two namespaces, in one of which nothing is allowed: what can be done is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_namespace_that_is_closed_does_not_hold_up_another() {
-    let (open, closed) = (World::new("open").await, World::new("closed").await);
+    let (open, closed) = (TestEnv::new("open").await, TestEnv::new("closed").await);
     open.pod("cart", crash_looping(3)).await;
     let client = account(&open).await;
     grant_objects(&open).await;
     grant_pods(&open, &["list", "watch"]).await;
     open.object("here", watch_with(json!({"pods": {"namespaces": [open.namespace]}}))).await;
     open.object("everywhere", watch_all()).await;
-    let operator = crate::world::operate(client, crate::world::config(&[&open.namespace, &closed.namespace]));
-    open.status_where("here", "it is told", |status| listed(status) == ["cart"]).await;
-    let status = open.ready("everywhere", "PodAccessDenied").await;
+    let operator = open.operator().client(client).namespaces(&[&open.namespace, &closed.namespace]).start();
+    open.wait_for_status("here", "it is told", |status| listed(status) == ["cart"]).await;
+    let status = open.wait_for_ready("everywhere", "PodAccessDenied").await;
     assert!(condition(&status, "Ready").2.contains(&closed.namespace), "{status:?}");
     operator.stop().await;
 }

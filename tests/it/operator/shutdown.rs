@@ -8,14 +8,15 @@ use std::{
 use tokio::process::{Child, Command};
 
 use crate::{
-    proxy::{Fate, Proxy, Seen},
-    world::{World, crash_looping, listed, watch_all},
+    pod_statuses::crash_looping,
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
+    test_env::{TestEnv, listed, watch_all},
 };
 
-fn program(world: &World, proxy: &Proxy) -> Child {
-    let kubeconfig = world.plane.kubeconfig_for(&format!("{}-shutdown", world.namespace), &proxy.config()).unwrap();
+fn program(env: &TestEnv, proxy: &Proxy) -> Child {
+    let kubeconfig = env.plane.kubeconfig_for(&format!("{}-shutdown", env.namespace), &proxy.config()).unwrap();
     Command::new(env!("CARGO_BIN_EXE_orchestr"))
-        .args(["run", "--namespaces", &world.namespace])
+        .args(["run", "--namespaces", &env.namespace])
         .env_clear()
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
@@ -38,25 +39,31 @@ async fn terminate(mut program: Child) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_at_once_where_nothing_is_under_way() {
-    let world = World::new("term").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let program = program(&world, &proxy);
-    world.status_where("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    let env = TestEnv::new("term").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let program = program(&env, &proxy);
+    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
     let took = terminate(program).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_in_five_seconds_whatever_hangs() {
-    let world = World::new("term-hang").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| if seen.is_status_write() || seen.path.ends_with("/log") { Fate::Hang } else { Fate::Forward });
-    let program = program(&world, &proxy);
-    proxy.until_requested("the write hangs", 1, Seen::is_status_write).await;
+    let env = TestEnv::new("term-hang").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| {
+        if request.is_status_write() || request.path.ends_with("/log") {
+            ProxyAction::Hang
+        } else {
+            ProxyAction::Forward
+        }
+    });
+    let program = program(&env, &proxy);
+    proxy.wait_for_requests("the write hangs", 1, ProxiedRequest::is_status_write).await;
     let took = terminate(program).await;
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
@@ -64,14 +71,16 @@ async fn it_ends_in_five_seconds_whatever_hangs() {
 /// What is under way is finished, and told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_is_under_way_is_finished() {
-    let world = World::new("term-drain").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    proxy.rule(|seen| if seen.is_status_write() { Fate::AnswerLate(Duration::from_secs(1)) } else { Fate::Forward });
-    let program = program(&world, &proxy);
-    proxy.until_requested("the write is under way", 1, Seen::is_status_write).await;
+    let env = TestEnv::new("term-drain").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| {
+        if request.is_status_write() { ProxyAction::AnswerLate(Duration::from_secs(1)) } else { ProxyAction::Forward }
+    });
+    let program = program(&env, &proxy);
+    proxy.wait_for_requests("the write is under way", 1, ProxiedRequest::is_status_write).await;
     terminate(program).await;
-    assert_eq!(listed(&world.status("cluster").await), ["cart"]);
-    assert_eq!(world.events("cluster").await.len(), 1, "and its event was told");
+    assert_eq!(listed(&env.status("cluster").await), ["cart"]);
+    assert_eq!(env.events("cluster").await.len(), 1, "and its event was told");
 }

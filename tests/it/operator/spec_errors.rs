@@ -3,71 +3,74 @@
 use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
-use crate::support::PATIENCE;
-use crate::world::{World, condition, crash_looping, listed, watch_all, watch_with};
+use crate::support::TIMEOUT;
+use crate::{
+    pod_statuses::crash_looping,
+    test_env::{TestEnv, condition, listed, watch_all, watch_with},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_that_are_not_set_are_told_once_and_never_tried_again() {
-    let world = World::new("unset").await;
-    world.pod("cart", crash_looping(3)).await;
-    let operator = world.operate();
-    world.object("cluster", json!({})).await;
-    let status = world.ready("cluster", "AlertsNotSet").await;
+    let env = TestEnv::new("unset").await;
+    env.pod("cart", crash_looping(3)).await;
+    let operator = env.operator().start();
+    env.object("cluster", json!({})).await;
+    let status = env.wait_for_ready("cluster", "AlertsNotSet").await;
     let told = "spec.alerts.checkRunningPods must be set";
     assert_eq!(condition(&status, "Ready"), ("False", "AlertsNotSet", told));
     assert_eq!(condition(&status, "Stalled"), ("True", "AlertsNotSet", told));
     assert_eq!(condition(&status, "PodsHealthy").0, "Unknown");
     assert_eq!((status.watched_pods, listed(&status)), (0, vec![]));
 
-    let written = world.objects().get("cluster").await.unwrap().metadata.resource_version;
-    world.set_status("cart", crash_looping(4)).await;
-    world.until_caught_up().await;
-    assert_eq!(world.objects().get("cluster").await.unwrap().metadata.resource_version, written);
-    let events = world.events("cluster").await;
+    let written = env.objects().get("cluster").await.unwrap().metadata.resource_version;
+    env.set_status("cart", crash_looping(4)).await;
+    env.wait_until_caught_up().await;
+    assert_eq!(env.objects().get("cluster").await.unwrap().metadata.resource_version, written);
+    let events = env.events("cluster").await;
     let [event] = events.as_slice() else { panic!("{events:#?}") };
     assert_eq!(
         (event.type_.as_deref(), event.reason.as_deref(), event.note.as_deref()),
         (Some("Warning"), Some("AlertsNotSet"), Some(told))
     );
 
-    world.patch_object("cluster", json!({"spec": watch_all()})).await;
-    let status = world.ready("cluster", "Watching").await;
+    env.patch_object("cluster", json!({"spec": watch_all()})).await;
+    let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!((condition(&status, "Stalled"), listed(&status)), (("", "", ""), vec!["cart"]));
 
-    world.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": null}}})).await;
-    let status = world.ready("cluster", "AlertsNotSet").await;
+    env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": null}}})).await;
+    let status = env.wait_for_ready("cluster", "AlertsNotSet").await;
     assert_eq!((status.problematic_pod_count, listed(&status)), (0, vec![]));
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_object_lists_nothing() {
-    let world = World::new("paused").await;
-    world.pod("cart", crash_looping(3)).await;
-    let operator = world.operate();
-    world.object("cluster", watch_all()).await;
-    world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
-    world.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": false}}})).await;
-    let status = world.ready("cluster", "Paused").await;
+    let env = TestEnv::new("paused").await;
+    env.pod("cart", crash_looping(3)).await;
+    let operator = env.operator().start();
+    env.object("cluster", watch_all()).await;
+    env.wait_for_status("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": false}}})).await;
+    let status = env.wait_for_ready("cluster", "Paused").await;
     assert_eq!(condition(&status, "Ready").0, "False");
     assert_eq!(condition(&status, "PodsHealthy"), ("Unknown", "Paused", "pods are not checked"));
     assert_eq!(condition(&status, "Stalled"), ("", "", ""), "it can make progress any time");
     assert_eq!((status.watched_pods, status.problematic_pod_count, status.omitted_pods), (0, 0, 0));
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
 
-    world.patch_object("cluster", json!({"spec": watch_all()})).await;
-    world.status_where("cluster", "it is told again", |status| listed(status) == ["cart"]).await;
+    env.patch_object("cluster", json!({"spec": watch_all()})).await;
+    env.wait_for_status("cluster", "it is told again", |status| listed(status) == ["cart"]).await;
     operator.stop().await;
 }
 
 /// What the schema lets pass, or let pass once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
-    let world = World::new("invalid").await;
-    world.pod("cart", crash_looping(3)).await;
-    let operator = world.operate();
-    world.object("good", watch_all()).await;
-    world.status_where("good", "it is told", |status| status.problematic_pod_count == 1).await;
+    let env = TestEnv::new("invalid").await;
+    env.pod("cart", crash_looping(3)).await;
+    let operator = env.operator().start();
+    env.object("good", watch_all()).await;
+    env.wait_for_status("good", "it is told", |status| status.problematic_pod_count == 1).await;
 
     let accepted: [(Value, &str); 3] = [
         (
@@ -95,15 +98,15 @@ async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
         ),
     ];
     for (index, (spec, _)) in accepted.iter().enumerate() {
-        world.object(&format!("accepted-{index}"), watch_with(spec.clone())).await;
+        env.object(&format!("accepted-{index}"), watch_with(spec.clone())).await;
     }
     for (index, (spec, _)) in old.iter().enumerate() {
-        world.old_object(&format!("old-{index}"), json!({}), watch_with(spec.clone()), json!(null)).await;
+        env.old_object(&format!("old-{index}"), json!({}), watch_with(spec.clone()), json!(null)).await;
     }
     let accepted = accepted.iter().enumerate().map(|(index, (_, told))| (format!("accepted-{index}"), *told));
     for (name, told) in accepted.chain(old.iter().enumerate().map(|(index, (_, told))| (format!("old-{index}"), *told)))
     {
-        let status = world.ready(&name, "InvalidSpec").await;
+        let status = env.wait_for_ready(&name, "InvalidSpec").await;
         let (ready, _, message) = condition(&status, "Ready");
         assert!(ready == "False" && message.starts_with(told), "{name}: {message}");
         assert_eq!(condition(&status, "Stalled"), ("True", "InvalidSpec", message), "{name}");
@@ -111,17 +114,17 @@ async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
 
     // A rule that can't even be evaluated refuses the status as well.
     let unwritable = watch_with(json!({"logs": {"redactPatterns": ["("]}}));
-    world.old_object("unwritable", json!({}), unwritable, json!(null)).await;
-    let event = eventually("an event tells instead", PATIENCE, async || {
-        world.events("unwritable").await.pop().ok_or_else(|| "there is none".to_owned())
+    env.old_object("unwritable", json!({}), unwritable, json!(null)).await;
+    let event = eventually("an event tells instead", TIMEOUT, async || {
+        env.events("unwritable").await.pop().ok_or_else(|| "there is none".to_owned())
     });
     let note = event.await.unwrap().note.unwrap();
     assert!(note.starts_with("spec.logs.redactPatterns[0]: is not a regular expression: "), "{note}");
 
-    world.patch_object("accepted-0", json!({"spec": {"logs": null}})).await;
-    let status = world.ready("accepted-0", "Watching").await;
+    env.patch_object("accepted-0", json!({"spec": {"logs": null}})).await;
+    let status = env.wait_for_ready("accepted-0", "Watching").await;
     assert_eq!((condition(&status, "Stalled"), listed(&status)), (("", "", ""), vec!["cart"]));
-    world.pod("web", crash_looping(1)).await;
-    world.status_where("good", "others go on", |status| status.problematic_pod_count == 2).await;
+    env.pod("web", crash_looping(1)).await;
+    env.wait_for_status("good", "others go on", |status| status.problematic_pod_count == 2).await;
     operator.stop().await;
 }

@@ -5,23 +5,26 @@ use std::time::Duration;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::world::{World, ago, condition, healthy, listed, not_ready, watch_with};
+use crate::{
+    pod_statuses::{ago, healthy, not_ready, restarted},
+    test_env::{TestEnv, condition, listed, watch_with},
+};
 
 /// Objects are looked at once a minute in any case: that isn't the timer.
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_pods_become_problems_at_their_thresholds() {
-    let world = World::new("silent").await;
+    let env = TestEnv::new("silent").await;
     let thresholds = json!({"pending": "3s", "notReady": "3s", "initializing": "3s", "terminating": "1s"});
-    world.object("cluster", watch_with(json!({"thresholds": thresholds}))).await;
-    let operator = world.operate();
-    world.ready("cluster", "Watching").await;
-    let record = world.record("cluster").await;
+    env.object("cluster", watch_with(json!({"thresholds": thresholds}))).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    let record = env.record("cluster").await;
 
-    world.pod_with("unscheduled", json!({"spec": {"nodeName": null}}), json!({"phase": "Pending"})).await;
-    world.pod_with("creating", json!({}), json!({"phase": "Pending", "startTime": ago(0)})).await;
-    world.pod("slow", not_ready(0)).await;
+    env.pod_with("unscheduled", json!({"spec": {"nodeName": null}}), json!({"phase": "Pending"})).await;
+    env.pod_with("creating", json!({}), json!({"phase": "Pending", "startTime": ago(0)})).await;
+    env.pod("slow", not_ready(0)).await;
     let init = json!({
         "phase": "Pending",
         "initContainerStatuses": [{
@@ -30,13 +33,14 @@ async fn silent_pods_become_problems_at_their_thresholds() {
         }],
     });
     let init_container = json!({"spec": {"initContainers": [{"name": "init", "image": "example.com/init:1"}]}});
-    world.pod_with("starting", init_container, init).await;
+    env.pod_with("starting", init_container, init).await;
     // No kubelet ends it, and one second is a grace period that ends.
-    world.pod("leaving", healthy()).await;
-    world.pods().delete("leaving", &DeleteParams::default().grace_period(1)).await.unwrap();
+    env.pod("leaving", healthy()).await;
+    env.pods().delete("leaving", &DeleteParams::default().grace_period(1)).await.unwrap();
 
-    let status =
-        world.status_within(SOON, "cluster", "all five are told", |status| status.problematic_pod_count == 5).await;
+    let status = env
+        .wait_for_status_within(SOON, "cluster", "all five are told", |status| status.problematic_pod_count == 5)
+        .await;
     let mut reasons: Vec<_> =
         status.problematic_pods.iter().map(|pod| (pod.name.as_str(), pod.reason.as_str())).collect();
     reasons.sort_unstable();
@@ -61,49 +65,32 @@ async fn silent_pods_become_problems_at_their_thresholds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_forgotten_in_time() {
-    let world = World::new("restarted").await;
-    world.object("short", watch_with(json!({"thresholds": {"restarted": "4s"}}))).await;
-    world.object("long", watch_with(json!({"thresholds": {"restarted": "1h"}}))).await;
-    let operator = world.operate();
-    world.ready("short", "Watching").await;
-    let restarted = json!({
-        "phase": "Running",
-        "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
-        "containerStatuses": [{
-            "name": "app", "ready": true, "started": true, "restartCount": 1, "image": "", "imageID": "",
-            "state": {"running": {"startedAt": ago(0)}},
-            "lastState": {"terminated": {"exitCode": 2, "reason": "Error", "startedAt": ago(9), "finishedAt": ago(0)}},
-        }],
-    });
-    world.pod("cart", restarted).await;
-    world.status_within(SOON, "short", "the restart is told", |status| listed(status) == ["cart"]).await;
+    let env = TestEnv::new("restarted").await;
+    env.object("short", watch_with(json!({"thresholds": {"restarted": "4s"}}))).await;
+    env.object("long", watch_with(json!({"thresholds": {"restarted": "1h"}}))).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("short", "Watching").await;
+    env.pod("cart", restarted(0)).await;
+    env.wait_for_status_within(SOON, "short", "the restart is told", |status| listed(status) == ["cart"]).await;
     let status =
-        world.status_within(SOON, "short", "the restart is forgotten", |status| listed(status).is_empty()).await;
+        env.wait_for_status_within(SOON, "short", "the restart is forgotten", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
-    assert_eq!(listed(&world.status("long").await), ["cart"], "others have a longer memory");
+    assert_eq!(listed(&env.status("long").await), ["cart"], "others have a longer memory");
     operator.stop().await;
 }
 
 /// Pods that nobody remembers are not kept: who asks for more must be given them anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_longer_memory_finds_what_was_forgotten() {
-    let world = World::new("memory").await;
-    let restarted = json!({
-        "phase": "Running",
-        "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
-        "containerStatuses": [{
-            "name": "app", "ready": true, "started": true, "restartCount": 1, "image": "", "imageID": "",
-            "state": {"running": {"startedAt": ago(1200)}},
-            "lastState": {"terminated": {"exitCode": 2, "reason": "Error", "startedAt": ago(1300), "finishedAt": ago(1200)}},
-        }],
-    });
-    world.pod("cart", restarted).await;
-    world.object("cluster", watch_with(json!({}))).await;
-    let operator = world.operate();
-    let status = world.ready("cluster", "Watching").await;
+    let env = TestEnv::new("memory").await;
+    env.pod("cart", restarted(1200)).await;
+    env.object("cluster", watch_with(json!({}))).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!((status.watched_pods, listed(&status)), (1, vec![]));
-    world.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "1h"}}})).await;
-    let status = world.status_within(SOON, "cluster", "it is remembered", |status| listed(status) == ["cart"]).await;
+    env.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "1h"}}})).await;
+    let status =
+        env.wait_for_status_within(SOON, "cluster", "it is remembered", |status| listed(status) == ["cart"]).await;
     assert_eq!(status.watched_pods, 1);
     operator.stop().await;
 }

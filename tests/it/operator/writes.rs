@@ -6,106 +6,92 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::{
-    proxy::{A_WHILE, Proxy, Seen},
-    world::{Record, World, condition, crash_looping, healthy, listed, watch_all, watch_with},
+    pod_statuses::{crash_looping, healthy},
+    proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
+    test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_while_healthy_pods_come_and_go() {
-    let world = World::new("churn").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(world.client.clone()).await;
-    let operator = world.operate_as(proxy.client());
-    world
-        .status_where("cluster", "the log was asked for", |status| {
-            status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].log_source.is_some())
-        })
-        .await;
-    let before = world.objects().get("cluster").await.unwrap();
-    let writes = proxy.count(Seen::is_status_write);
+    let env = TestEnv::new("churn").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "the log was asked for", |status| {
+        status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].log_source.is_some())
+    })
+    .await;
+    let before = env.objects().get("cluster").await.unwrap();
+    let writes = proxy.count(ProxiedRequest::is_status_write);
     let begun = std::time::Instant::now();
     for number in 0..20 {
         let name = format!("web-{number}");
-        world.pod(&name, healthy()).await;
-        world.patch_pod(&name, json!({"metadata": {"labels": {"app": "web"}}})).await;
-        world.delete_pod(&name).await;
+        env.pod(&name, healthy()).await;
+        env.patch_pod(&name, json!({"metadata": {"labels": {"app": "web"}}})).await;
+        env.delete_pod(&name).await;
     }
     // The same again is no news either.
-    world.patch_pod("cart", json!({"metadata": {"annotations": {"note": "seen"}}})).await;
-    tokio::time::sleep(A_WHILE).await;
+    env.patch_pod("cart", json!({"metadata": {"annotations": {"note": "seen"}}})).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     assert!(
         begun.elapsed() < Duration::from_secs(50),
         "this machine is too slow to tell: the count is told once a minute"
     );
-    let after = world.objects().get("cluster").await.unwrap();
+    let after = env.objects().get("cluster").await.unwrap();
     assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "{:#?}", after.status);
-    assert_eq!(proxy.count(Seen::is_status_write), writes, "not even one that changes nothing");
+    assert_eq!(proxy.count(ProxiedRequest::is_status_write), writes, "not even one that changes nothing");
     operator.stop().await;
-}
-
-/// The status of each state, apart from those in which something else had changed.
-fn writes(record: &Record) -> Vec<std::time::Instant> {
-    let mut writes = Vec::new();
-    let mut last = None;
-    for (at, object) in record.states() {
-        if object.status != last {
-            last = object.status;
-            writes.push(at);
-        }
-    }
-    writes
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_is_one_write_and_unrest_one_a_second() {
-    let world = World::new("burst").await;
+    let env = TestEnv::new("burst").await;
     for number in 0..20 {
-        world.pod(&format!("cart-{number}"), healthy()).await;
+        env.pod(&format!("cart-{number}"), healthy()).await;
     }
     // Without logs: each that comes in may change the status.
-    world.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
-    let operator = world.operate();
-    world.ready("cluster", "Watching").await;
-    let record = world.record("cluster").await;
+    env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    let record = env.record("cluster").await;
 
     let broken: Vec<_> = (0..20).map(|number| format!("cart-{number}")).collect();
-    let all = broken.iter().map(|name| world.set_status(name, crash_looping(3)));
+    let all = broken.iter().map(|name| env.set_status(name, crash_looping(3)));
     futures::future::join_all(all).await;
-    world.status_where("cluster", "all are told", |status| status.problematic_pod_count == 20).await;
+    env.wait_for_status("cluster", "all are told", |status| status.problematic_pod_count == 20).await;
     // The one that was there, and what so short a burst may come to where a machine is slow.
-    assert!(writes(&record).len() <= 4, "{} writes", writes(&record).len());
+    assert!(record.status_writes().len() <= 4, "{} writes", record.status_writes().len());
 
-    let before = writes(&record).len();
+    let before = record.status_writes().len();
     let begun = std::time::Instant::now();
     let mut restarts = 3;
     while begun.elapsed() < Duration::from_secs(5) {
         restarts += 1;
-        world.set_status(&format!("cart-{}", restarts % 20), crash_looping(restarts)).await;
+        env.set_status(&format!("cart-{}", restarts % 20), crash_looping(restarts)).await;
     }
-    world
-        .status_where("cluster", "the last is told", |status| {
-            status.problematic_pods.iter().any(|pod| pod.container_issues[0].restarts == restarts)
-        })
-        .await;
+    env.wait_for_status("cluster", "the last is told", |status| {
+        status.problematic_pods.iter().any(|pod| pod.container_issues[0].restarts == restarts)
+    })
+    .await;
     let seconds = begun.elapsed().as_secs_f64();
-    let during = writes(&record).len() - before;
+    let during = record.status_writes().len() - before;
     assert!(during >= 2 && during as f64 <= seconds + 2.0, "{during} writes in {seconds:.1} s, {restarts} changes");
     operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_change_is_told_at_once() {
-    let world = World::new("at-once").await;
-    world.pod("cart", healthy()).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    world.ready("cluster", "Watching").await;
-    tokio::time::sleep(A_WHILE).await;
-    let record = world.record("cluster").await;
+    let env = TestEnv::new("at-once").await;
+    env.pod("cart", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    tokio::time::sleep(SETTLE_TIME).await;
+    let record = env.record("cluster").await;
     let begun = std::time::Instant::now();
-    world.set_status("cart", crash_looping(3)).await;
-    world.status_where("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    env.set_status("cart", crash_looping(3)).await;
+    env.wait_for_status("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
     let (at, _) = record
         .states()
         .into_iter()
@@ -118,20 +104,20 @@ async fn a_first_change_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_write_into_a_status_is_put_right() {
-    let world = World::new("repair").await;
-    world.pod("cart", crash_looping(3)).await;
-    world.object("cluster", watch_all()).await;
-    let operator = world.operate();
-    let good = world
-        .status_where("cluster", "the log was asked for", |status| {
+    let env = TestEnv::new("repair").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    let good = env
+        .wait_for_status("cluster", "the log was asked for", |status| {
             status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].log_source.is_some())
         })
         .await;
     let nothing = json!([{"op": "remove", "path": "/status"}]);
     let wiped = Patch::<()>::Json(serde_json::from_value(nothing).unwrap());
     let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
-    world.raw_objects().patch_status("cluster", &params, &wiped).await.unwrap();
-    let status = world.status_where("cluster", "it is made anew", |status| status.problematic_pod_count == 1).await;
+    env.raw_objects().patch_status("cluster", &params, &wiped).await.unwrap();
+    let status = env.wait_for_status("cluster", "it is made anew", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.problematic_pods, good.problematic_pods);
 
     for lie in [
@@ -146,9 +132,9 @@ async fn what_others_write_into_a_status_is_put_right() {
             {"type": "Mine", "status": "True", "reason": "Mine", "message": "", "lastTransitionTime": "2024-01-01T00:00:00Z"},
         ]}),
     ] {
-        world.raw_objects().patch_status("cluster", &params, &Patch::Merge(&json!({"status": lie}))).await.unwrap();
-        let status = world
-            .status_where("cluster", &format!("{lie} is put right"), |status| {
+        env.raw_objects().patch_status("cluster", &params, &Patch::Merge(&json!({"status": lie}))).await.unwrap();
+        let status = env
+            .wait_for_status("cluster", &format!("{lie} is put right"), |status| {
                 status.problematic_pod_count == 1
                     && listed(status) == ["cart"]
                     && status.watched_pods == 1
@@ -168,25 +154,21 @@ async fn what_others_write_into_a_status_is_put_right() {
 /// before the write is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_during_a_write_is_put_right_as_well() {
-    let world = World::new("meanwhile").await;
-    world.pod("cart", healthy()).await;
+    let env = TestEnv::new("meanwhile").await;
+    env.pod("cart", healthy()).await;
     // Without logs, whose arrival would be a reason to write again.
-    world.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let slow = crate::proxy::Proxy::start(world.client.clone()).await;
-    let operator = world.operate_as(slow.client());
-    world.ready("cluster", "Watching").await;
+    env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let slow = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&slow).start();
+    env.wait_for_ready("cluster", "Watching").await;
     // Answers to writes come late; the watch's events don't.
-    slow.rule(|seen| {
-        if seen.is_status_write() {
-            crate::proxy::Fate::AnswerLate(Duration::from_secs(2))
-        } else {
-            crate::proxy::Fate::Forward
-        }
+    slow.rule(|request| {
+        if request.is_status_write() { ProxyAction::AnswerLate(Duration::from_secs(2)) } else { ProxyAction::Forward }
     });
-    world.set_status("cart", crash_looping(3)).await;
-    world.status_where("cluster", "it is written", |status| status.problematic_pod_count == 1).await;
+    env.set_status("cart", crash_looping(3)).await;
+    env.wait_for_status("cluster", "it is written", |status| status.problematic_pod_count == 1).await;
     let lie = json!({"status": {"problematicPodCount": 7}});
-    world.raw_objects().patch_status("cluster", &PatchParams::default(), &Patch::Merge(&lie)).await.unwrap();
-    world.status_where("cluster", "it is put right", |status| status.problematic_pod_count == 1).await;
+    env.raw_objects().patch_status("cluster", &PatchParams::default(), &Patch::Merge(&lie)).await.unwrap();
+    env.wait_for_status("cluster", "it is put right", |status| status.problematic_pod_count == 1).await;
     operator.stop().await;
 }

@@ -10,8 +10,8 @@ use tokio::{
 use crate::{
     binaries::alertmanager,
     error::{Doing, Error, Result},
-    guardian::{Env, Guardian, Program, run_dir},
     port::pick,
+    process::{Env, Process, Program, run_dir},
     wait::eventually,
 };
 
@@ -25,7 +25,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Alertmanager {
     port: u16,
-    _process: Guardian,
+    _process: Process,
 }
 
 impl Alertmanager {
@@ -53,7 +53,7 @@ impl Alertmanager {
         ];
         let program =
             Program { name: "alertmanager", path: built, args: args.map(OsString::from).to_vec(), env: Env::Clean };
-        let started = Self { port, _process: Guardian::spawn(&run, program)? };
+        let started = Self { port, _process: Process::spawn(&run, program)? };
         eventually("Alertmanager is ready", START, async || match started.get("/-/ready").await {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),

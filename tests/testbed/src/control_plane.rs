@@ -19,9 +19,10 @@ use kube::{
 use crate::{
     binaries::{Binaries, binaries},
     error::{Doing, Error, Result},
-    guardian::{Guardian, run_dir},
     pki::{Pair, Pki},
-    port, programs,
+    port,
+    process::{Process, run_dir},
+    programs,
 };
 
 /// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
@@ -72,8 +73,8 @@ pub struct ControlPlane {
     pub(crate) etcd_port: u16,
     admin_kubeconfig: PathBuf,
     /// Before etcd, so that it is dropped first: an API server without etcd is slow to end.
-    api_server: Mutex<Option<Guardian>>,
-    etcd: Guardian,
+    api_server: Mutex<Option<Process>>,
+    etcd: Process,
 }
 
 impl std::fmt::Debug for ControlPlane {
@@ -105,13 +106,13 @@ impl ControlPlane {
         let (port, etcd_port) = (port::pick()?, port::pick()?);
         let run = run_dir(&std::env::temp_dir(), "orchestr-testbed-")?;
         let begun = prepare(&run, &options).and_then(|pki| {
-            let etcd = Guardian::spawn(&run, programs::etcd(&run, &binaries, etcd_port))?;
+            let etcd = Process::spawn(&run, programs::etcd(&run, &binaries, etcd_port))?;
             Ok((pki, etcd))
         });
         let (pki, etcd) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                // Without a guardian, nobody else does.
+                // No process was started that would remove the folder.
                 let _ = fs::remove_dir_all(&run);
                 return Err(error);
             }
@@ -152,7 +153,7 @@ impl ControlPlane {
 
     /// The process id of the API server, unless it is stopped.
     pub fn api_server_pid(&self) -> Option<u32> {
-        self.lock().as_ref().map(Guardian::pid)
+        self.lock().as_ref().map(Process::pid)
     }
 
     /// The process id of etcd.
@@ -205,7 +206,7 @@ impl ControlPlane {
         if self.lock().is_some() {
             return Err(Error::ApiServer("running"));
         }
-        let api_server = Guardian::spawn(
+        let api_server = Process::spawn(
             &self.run,
             programs::api_server(&self.run, &self.binaries, &self.options, self.port, self.etcd_port),
         )?;
@@ -310,11 +311,11 @@ impl ControlPlane {
         whole.lines().map(parse).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Guardian>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_api_server(&self) -> Result<Guardian> {
+    fn take_api_server(&self) -> Result<Process> {
         self.lock().take().ok_or(Error::ApiServer("stopped"))
     }
 
@@ -339,7 +340,7 @@ fn prepare(run: &Path, options: &Options) -> Result<Pki> {
     Ok(pki)
 }
 
-async fn until_listening(program: &Guardian, port: u16) -> Result<()> {
+async fn until_listening(program: &Process, port: u16) -> Result<()> {
     let listening = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(POLL).await;
@@ -371,9 +372,9 @@ async fn aggregate_roles(client: Client) -> Result<()> {
     Ok(())
 }
 
-/// Dropping a guardian waits for its program's end, which must not hold up other tasks.
-async fn drop_elsewhere(guardian: Guardian) {
-    let _ = tokio::task::spawn_blocking(move || drop(guardian)).await;
+/// Dropping a process waits for its end; that must not block other tasks.
+async fn drop_elsewhere(process: Process) {
+    let _ = tokio::task::spawn_blocking(move || drop(process)).await;
 }
 
 pub(crate) fn get(path: &str) -> Result<http::Request<Vec<u8>>> {

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     error::{Doing, Error, Result},
-    guardian::{Env, Guardian, Program, run_dir, tail},
+    process::{Env, Process, Program, run_dir, tail},
 };
 
 /// How often somebody who waits for a build is told that it goes on: on a terminal, and in a log.
@@ -107,7 +107,7 @@ impl GoTools {
             args: self.arguments(&out),
             env: Env::Inherit(&[("CGO_ENABLED", "0"), ("GOWORK", "off"), ("GOTMPDIR", "")]),
         };
-        let go = Guardian::spawn(&run, program)?;
+        let go = Process::spawn(&run, program)?;
         let mut progress = Progress::new(format!("building {} with Go (once, {})", self.names, self.takes));
         let how = loop {
             tokio::select! {

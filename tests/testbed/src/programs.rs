@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 use crate::{
     binaries::Binaries,
     control_plane::Options,
-    guardian::{Env, Program},
+    process::{Env, Program},
 };
 
 pub(crate) fn etcd(run: &Path, binaries: &Binaries, port: u16) -> Program {

@@ -74,7 +74,7 @@ async fn starter_process() {
     let role = std::env::var(ROLE).expect("only the other tests run this one");
     let tell = |plane: &ControlPlane| {
         let run = plane.admin_kubeconfig().parent().unwrap();
-        assert!(processes(run).len() >= 4, "two programs and their guardians");
+        assert!(processes(run).len() >= 4, "two programs and their shells");
         println!("run: {}", run.display());
     };
     match role.as_str() {
@@ -101,7 +101,7 @@ async fn starter_process() {
     }
 }
 
-/// The ids of the processes that have `run` in their command line: etcd, the API server and their guardians.
+/// The ids of the processes that have `run` in their command line: etcd, the API server and their shells.
 fn processes(run: &Path) -> Vec<u32> {
     let run = run.to_str().unwrap().as_bytes();
     let ids = fs::read_dir("/proc").unwrap();

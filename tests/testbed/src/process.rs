@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::error::{Doing, Error, Result};
 
-const SCRIPT: &str = include_str!("guardian.sh");
+const SCRIPT: &str = include_str!("process.sh");
 
 /// How much of a log an error shows.
 const TAIL: usize = 4096;
@@ -44,7 +44,7 @@ pub(crate) enum Env {
 
 /// A running program. It ends when this value is dropped, and `drop` returns once it is gone.
 #[derive(Debug)]
-pub(crate) struct Guardian {
+pub(crate) struct Process {
     name: &'static str,
     pid: u32,
     log: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Guardian {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Makes the folder of a run, which the last guardian of the run removes.
+/// Makes the folder of a run, which the last process of the run removes.
 pub(crate) fn run_dir(parent: &Path, prefix: &str) -> Result<PathBuf> {
     let dir = tempfile::Builder::new()
         .prefix(prefix)
@@ -64,12 +64,12 @@ pub(crate) fn run_dir(parent: &Path, prefix: &str) -> Result<PathBuf> {
     Ok(dir.keep())
 }
 
-impl Guardian {
+impl Process {
     /// Starts `program`; its log is `NAME.log` in `run`, a folder from [`run_dir`].
     pub(crate) fn spawn(run: &Path, program: Program) -> Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", SCRIPT, "guardian"])
+            .args(["-c", SCRIPT, "process"])
             .arg(run)
             .arg(program.name)
             .arg(&program.path)
@@ -143,7 +143,7 @@ impl Guardian {
     }
 }
 
-impl Drop for Guardian {
+impl Drop for Process {
     fn drop(&mut self) {
         self.pipe.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.take() {

@@ -29,6 +29,6 @@ wait
 trap '' TERM
 kill -s TERM 0
 
-# The last guardian of a run puts out the light; what was sent away may still be writing.
+# The last shell of a run removes its folder. A program that was just terminated may still be writing to it.
 rmdir "$run/alive" 2>/dev/null || exit 0
 rm -rf "$run" || { sleep 1 && rm -rf "$run"; }

@@ -1,0 +1,99 @@
+//! Starts the operator inside the test process.
+
+use std::time::Duration;
+
+use kube::Client;
+use orchestr::{
+    alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
+    app,
+    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{proxy::Proxy, support::TIMEOUT};
+
+/// The flags an operator is started with.
+pub struct OperatorBuilder {
+    client: Client,
+    config: RunConfig,
+}
+
+/// A running operator. It stops when the value is dropped; [`stop`](Self::stop) also waits for its end.
+pub struct RunningOperator {
+    shutdown: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl OperatorBuilder {
+    pub fn new(client: Client, namespace: &str) -> Self {
+        let config = RunConfig {
+            namespaces: Some(vec![namespace.to_owned()]),
+            cluster_name: None,
+            streaming_lists: StreamingLists::Auto,
+            pod_log_reads: 8,
+            check_interval: CHECK_INTERVAL,
+            webhooks: DeliveryOptions {
+                urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
+                proxy_from_env: false,
+            },
+            logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
+        };
+        Self { client, config }
+    }
+
+    pub fn client(self, client: Client) -> Self {
+        Self { client, ..self }
+    }
+
+    /// Connects to the API server through a proxy.
+    pub fn through(self, proxy: &Proxy) -> Self {
+        self.client(proxy.client())
+    }
+
+    pub fn namespaces(mut self, namespaces: &[&str]) -> Self {
+        let namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
+        self.config.namespaces = RunConfig::namespaces(namespaces).unwrap();
+        self
+    }
+
+    /// Watches all namespaces.
+    pub fn whole_cluster(self) -> Self {
+        self.namespaces(&[])
+    }
+
+    pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
+        self.config.streaming_lists = streaming_lists;
+        self
+    }
+
+    pub fn check_interval(mut self, interval: Duration) -> Self {
+        self.config.check_interval = interval;
+        self
+    }
+
+    pub fn cluster_name(mut self, name: &str) -> Self {
+        self.config.cluster_name = Some(name.to_owned());
+        self
+    }
+
+    /// Requires https for webhooks, which makes the tests' http receivers unusable.
+    pub fn https_only(mut self) -> Self {
+        self.config.webhooks.urls.plain_http = false;
+        self
+    }
+
+    pub fn start(self) -> RunningOperator {
+        let shutdown = CancellationToken::new();
+        let token = shutdown.clone();
+        let task = tokio::spawn(async move { app::run(self.client, &self.config, token).await });
+        RunningOperator { shutdown: shutdown.drop_guard(), task }
+    }
+}
+
+impl RunningOperator {
+    pub async fn stop(self) {
+        drop(self.shutdown);
+        tokio::time::timeout(TIMEOUT, self.task).await.expect("the operator stops").unwrap();
+    }
+}
