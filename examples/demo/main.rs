@@ -1,13 +1,13 @@
-//! A real API server, pods that fail in different ways, the operator, and what it says, live.
+//! Runs the operator against a real API server while pods fail and recover, and prints the reported problems.
 //!
-//! `cargo run --example demo` goes on until Ctrl-C. With `--once` it runs through, and fails when what it
-//! shows is not what it loaded.
+//! `cargo run --example demo` runs until Ctrl-C. With `--once` it ends after the last step. Both fail if the status
+//! does not list exactly the problems of each step.
 
-#![allow(clippy::print_stdout, reason = "printing is what a demo does")]
+#![allow(clippy::print_stdout, reason = "a demo prints")]
 
-mod cast;
-mod ear;
-mod stage;
+mod cluster;
+mod receiver;
+mod scenario;
 
 use std::{error::Error, process::ExitCode, time::Duration};
 
@@ -21,13 +21,13 @@ use orchestr_testbed::{ControlPlane, Kubelet, Options};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    cast::{ACTS, Act},
-    stage::Stage,
+    cluster::Cluster,
+    scenario::{STEPS, Step},
 };
 
-/// How long the status may take to show what an act has changed, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a person has to read what an act has changed.
+/// The limit for the status to follow a step, on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause after each step, to read it.
 const READING_TIME: Duration = Duration::from_secs(6);
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -36,7 +36,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> ExitCode {
     let once = std::env::args().skip(1).any(|argument| argument == "--once");
     let result = tokio::select! {
-        result = play(once) => result,
+        result = run(once) => result,
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
     match result {
@@ -48,12 +48,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn play(once: bool) -> Result<()> {
+async fn run(once: bool) -> Result<()> {
     heading("Starting etcd and kube-apiserver (built once with Go, which takes some minutes)");
     let plane = ControlPlane::start(Options::default()).await?;
-    let kubelet = Kubelet::start(&plane, cast::NODE).await?;
-    let stage = Stage::set(&plane, &kubelet).await?;
-    println!("{} healthy pods in {} namespaces, and more to come.", stage.healthy, stage.namespaces);
+    let kubelet = Kubelet::start(&plane, scenario::NODE).await?;
+    let cluster = Cluster::new(&plane, &kubelet).await?;
+    println!("{} healthy pods in {} namespaces, and more to come.", cluster.healthy, cluster.namespaces);
 
     heading("Starting the operator");
     let shutdown = CancellationToken::new();
@@ -75,53 +75,53 @@ async fn play(once: bool) -> Result<()> {
         async move { app::run(client, &config, shutdown).await }
     });
 
-    for act in ACTS {
-        perform(&stage, act).await?;
+    for step in STEPS {
+        run_step(&cluster, step).await?;
         if !once {
             tokio::time::sleep(READING_TIME).await;
         }
     }
 
-    stage.show_everything(once).await?;
-    heading("Telling somebody: what a Slack channel gets when the object has a webhook");
-    let receiver = ear::listen(&plane).await?;
+    cluster.show_everything(once).await?;
+    heading("Alerts: the message that a Slack channel gets if the object has a webhook");
+    let receiver = receiver::receive_first(&plane).await?;
     if !once {
-        heading("Look for yourself, in another terminal; Ctrl-C ends the demo");
+        heading("Try it yourself in another terminal; Ctrl-C ends the demo");
         println!("  export KUBECONFIG={}", plane.admin_kubeconfig().display());
         println!("  kubectl get orchestr -A");
-        println!("  kubectl get orchestr -n {} {} -o yaml", stage::NAMESPACE, stage::OBJECT);
+        println!("  kubectl get orchestr -n {} {} -o yaml", cluster::NAMESPACE, cluster::OBJECT);
         println!("  cargo run -- scan");
-        println!("What is told from now on:");
-        ear::go_on(&receiver).await?;
+        println!("Alerts from now on:");
+        receiver::receive_more(&receiver).await?;
     }
     shutdown.cancel();
-    tokio::time::timeout(PATIENCE, operator).await??;
-    println!("\nEverything that was loaded was told, and everything that recovered was taken back.");
+    tokio::time::timeout(TIMEOUT, operator).await??;
+    println!("\nEvery problem was reported, and every recovered pod was removed from the report.");
     Ok(())
 }
 
-/// Changes the cluster, and waits until the status says so.
-async fn perform(stage: &Stage<'_>, act: &Act) -> Result<()> {
-    heading(act.title);
+/// Applies a step, and waits until the status lists its problems.
+async fn run_step(cluster: &Cluster<'_>, step: &Step) -> Result<()> {
+    heading(step.title);
     let begun = std::time::Instant::now();
-    stage.change(act).await?;
-    let expected = stage.expected(act);
-    let status = stage.status_where(PATIENCE, |status| told(status) == expected).await?;
-    println!("The status said so after {} ms.\n", begun.elapsed().as_millis());
-    stage.show_objects().await?;
-    stage::show_problems(&status);
+    cluster.apply(step).await?;
+    let expected = cluster.expected(step);
+    let status = cluster.wait_for_status(TIMEOUT, |status| reported(status) == expected).await?;
+    println!("The status was up to date after {} ms.\n", begun.elapsed().as_millis());
+    cluster.show_objects().await?;
+    cluster::show_problems(&status);
     Ok(())
 }
 
-/// What a status says, as far as the demo knows what it must say: each pod's STATUS and reason, sorted.
-fn told(status: &OrchestrStatus) -> Vec<(String, String, String)> {
-    let mut told: Vec<_> = status
+/// The reported pods with STATUS and reason, sorted.
+fn reported(status: &OrchestrStatus) -> Vec<(String, String, String)> {
+    let mut reported: Vec<_> = status
         .problematic_pods
         .iter()
         .map(|pod| (format!("{}/{}", pod.namespace, pod.name), pod.status.clone(), pod.reason.clone()))
         .collect();
-    told.sort();
-    told
+    reported.sort();
+    reported
 }
 
 fn heading(text: &str) {

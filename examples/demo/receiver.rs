@@ -1,4 +1,4 @@
-//! A receiver that prints what it is told.
+//! A Slack-like webhook receiver that prints the alerts it gets.
 
 use std::time::Duration;
 
@@ -11,38 +11,40 @@ use orchestr::api::Orchestr;
 use orchestr_testbed::{ControlPlane, Received, Receiver};
 use serde_json::json;
 
-use super::{Result, stage};
+use super::{Result, cluster};
 
-/// How long the first message may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit for the first message.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Gives the demo's object a webhook, as Slack has them, and waits for the first message.
-pub async fn listen(plane: &ControlPlane) -> Result<Receiver> {
+/// Adds a Slack webhook to the demo's object, and waits for the first message.
+pub async fn receive_first(plane: &ControlPlane) -> Result<Receiver> {
     let receiver = Receiver::start().await?;
     let client = plane.admin()?;
     let secret = serde_json::from_value(json!({
         "metadata": {"name": "demo-webhook"}, "stringData": {"url": receiver.url("/services/demo")},
     }))?;
-    Api::<Secret>::namespaced(client.clone(), stage::NAMESPACE).create(&PostParams::default(), &secret).await?;
+    Api::<Secret>::namespaced(client.clone(), cluster::NAMESPACE).create(&PostParams::default(), &secret).await?;
     let webhook = json!({
         "name": "demo", "format": "Slack", "after": "0s",
         "urlFrom": {"secretKeyRef": {"name": "demo-webhook", "key": "url"}},
     });
     let patch = Patch::Merge(json!({"spec": {"webhooks": [webhook]}}));
-    Api::<Orchestr>::namespaced(client, stage::NAMESPACE).patch(stage::OBJECT, &PatchParams::default(), &patch).await?;
-    for message in receiver.wait_for(1, PATIENCE).await? {
+    Api::<Orchestr>::namespaced(client, cluster::NAMESPACE)
+        .patch(cluster::OBJECT, &PatchParams::default(), &patch)
+        .await?;
+    for message in receiver.wait_for(1, TIMEOUT).await? {
         print(&message);
     }
     Ok(receiver)
 }
 
-/// Prints what comes after the first message, for ever.
-pub async fn go_on(receiver: &Receiver) -> Result<()> {
-    let mut told = 1;
+/// Prints each message after the first one, and never returns.
+pub async fn receive_more(receiver: &Receiver) -> Result<()> {
+    let mut printed = 1;
     loop {
-        for message in receiver.wait_for(told + 1, Duration::MAX).await?.iter().skip(told) {
+        for message in receiver.wait_for(printed + 1, Duration::MAX).await?.iter().skip(printed) {
             print(message);
-            told += 1;
+            printed += 1;
         }
     }
 }

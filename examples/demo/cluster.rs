@@ -1,4 +1,4 @@
-//! What the demo does to the cluster, and how it shows what comes of it.
+//! Sets up the cluster, applies the steps of the scenario to it, and prints its state.
 
 use std::time::Duration;
 
@@ -22,20 +22,17 @@ use orchestr_testbed::{
 use serde_json::{Value, json};
 
 use super::{
-    Result,
-    cast::{Act, NODE, Played, Role, ago, status_of},
-    heading,
+    Result, heading,
+    scenario::{NODE, PodFixture, PodSpec, Step, ago, status_of},
 };
 
-/// Where the demo's object is.
 pub const NAMESPACE: &str = "orchestr-system";
-/// Its name.
 pub const OBJECT: &str = "cluster";
 
-/// How many pods that nobody needs to hear of.
+/// Healthy pods, which are never reported.
 const HEALTHY: usize = 300;
 
-pub struct Stage<'a> {
+pub struct Cluster<'a> {
     plane: &'a ControlPlane,
     kubelet: &'a Kubelet,
     client: Client,
@@ -43,9 +40,9 @@ pub struct Stage<'a> {
     pub namespaces: usize,
 }
 
-impl<'a> Stage<'a> {
-    /// Installs the CRD, makes the object of three lines, and loads the healthy pods.
-    pub async fn set(plane: &'a ControlPlane, kubelet: &'a Kubelet) -> Result<Self> {
+impl<'a> Cluster<'a> {
+    /// Installs the CRD, creates the object and the healthy pods.
+    pub async fn new(plane: &'a ControlPlane, kubelet: &'a Kubelet) -> Result<Self> {
         let client = plane.admin()?;
         let crd = crd();
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -68,40 +65,40 @@ impl<'a> Stage<'a> {
         Ok(Self { plane, kubelet, client, healthy: HEALTHY, namespaces: shape.namespaces })
     }
 
-    /// Brings on who enters.
-    pub async fn change(&self, act: &Act) -> Result<()> {
-        for role in act.enter {
-            match role {
-                Role::Recovers(pod) => {
+    /// Applies the changes of a step.
+    pub async fn apply(&self, step: &Step) -> Result<()> {
+        for fixture in step.changes {
+            match fixture {
+                PodFixture::Recovers(pod) => {
                     let (pods, name) = self.pods(pod);
                     let patch = json!({"status": running("app")});
                     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
                 }
-                Role::Deleted(pod) => {
+                PodFixture::Deleted(pod) => {
                     let (pods, name) = self.pods(pod);
                     pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
                 }
-                role => {
-                    let Some(played) = role.played() else { continue };
-                    if let Some((container, previous, log)) = played.log {
-                        self.kubelet.script(played.namespace, played.name, container, previous, Answer::text(log));
+                fixture => {
+                    let Some(spec) = fixture.pod() else { continue };
+                    if let Some((container, previous, log)) = spec.log {
+                        self.kubelet.script(spec.namespace, spec.name, container, previous, Answer::text(log));
                     }
                     let mut pod = json!({
                         "apiVersion": "v1", "kind": "Pod",
-                        // The API server sets some of this itself: it is as etcd would hold such a pod.
+                        // Written to etcd directly, because the API server would set `creationTimestamp` to now.
                         "metadata": {
-                            "name": played.name, "namespace": played.namespace, "uid": uid(&played),
-                            "creationTimestamp": ago(played.made),
+                            "name": spec.name, "namespace": spec.namespace, "uid": uid(&spec),
+                            "creationTimestamp": ago(spec.age),
                         },
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
                     });
-                    merge(&mut pod, &played.changes);
-                    if played.deleted_long_ago {
+                    merge(&mut pod, &spec.changes);
+                    if spec.deleted_long_ago {
                         pod["metadata"]["deletionTimestamp"] = json!(ago(400));
                         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
                     }
-                    pod["status"] = played.status;
-                    let key = orchestr_testbed::pods::key(played.namespace, played.name);
+                    pod["status"] = spec.status;
+                    let key = orchestr_testbed::pods::key(spec.namespace, spec.name);
                     self.plane.load([(key, pod.to_string())]).await?;
                 }
             }
@@ -109,9 +106,9 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// What the status must say after an act, as [`super::told`] has it.
-    pub fn expected(&self, act: &Act) -> Vec<(String, String, String)> {
-        let mut expected: Vec<_> = act
+    /// The problems that the status must list after a step, in the form of [`super::reported`].
+    pub fn expected(&self, step: &Step) -> Vec<(String, String, String)> {
+        let mut expected: Vec<_> = step
             .problems
             .iter()
             .map(|(pod, status, reason)| ((*pod).to_owned(), (*status).to_owned(), (*reason).to_owned()))
@@ -120,33 +117,36 @@ impl<'a> Stage<'a> {
         expected
     }
 
-    /// Waits for a status.
-    pub async fn status_where(
+    pub async fn wait_for_status(
         &self,
-        patience: Duration,
+        timeout: Duration,
         wanted: impl Fn(&OrchestrStatus) -> bool,
     ) -> Result<OrchestrStatus> {
         let objects: Api<Orchestr> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let found = eventually("the status says what was loaded", patience, async || {
+        let found = eventually("the status lists the problems", timeout, async || {
             let status = objects.get(OBJECT).await.map_err(|error| error.to_string())?.status.unwrap_or_default();
-            let logs_are_in = status
+            let logs_were_read = status
                 .problematic_pods
                 .iter()
                 .flat_map(|pod| &pod.container_issues)
                 .all(|issue| issue.log_source.is_some());
-            if wanted(&status) && logs_are_in { Ok(status) } else { Err(format!("it says {:?}", super::told(&status))) }
+            if wanted(&status) && logs_were_read {
+                Ok(status)
+            } else {
+                Err(format!("it lists {:?}", super::reported(&status)))
+            }
         });
         Ok(found.await?)
     }
 
-    /// `kubectl get orchestr`, as the API server draws it.
+    /// Prints the table of `kubectl get orchestr`.
     pub async fn show_objects(&self) -> Result<()> {
         println!("$ kubectl get orchestr -n {NAMESPACE}");
         print!("{}", self.plane.table(&format!("/apis/kopf.dev/v1/namespaces/{NAMESPACE}/orchestrs")).await?);
         Ok(())
     }
 
-    /// What people see who look at the end: kubectl's own output, and the command's.
+    /// Prints the output of kubectl and of `orchestr scan`.
     pub async fn show_everything(&self, whole: bool) -> Result<()> {
         heading("What kubectl prints");
         let object = ["get", "orchestr", "-n", NAMESPACE, OBJECT, "-o"];
@@ -158,14 +158,14 @@ impl<'a> Stage<'a> {
             output.stdout.lines().take(lines).for_each(|line| println!("{line}"));
             println!();
         }
-        heading("The same judgement once, without an object");
+        heading("The same check once, without an object");
         println!("$ orchestr scan");
         let kubeconfig = self.plane.admin_kubeconfig().to_owned();
         let scan = move || {
             let arguments = ["orchestr".into(), "scan".into(), "--kubeconfig".into(), kubeconfig.into_os_string()];
             Cli::try_parse_from(arguments).map(Cli::run)
         };
-        // A thread of its own: the command brings its own runtime.
+        // On a blocking thread, because the command starts its own runtime.
         tokio::task::spawn_blocking(scan).await??.map_err(|failure| failure.to_string())?;
         Ok(())
     }
@@ -176,7 +176,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The problem list, as a person would want it on one screen.
+/// Prints the problems, with the last lines of their logs.
 pub fn show_problems(status: &OrchestrStatus) {
     println!();
     for pod in &status.problematic_pods {
@@ -192,7 +192,7 @@ pub fn show_problems(status: &OrchestrStatus) {
 pub fn running(container: &str) -> Value {
     let mut status = status_of(container, 0, json!({"running": {"startedAt": ago(900)}}), None);
     status["ready"] = json!(true);
-    // Null takes away what was there: this is merged over the pod's old status.
+    // This is a merge patch over the pod's old status: null removes a field.
     status["state"]["waiting"] = Value::Null;
     json!({
         "phase": "Running",
@@ -204,7 +204,7 @@ pub fn running(container: &str) -> Value {
     })
 }
 
-/// Makes a namespace, and in it the service account that a controller manager would make.
+/// Creates a namespace and its default service account, which no controller manager creates here.
 async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let params = PatchParams::apply("demo");
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -237,9 +237,9 @@ fn merge(target: &mut Value, changes: &Value) {
     }
 }
 
-/// A UID for each name.
-fn uid(played: &Played) -> String {
-    let hash = u128::from(orchestr::pods::Uid::from_text(played.name));
+/// A UID derived from the name.
+fn uid(spec: &PodSpec) -> String {
+    let hash = u128::from(orchestr::pods::Uid::from_text(spec.name));
     let hex = format!("{hash:032x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -1,22 +1,20 @@
-//! The pods of the demo: how each fails, what a real kubelet would say of it, and what must be told.
+//! The steps of the demo: which pods fail and recover, their statuses and logs, and the problems to be reported.
 
 use serde_json::{Value, json};
 
-/// The node of the demo's kubelet.
 pub const NODE: &str = "node-demo";
 
-/// A change of the cluster, and the problems there are after it.
-pub struct Act {
+/// A change of the cluster.
+pub struct Step {
     pub title: &'static str,
-    /// Who comes on or changes.
-    pub enter: &'static [Role],
-    /// Who has a problem then: all of them, as `namespace/pod`, STATUS, reason.
+    /// The pods that are created, changed or deleted.
+    pub changes: &'static [PodFixture],
+    /// All problems after the step: `namespace/pod`, STATUS, reason.
     pub problems: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// A pod and what becomes of it.
 #[derive(Clone, Copy)]
-pub enum Role {
+pub enum PodFixture {
     OutOfMemory,
     BadImage,
     NoConfig,
@@ -43,54 +41,60 @@ const CRASHED: (&str, &str, &str) = ("shop/mailer-0", "Error", "Error");
 const STUCK: (&str, &str, &str) = ("bank/vault-0", "Terminating", "StuckTerminating");
 const JOB: (&str, &str, &str) = ("ml/nightly-29384756-hx2lp", "Error", "Error");
 
-/// The demo.
-pub const ACTS: &[Act] = &[
-    Act {
+pub const STEPS: &[Step] = &[
+    Step {
         title: "Six pods fail, each in its own way",
-        enter: &[Role::OutOfMemory, Role::BadImage, Role::NoConfig, Role::FailedMigration, Role::NoRoom, Role::Evicted],
+        changes: &[
+            PodFixture::OutOfMemory,
+            PodFixture::BadImage,
+            PodFixture::NoConfig,
+            PodFixture::FailedMigration,
+            PodFixture::NoRoom,
+            PodFixture::Evicted,
+        ],
         problems: &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED],
     },
-    Act {
+    Step {
         title: "Four more: not ready though Running, crashed, stuck while terminating, a failed Job",
-        enter: &[Role::NotReady, Role::Crashed, Role::StuckTerminating, Role::FailedJob],
+        changes: &[PodFixture::NotReady, PodFixture::Crashed, PodFixture::StuckTerminating, PodFixture::FailedJob],
         problems: &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED, READY, CRASHED, STUCK, JOB],
     },
-    Act {
-        title: "Somebody fixes the image, the Secret and the readiness probe, and deletes the evicted pod",
-        enter: &[
-            Role::Recovers("shop/catalog-7b6d4f9c55-m4nq2"),
-            Role::Recovers("bank/payments-6f5b8d7c99-kk8tz"),
-            Role::Recovers("shop/search-85bd7f6c9d-9gq6d"),
-            Role::Deleted("ml/notebook-59c8b7d6f4-zz5vl"),
+    Step {
+        title: "The image, the Secret and the readiness probe are fixed; the evicted pod is deleted",
+        changes: &[
+            PodFixture::Recovers("shop/catalog-7b6d4f9c55-m4nq2"),
+            PodFixture::Recovers("bank/payments-6f5b8d7c99-kk8tz"),
+            PodFixture::Recovers("shop/search-85bd7f6c9d-9gq6d"),
+            PodFixture::Deleted("ml/notebook-59c8b7d6f4-zz5vl"),
         ],
         problems: &[OOM, MIGRATION, ROOM, CRASHED, STUCK, JOB],
     },
 ];
 
-/// A pod as it is written, and its log.
-pub struct Played {
+/// A pod to write to the cluster, and its log.
+pub struct PodSpec {
     pub namespace: &'static str,
     pub name: &'static str,
-    /// Laid over a plain pod.
+    /// Merged into a minimal pod.
     pub changes: Value,
     pub status: Value,
-    /// Of which container, of which life, and what.
+    /// The container, whether it is the log of its previous instance, and the text.
     pub log: Option<(&'static str, bool, &'static str)>,
-    /// How many seconds ago it was made: before what its status says.
-    pub made: i64,
-    /// Whether somebody deleted it, and a finalizer holds it since.
+    /// The age in seconds. All times in the status are later.
+    pub age: i64,
+    /// Whether the pod is being deleted and a finalizer keeps it.
     pub deleted_long_ago: bool,
 }
 
-impl Role {
-    /// The pod that comes on; none for changes of one that is there.
-    pub fn played(self) -> Option<Played> {
+impl PodFixture {
+    /// The pod to create; `None` for the change of an existing pod.
+    pub fn pod(self) -> Option<PodSpec> {
         let plain = |(full, ..): (&'static str, &str, &str), changes, status| {
             let (namespace, name) = full.split_once('/').unwrap_or(("default", full));
-            Played { namespace, name, changes, status, log: None, made: 900, deleted_long_ago: false }
+            PodSpec { namespace, name, changes, status, log: None, age: 900, deleted_long_ago: false }
         };
         Some(match self {
-            Self::OutOfMemory => Played {
+            Self::OutOfMemory => PodSpec {
                 log: Some((
                     "app",
                     true,
@@ -132,7 +136,7 @@ impl Role {
                 json!({"metadata": owned("ReplicaSet", "payments-6f5b8d7c99")}),
                 pending(waiting("CreateContainerConfigError", "secret \"payments-db\" not found", 0, None)),
             ),
-            Self::FailedMigration => Played {
+            Self::FailedMigration => PodSpec {
                 log: Some((
                     "migrate",
                     true,
@@ -177,7 +181,7 @@ impl Role {
                     "message": "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 812Mi.",
                 }),
             ),
-            Self::NotReady => Played {
+            Self::NotReady => PodSpec {
                 log: Some(("app", false, "listening on :8080\nindex not loaded yet: waiting for elastic.shop:9200\n")),
                 ..plain(
                     READY,
@@ -192,7 +196,7 @@ impl Role {
                     }),
                 )
             },
-            Self::Crashed => Played {
+            Self::Crashed => PodSpec {
                 log: Some((
                     "app",
                     false,
@@ -213,16 +217,16 @@ impl Role {
                     }),
                 )
             },
-            Self::StuckTerminating => Played {
-                made: 9_000,
+            Self::StuckTerminating => PodSpec {
+                age: 9_000,
                 deleted_long_ago: true,
                 ..plain(
                     STUCK,
                     json!({"metadata": {"finalizers": ["vault.example/unseal"], "ownerReferences": owned("StatefulSet", "vault")["ownerReferences"]}}),
-                    super::stage::running("app"),
+                    super::cluster::running("app"),
                 )
             },
-            Self::FailedJob => Played {
+            Self::FailedJob => PodSpec {
                 log: Some(("app", false, "nightly export: 0 of 12 tables\nerror: disk quota exceeded\n")),
                 ..plain(
                     JOB,
@@ -244,7 +248,7 @@ impl Role {
     }
 }
 
-/// The time `seconds` ago, as the API writes it.
+/// The time `seconds` ago, in the format of the API.
 pub fn ago(seconds: i64) -> String {
     let time = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
