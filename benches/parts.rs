@@ -108,7 +108,7 @@ fn status(c: &mut Criterion) {
     let tail = Tail { text: "a line of a log\n".repeat(20), source: LogSource::Previous, note: String::new() };
     let tracker = Tracker::default();
     let make = || {
-        watching(&Input {
+        let input = Input {
             generation: 1,
             max_pods: PAGE,
             watched_pods: 10_000,
@@ -116,7 +116,6 @@ fn status(c: &mut Criterion) {
             unreadable: None,
             outside: None,
             logs: true,
-            tail: &|_, _| Some(tail.clone()),
             masking: None,
             tracker: &tracker,
             ignored_pods: 0,
@@ -124,7 +123,8 @@ fn status(c: &mut Criterion) {
             has_webhooks: false,
             previous: None,
             now,
-        })
+        };
+        watching(&input, &|_, _| Some(tail.clone())).status
     };
     let (one, other) = (make(), make());
     let mut group = c.benchmark_group("a status of 500 pods");

@@ -1,10 +1,6 @@
 //! One look at one object: judge what it sees, make its status, and write it if it says something new.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -12,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, Incident, delivery::ObjectUpdate},
     api::{NamespacedName, OrchestrStatus},
-    report::{self, Change, NotWatching, Surroundings, Troubled},
+    report::{self, Change, NotWatching, Report, Troubled, UpdateContext},
     settings::Settings,
 };
 
@@ -21,7 +17,7 @@ use super::{
     jobs::JobKey,
     outcomes::{Outcome, ReadOutcome},
     status,
-    verdicts::{Context, Verdicts, judge_pods},
+    verdicts::{Context, Verdicts, WARNINGS, judge_pods},
     watch_health::SyncState,
 };
 
@@ -152,10 +148,10 @@ impl Controller {
             return None;
         }
         let mut warnings = settings.warnings.clone();
-        warnings.extend(unread_jobs);
+        warnings.extend(unread_jobs.into_iter().take(WARNINGS.saturating_sub(settings.warnings.len())));
         ignored += tracker.update(
             &mut found,
-            &Surroundings {
+            &UpdateContext {
                 previous: object.status.as_ref(),
                 generation: object.generation,
                 ignores: &|kind, reason| settings.ignores(kind, reason),
@@ -175,7 +171,6 @@ impl Controller {
                 .map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
-            tail: &|pod, container| self.log_requests.get(pod, container, policy?),
             masking: policy.map(Arc::as_ref),
             tracker: &tracker,
             ignored_pods: ignored as u64,
@@ -184,8 +179,8 @@ impl Controller {
             previous: object.status.as_ref(),
             now: wall,
         };
-        let status = report::watching(&input);
-        let incidents = if settings.webhooks.is_empty() { Vec::new() } else { report::alert_incidents(&input) };
+        let Report { status, incidents, shown } =
+            report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?));
         let deleted: HashSet<String> = tracker.deleted().collect();
         let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
         let ended = alerts::gone_alerts(webhooks, &incidents)
@@ -198,32 +193,19 @@ impl Controller {
         let incidents = Some(incidents);
         let mut lacks_logs = false;
         if let Some(policy) = policy {
-            let by_name: HashMap<_, _> = found
-                .iter()
-                .map(|(pod, finding)| ((pod.namespace.as_str(), pod.name.as_str()), (*pod, finding)))
-                .collect();
-            for shown in &status.problematic_pods {
-                let Some((pod, finding)) = by_name.get(&(shown.namespace.as_str(), shown.name.as_str())) else {
-                    continue;
-                };
-                for container in finding
-                    .containers
-                    .iter()
-                    .filter(|own| shown.container_issues.iter().any(|issue| issue.name == own.name))
-                {
-                    let answer = self.log_requests.ask(pod, container, policy, key, now);
-                    lacks_logs |= answer.is_lacking;
-                    if let Some(due) = answer.due {
-                        let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
-                        recheck = recheck.into_iter().chain([due]).min();
-                    }
-                    if let Some(request) = answer.request {
-                        let reader = self.reader.clone();
-                        self.reads.spawn(async move {
-                            let outcome = reader.read(&request).await;
-                            ReadOutcome::Log { request: Box::new(request), outcome }
-                        });
-                    }
+            for (pod, container) in shown {
+                let answer = self.log_requests.ask(pod, container, policy, key, now);
+                lacks_logs |= answer.is_lacking;
+                if let Some(due) = answer.due {
+                    let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+                    recheck = recheck.into_iter().chain([due]).min();
+                }
+                if let Some(request) = answer.request {
+                    let reader = self.reader.clone();
+                    self.reads.spawn(async move {
+                        let outcome = reader.read(&request).await;
+                        ReadOutcome::Log { request: Box::new(request), outcome }
+                    });
                 }
             }
         }

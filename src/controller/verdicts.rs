@@ -16,8 +16,8 @@ use super::jobs::{JobKey, Jobs};
 /// How long to wait for a Job that cannot be read, before its pod counts as failed without it. As long as an
 /// interrupted watch is tolerated.
 const JOB_PATIENCE: Duration = Duration::from_secs(60);
-/// How many warnings about Jobs that could not be read are kept.
-const WARNINGS: usize = 4;
+/// The most warnings that a status contains.
+pub(super) const WARNINGS: usize = 4;
 
 /// What the verdicts depend on beside the pods and their Jobs.
 pub(super) struct Context<'a> {
@@ -76,7 +76,7 @@ pub(super) fn judge_pods<'p>(
             }
             if answer.facts.is_none() {
                 let guess_at = answer.asked_since + JOB_PATIENCE;
-                let had_problem = tracker.knows(pod.uid);
+                let had_problem = tracker.had_problem(pod.uid);
                 if now < guess_at && !(has_waited && had_problem) {
                     may_lose_problem |= had_problem;
                     wait_until = wait_until.into_iter().chain([guess_at]).min();
@@ -123,7 +123,7 @@ mod tests {
     use crate::{
         controller::jobs::JobReading,
         pods::{self, Uid},
-        report::Surroundings,
+        report::UpdateContext,
     };
 
     fn failed_pod(job: &str) -> Pod {
@@ -163,8 +163,8 @@ mod tests {
                 assert!(now < until && until <= now + JOB_PATIENCE);
                 return None;
             }
-            let around = Surroundings { previous: None, generation: 1, ignores: &|_, _| false, remains: &|_| true };
-            self.tracker.update(&mut verdicts.found, &around);
+            let context = UpdateContext { previous: None, generation: 1, ignores: &|_, _| false, remains: &|_| true };
+            self.tracker.update(&mut verdicts.found, &context);
             Some(verdicts.found.iter().map(|(pod, _)| pod.name.as_str()).collect())
         }
     }

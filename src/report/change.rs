@@ -1,4 +1,4 @@
-//! What one status says that another didn't.
+//! Compares two statuses: whether the new one needs to be written, and which incidents began and ended.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::api::{Incident, OrchestrStatus, condition};
 
-use super::text;
+use super::summary;
 
-/// How much a new status differs from the one that stands in the API.
+/// How much a new status differs from the one in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Not at all: nothing is to be written.
+    /// Not at all: no write is needed.
     None,
-    /// By the number of watched pods alone, and by the messages that tell it: worth no write of its own
-    /// while pods come and go, and one a minute at most.
+    /// Only in the number of watched pods and in the messages that contain it. Worth at most one write a minute, or pods
+    /// that come and go would cause a write each.
     CountOnly,
-    /// By something that users wait for.
+    /// In something that users wait for.
     Substantial,
 }
 
-/// Compares the status as it stands in the API with a new one from [`watching`](super::watching) or
-/// [`idle`](super::idle). What other field managers wrote into the old one is left out of account.
+/// Compares the status in the API with a new one from [`watching`](super::watching) or
+/// [`not_watching`](super::not_watching()). Ignores the fields of other field managers.
 #[must_use]
 pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     let Some(old) = old else { return Change::Substantial };
@@ -38,7 +38,7 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     }
     let uncounted = |status: &OrchestrStatus, condition: Option<&Condition>| {
         condition.map(|condition| Condition {
-            message: text::without_count(&condition.message, status.watched_pods),
+            message: summary::without_count(&condition.message, status.watched_pods),
             ..condition.clone()
         })
     };
@@ -51,16 +51,16 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     }
 }
 
-/// The types of the conditions that are written here.
+/// The types of the conditions that the controller writes.
 const OWN: [&str; 3] = [condition::READY, condition::PODS_HEALTHY, condition::STALLED];
 
-/// Whether conditions of this type are written here; others are other field managers'.
+/// Whether the controller writes conditions of this type. Others belong to other field managers.
 #[must_use]
 pub fn is_own(kind: &str) -> bool {
     OWN.contains(&kind)
 }
 
-/// The conditions that are written here, in a fixed order.
+/// The controller's conditions, in a fixed order.
 fn own(status: &OrchestrStatus) -> impl Iterator<Item = Option<&Condition>> {
     OWN.into_iter().map(|kind| find(status, kind))
 }
@@ -72,19 +72,18 @@ fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
 /// The incidents that began and ended from one status to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transitions<'a> {
-    /// As the new status has them.
+    /// As listed in the new status.
     pub began: Vec<&'a Incident>,
-    /// As the old status had them.
+    /// As listed in the old status.
     pub ended: Vec<&'a Incident>,
 }
 
-/// What began and ended between two statuses, in the order of their lists. Only what is certain:
+/// The incidents that certainly began or ended between two statuses, in the order of their lists. Left out are:
 ///
-/// - nothing, where the new status doesn't come from looking at pods (paused, no access…);
-/// - no end, where the spec changed: the pods may only be selected no longer;
-/// - no end of an incident that may just have been cut from the new list, and no beginning of one that
-///   may just have been cut from the old list. A cut list ends with its oldest incident, so these are the
-///   ones that began no later than that.
+/// - all of them, if PodsHealthy is Unknown in the new status (paused, no access…);
+/// - ends, if the spec changed: the pods may just not be selected any more;
+/// - an incident that may only have been cut from one of the lists. A cut list ends with its oldest incident, so these
+///   are the incidents that began no later than that one.
 #[must_use]
 pub fn transitions<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus) -> Transitions<'a> {
     if find(new, condition::PODS_HEALTHY).is_none_or(|condition| condition.status == "Unknown") {
@@ -101,7 +100,7 @@ pub fn transitions<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus)
     }
 }
 
-/// Those of the incidents that a status certainly doesn't have.
+/// The incidents that a status certainly does not have.
 fn missing<'a>(incidents: &'a [Incident], status: &OrchestrStatus) -> Vec<&'a Incident> {
     let listed: HashSet<&str> = status.incidents.iter().map(|incident| &*incident.key).collect();
     let cut = status.omitted_incidents > 0;
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
     use crate::report::{
         NotWatching, fit, not_watching,
-        tests::{World, at, crashing},
+        tests::{Scenario, at, crashing},
     };
 
     fn keys(incidents: &[&Incident]) -> Vec<String> {
@@ -128,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_no_change() {
-        let world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
-        let mut old = world.status(None);
+    fn ignores_the_fields_of_other_writers() {
+        let scenario = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]);
+        let mut old = scenario.status(None);
         old.webhooks.push(serde_json::from_value(serde_json::json!({"name": "ops"})).unwrap());
         old.conditions.insert(0, Condition { type_: "AlertsDelivered".to_owned(), ..old.conditions[0].clone() });
-        let new = World { now: at(900), ..world }.status(Some(&old));
+        let new = Scenario { now: at(900), ..scenario }.status(Some(&old));
         assert_eq!(differs(Some(&old), &new), Change::None);
         assert!(new.webhooks.is_empty(), "another writer's");
         assert_eq!(new.conditions.len(), 2, "the third is another writer's");
@@ -141,37 +140,37 @@ mod tests {
 
     #[test]
     fn a_first_status_is_substantial() {
-        assert_eq!(differs(None, &World::default().status(None)), Change::Substantial);
-        assert_eq!(differs(Some(&OrchestrStatus::default()), &World::default().status(None)), Change::Substantial);
+        assert_eq!(differs(None, &Scenario::default().status(None)), Change::Substantial);
+        assert_eq!(differs(Some(&OrchestrStatus::default()), &Scenario::default().status(None)), Change::Substantial);
     }
 
     #[test]
-    fn pods_that_come_and_go_only_change_the_count() {
+    fn a_different_number_of_watched_pods_changes_only_the_count() {
         for troubled in [vec![], vec![crashing("shop", "cart", "OOMKilled", 50)]] {
-            let old = World { watched: 12, ..World::of(troubled.clone()) }.status(None);
-            let new = World { watched: 2, ..World::of(troubled) }.status(Some(&old));
+            let old = Scenario { watched: 12, ..Scenario::of(troubled.clone()) }.status(None);
+            let new = Scenario { watched: 2, ..Scenario::of(troubled) }.status(Some(&old));
             assert_eq!(differs(Some(&old), &new), Change::CountOnly);
         }
     }
 
     #[test]
-    fn anything_else_is_substantial() {
-        let base = || World { watched: 12, ..World::of([crashing("shop", "cart", "OOMKilled", 50)]) };
+    fn any_other_difference_is_substantial() {
+        let base = || Scenario { watched: 12, ..Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]) };
         let old = base().status(None);
         let restarted = {
-            let mut world = base();
-            world.pods[0].1.containers[0].restarts += 1;
-            world
+            let mut scenario = base();
+            scenario.pods[0].1.containers[0].restarts += 1;
+            scenario
         };
         let changed = [
-            ("the generation", World { generation: 4, ..base() }),
-            ("an unreadable pod", World { unreadable: Some((1, "a/b (no JSON)".to_owned())), ..base() }),
-            ("another pod", World { watched: 12, ..World::of([crashing("shop", "pay", "OOMKilled", 50)]) }),
-            ("a recovery", World { watched: 12, ..World::default() }),
+            ("the generation", Scenario { generation: 4, ..base() }),
+            ("an unreadable pod", Scenario { unreadable: Some((1, "a/b (no JSON)".to_owned())), ..base() }),
+            ("another pod", Scenario { watched: 12, ..Scenario::of([crashing("shop", "pay", "OOMKilled", 50)]) }),
+            ("a recovery", Scenario { watched: 12, ..Scenario::default() }),
             ("a restart", restarted),
         ];
-        for (what, world) in changed {
-            assert_eq!(differs(Some(&old), &world.status(Some(&old))), Change::Substantial, "{what}");
+        for (what, scenario) in changed {
+            assert_eq!(differs(Some(&old), &scenario.status(Some(&old))), Change::Substantial, "{what}");
         }
         assert_eq!(
             differs(Some(&old), &not_watching(&NotWatching::Syncing, 3, Some(&old), at(900))),
@@ -180,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn incidents_begin_and_end() {
-        let old = World::of([crashing("shop", "cart", "OOMKilled", 50), crashing("shop", "pay", "Error", 40)]);
-        let new = World::of([crashing("shop", "pay", "Error", 40), crashing("shop", "web", "Error", 60)]);
+    fn reports_incidents_that_began_and_ended() {
+        let old = Scenario::of([crashing("shop", "cart", "OOMKilled", 50), crashing("shop", "pay", "Error", 40)]);
+        let new = Scenario::of([crashing("shop", "pay", "Error", 40), crashing("shop", "web", "Error", 60)]);
         let old = old.status(None);
         let new = new.status(Some(&old));
         let found = transitions(Some(&old), &new);
@@ -195,24 +194,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_looked_at_has_not_ended() {
-        let old = World::of([crashing("shop", "cart", "OOMKilled", 50)]).status(None);
+    fn incidents_of_pods_that_are_not_watched_have_not_ended() {
+        let old = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]).status(None);
         for state in [NotWatching::Paused, NotWatching::AlertsNotSet, NotWatching::Syncing] {
             assert_eq!(transitions(Some(&old), &not_watching(&state, 3, Some(&old), at(900))), Transitions::default());
         }
-        let narrowed = World { generation: 4, ..World::default() }.status(Some(&old));
+        let narrowed = Scenario { generation: 4, ..Scenario::default() }.status(Some(&old));
         assert_eq!(transitions(Some(&old), &narrowed), Transitions::default());
-        let recovered = World::default().status(Some(&old));
+        let recovered = Scenario::default().status(Some(&old));
         assert_eq!(keys(&transitions(Some(&old), &recovered).ended), ["shop/cart"]);
     }
 
     #[test]
-    fn what_the_bound_cuts_has_neither_ended_nor_begun() {
+    fn incidents_cut_from_a_list_have_neither_begun_nor_ended() {
         let seconds = |pods: std::ops::Range<i64>| pods.map(|n| crashing("shop", &format!("d{n:03}"), "Error", n));
         let full = i64::try_from(fit::MAX_INCIDENTS).unwrap();
-        let few = World::of(seconds(1..full)).status(None);
+        let few = Scenario::of(seconds(1..full)).status(None);
         assert_eq!(few.omitted_incidents, 0);
-        let many = World::of(seconds(0..full + 5)).status(Some(&few));
+        let many = Scenario::of(seconds(0..full + 5)).status(Some(&few));
         assert_eq!(many.omitted_incidents, 5);
 
         let grown = transitions(Some(&few), &many);
@@ -224,16 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn times_are_compared_as_they_are_written() {
-        let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
-        world.pods[0].1.since = Timestamp::new(50, 987_654_321).unwrap();
-        world.now = Timestamp::new(100, 123_456_789).unwrap();
+    fn compares_times_in_whole_seconds() {
+        let mut scenario = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]);
+        scenario.pods[0].1.since = Timestamp::new(50, 987_654_321).unwrap();
+        scenario.now = Timestamp::new(100, 123_456_789).unwrap();
         for finished in [Timestamp::MIN, Timestamp::new(49, 999_999_999).unwrap(), Timestamp::MAX] {
-            world.pods[0].1.containers[0].last_termination.as_mut().unwrap().finished = Some(finished);
-            let status = world.status(None);
+            scenario.pods[0].1.containers[0].last_termination.as_mut().unwrap().finished = Some(finished);
+            let status = scenario.status(None);
             let read: OrchestrStatus = serde_json::from_str(&serde_json::to_string(&status).unwrap()).unwrap();
             assert_eq!(read, status);
-            assert_eq!(differs(Some(&read), &world.status(Some(&read))), Change::None);
+            assert_eq!(differs(Some(&read), &scenario.status(Some(&read))), Change::None);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Conditions, whose transition times outlive the statuses that they stand in.
+//! Builds conditions. A condition keeps its transition time while its status stays the same.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::OrchestrStatus;
 
-use super::{text, wire_time};
+use super::{truncate, wire_time};
 
-/// What all conditions of a status have in common.
+/// What the conditions of one status have in common.
 pub(super) struct Conditions<'a> {
     pub(super) generation: i64,
     pub(super) previous: Option<&'a OrchestrStatus>,
@@ -36,7 +36,7 @@ impl Conditions<'_> {
             type_: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: text::message(message),
+            message: truncate::condition_message(message),
             observed_generation: Some(self.generation),
             last_transition_time: wire_time(unchanged.map_or(self.now, |old| old.last_transition_time.0)),
         }

@@ -1,39 +1,39 @@
-//! What the status has room for.
+//! Fits the status into its size limit.
 //!
-//! Pods share what the conditions, the counts and the incidents leave. Where that isn't enough, logs are
-//! shortened first, evenly: each keeps its end, and short ones stay whole while long ones pay. Next go
-//! the containers' details, of all pods alike, and last whole pods. Sizes are added up piece by piece
-//! and given up as soon as they exceed the budget: no input costs more than a few times its bytes.
+//! Pods share the room that the conditions, counts and incidents leave. If it is too small, logs are shortened first and
+//! evenly: each keeps its end, and long logs are shortened before short ones. Then the details of containers are reduced,
+//! equally for all pods. Last, whole pods are left out. Sizes are added up piece by piece, and a draft is abandoned as
+//! soon as it exceeds the limit, so no input costs more than a few times its size.
 
 use serde::Serialize;
 
 use crate::{alerts::ALERT_BYTES, api::PodProblem, diagnosis::LogChoice};
 
 use super::{
-    Input, json,
+    FindTail, json_size,
     problem::{Detail, Problem},
-    text,
+    truncate,
 };
 
 /// The largest status, as JSON in bytes.
 pub(super) const STATUS_LIMIT: usize = 256 * 1024;
-/// What of it is left for what changes without a new status, such as times.
+/// How much of it is kept free for changes that need no new status, such as times.
 const SPARE: usize = 2 * 1024;
-/// What is left to the writer of webhooks if there are any: the state of ten of them with their alerts, and
-/// AlertsDelivered.
+/// How much of it is kept free for the alerts' writer, if the object has webhooks: the state of ten webhooks with their
+/// alerts, and the condition AlertsDelivered.
 const WEBHOOKS: usize = ALERT_BYTES + 24 * 1024;
 
-/// What a status made here may take.
+/// The largest status that may be built here, in bytes.
 pub(super) const fn budget(has_webhooks: bool) -> usize {
     STATUS_LIMIT - SPARE - if has_webhooks { WEBHOOKS } else { 0 }
 }
 
-/// How many incidents are listed.
+/// The most incidents that the status lists.
 pub(super) const MAX_INCIDENTS: usize = 100;
-/// What they may take, so that pods are shown beside them whatever their names.
+/// The most bytes that they may take, so that pods are listed as well, however long the names are.
 pub(super) const INCIDENT_BYTES: usize = 96 * 1024;
 
-/// What is left of a pod's details, step by step.
+/// The levels of detail, tried in this order.
 const DETAILS: [Detail; 6] = [
     Detail::FULL,
     Detail { container_message: 256, ..Detail::FULL },
@@ -44,19 +44,19 @@ const DETAILS: [Detail; 6] = [
 ];
 const LEAST: Detail = Detail { container_message: 0, containers: 0, message: 256 };
 
-/// The longest note on a log that is kept beside ours, in bytes.
+/// The longest note on a log, in bytes, without the part that is added here.
 const NOTE_LIMIT: usize = 256;
 /// The JSON around a log.
 const LOGS_FIELD: usize = r#""logs":"","#.len();
-/// What a log that is cut takes beside its text: the field, and the note that says so.
+/// The size of a log that is cut, without its text: the field, and the note about the cut.
 const CUT: usize = LOGS_FIELD + r#""logNote":"; shortened to 18446744073709551615 bytes to fit the status","#.len();
 
-/// The room kept for a container's log, read or not: for its source, a note, and ten words. How much
-/// of a pod is shown must not depend on which logs are there already, since only the logs of what is
-/// shown are read: details would come and go.
+/// The room reserved for each container's log, before and after it is read: for its source, a note, and ten words. The
+/// level of detail must not depend on which logs have been read: only the logs of listed containers are read, so details
+/// would appear and disappear.
 pub(super) const LOG_ROOM: usize = 256;
 
-/// The first of the items that take at most `budget` bytes in a list.
+/// The longest prefix of the items that takes at most `budget` bytes in a list.
 pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize) -> Vec<T> {
     let mut left = budget;
     items
@@ -67,17 +67,24 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
         .collect()
 }
 
-/// The pods, as many and in as much detail as `budget` bytes have room for: those that come first here go before
-/// others. In the status they stand in the order of all problems.
-pub(super) fn pods(problems: &[&Problem<'_>], input: &Input<'_>, budget: usize) -> Vec<PodProblem> {
+/// Converts as many of the problems into rows, in as much detail, as `budget` bytes allow. Earlier problems are preferred.
+/// `logs` reserves room for logs
+/// that are still to be read. Rows are returned in the order of the status, together with their problems.
+pub(super) fn pods<'p, 'a>(
+    problems: &[&'p Problem<'a>],
+    logs: bool,
+    find_tail: FindTail<'_>,
+    budget: usize,
+) -> (Vec<PodProblem>, Vec<&'p Problem<'a>>) {
     let ordered = in_order(problems);
-    DETAILS.iter().find_map(|detail| Draft::new(&ordered, detail, input, budget)).map_or_else(
-        || {
+    match DETAILS.iter().find_map(|detail| Draft::new(&ordered, detail, logs, find_tail, budget)) {
+        Some(draft) => (draft.with_logs(), ordered),
+        None => {
             let fitting = prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget).len();
-            in_order(&problems[..fitting]).iter().map(|problem| problem.show(&LEAST)).collect()
-        },
-        Draft::with_logs,
-    )
+            let ordered = in_order(&problems[..fitting]);
+            (ordered.iter().map(|problem| problem.show(&LEAST)).collect(), ordered)
+        }
+    }
 }
 
 fn in_order<'p, 'a>(problems: &[&'p Problem<'a>]) -> Vec<&'p Problem<'a>> {
@@ -86,20 +93,20 @@ fn in_order<'p, 'a>(problems: &[&'p Problem<'a>]) -> Vec<&'p Problem<'a>> {
     ordered
 }
 
-/// With its comma.
+/// The size of an item in a list, including its comma.
 fn listed(item: &impl Serialize) -> usize {
-    json::size(item).saturating_add(1)
+    json_size::size(item).saturating_add(1)
 }
 
-/// Pods in some detail, and the logs that have yet to find room in them.
+/// The rows at one level of detail, and the logs that are still to be fitted into them.
 struct Draft {
     pods: Vec<PodProblem>,
     logs: Vec<Log>,
-    /// What the logs may take together beyond [`CUT`] for each.
+    /// The room for all logs together, beyond [`CUT`] for each.
     left: usize,
 }
 
-/// A log that is not empty, and where it goes.
+/// A log that is not empty, and the indexes of its row and container.
 struct Log {
     text: String,
     pod: usize,
@@ -107,8 +114,14 @@ struct Log {
 }
 
 impl Draft {
-    /// None where not even the shortest logs would leave it within the budget.
-    fn new(problems: &[&Problem<'_>], detail: &Detail, input: &Input<'_>, budget: usize) -> Option<Self> {
+    /// Returns `None` if the rows do not fit even with the shortest logs.
+    fn new(
+        problems: &[&Problem<'_>],
+        detail: &Detail,
+        logs: bool,
+        find_tail: FindTail<'_>,
+        budget: usize,
+    ) -> Option<Self> {
         let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
         let mut room = budget;
         for problem in problems {
@@ -118,12 +131,12 @@ impl Draft {
             for (container, (issue, finding)) in
                 shown.container_issues.iter_mut().zip(&problem.finding.containers).enumerate()
             {
-                if input.logs && finding.log != LogChoice::NeverStarted {
+                if logs && finding.log != LogChoice::NeverStarted {
                     kept = kept.saturating_add(LOG_ROOM);
                 }
-                let Some(tail) = (input.tail)(problem.pod, finding) else { continue };
+                let Some(tail) = find_tail(problem.pod, finding) else { continue };
                 issue.log_source = Some(tail.source);
-                issue.log_note = text::shortened(&tail.note, NOTE_LIMIT).into_owned();
+                issue.log_note = truncate::with_ellipsis(&tail.note, NOTE_LIMIT).into_owned();
                 if !tail.text.is_empty() {
                     let log = Log { text: tail.text, pod: draft.pods.len(), container };
                     taken += log.size_up_to(CUT).min(CUT);
@@ -139,7 +152,7 @@ impl Draft {
     }
 
     fn with_logs(mut self) -> Vec<PodProblem> {
-        // A character takes a byte at least: from the lengths follows how far it can matter to look.
+        // A character takes at least one byte, so the lengths limit how far the sizes need to be counted.
         let lengths = self.logs.iter().map(|log| (LOGS_FIELD + log.text.len()).saturating_sub(CUT)).collect();
         let enough = even_share(lengths, self.left).saturating_add(CUT);
         let sizes: Vec<usize> = self.logs.iter().map(|log| log.size_up_to(enough).saturating_sub(CUT)).collect();
@@ -167,21 +180,20 @@ impl Draft {
 }
 
 impl Log {
-    /// What it takes with its field; some more than `enough` where that is exceeded.
+    /// Its size including the field. Counting stops once the size exceeds `enough`.
     fn size_up_to(&self, enough: usize) -> usize {
         let mut size = LOGS_FIELD;
         for character in self.text.chars() {
             if size > enough {
                 break;
             }
-            size += json::escaped(character);
+            size += json_size::escaped(character);
         }
         size
     }
 }
 
-/// The largest share such that, if none takes more than that, all together take no more than the
-/// supply.
+/// The largest share such that all wants, each capped at the share, together do not exceed the supply.
 fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
     wants.sort_unstable();
     let (mut left, mut takers) = (supply, wants.len());
@@ -196,13 +208,13 @@ fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
     usize::MAX
 }
 
-/// The end of a text that takes at most `size` bytes within a JSON string. It begins with a whole line,
-/// unless that would lose more than half of it.
+/// The end of a text that takes at most `size` bytes in a JSON string. It begins with a whole line, unless that would
+/// lose more than half of it.
 fn end_of(text: &str, size: usize) -> &str {
     let mut left = size;
     let mut start = text.len();
     for (index, character) in text.char_indices().rev() {
-        let Some(rest) = left.checked_sub(json::escaped(character)) else { break };
+        let Some(rest) = left.checked_sub(json_size::escaped(character)) else { break };
         (left, start) = (rest, index);
     }
     let end = &text[start..];
@@ -220,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_even_and_small_wants_stay_whole() {
+    fn shares_are_even_and_small_wants_are_met_in_full() {
         for (wants, supply, share) in [
             (vec![], 0, usize::MAX),
             (vec![5, 5], 10, usize::MAX),
@@ -234,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_cut_at_its_beginning_between_characters_and_preferably_lines() {
+    fn cuts_the_beginning_of_a_log_preferably_at_a_line() {
         for (text, size, end) in [
             ("one\ntwo\nthree", 100, "one\ntwo\nthree"),
             ("one\ntwo\nthree", 5, "three"),
@@ -253,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_what_has_room() {
+    fn a_prefix_stays_within_its_budget() {
         let items = ["aa", "bb", "c"];
         assert_eq!(prefix(items.into_iter(), 5 + 5 + 4), items);
         assert_eq!(prefix(items.into_iter(), 5 + 5 + 3), items[..2]);

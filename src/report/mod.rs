@@ -1,8 +1,9 @@
-//! From findings to the object's status. Pure: the same input always gives the same bytes.
+//! Builds an object's status, and the incidents for its alerts, from the findings about its pods. Pure: the same input
+//! always gives the same bytes.
 //!
-//! [`watching`] and [`idle`] make a whole status, except for what other field managers write into it
-//! (`webhooks` and the condition AlertsDelivered): server-side apply leaves theirs alone. [`differs`]
-//! tells whether a status is worth a write, and [`transitions`] what began and ended between two.
+//! [`watching`] and [`not_watching()`] build a whole status without the fields that belong to the alerts' writer.
+//! [`differs`] decides whether a status needs to be written, and [`transitions`] lists the incidents that began and
+//! ended between two statuses.
 
 mod alert_incidents;
 mod change;
@@ -10,87 +11,98 @@ mod conditions;
 mod fair;
 mod fit;
 mod health;
+mod identity;
 mod incidents;
-mod json;
+mod json_size;
 mod not_watching;
 mod problem;
-mod text;
+mod summary;
 mod tracker;
+mod truncate;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-pub use alert_incidents::alert_incidents;
-pub use change::{Change, Transitions, differs, is_own, transitions};
-pub use not_watching::{NotWatching, not_watching};
-pub use tracker::{Surroundings, Tracker};
+pub use change::{Change, Transitions, differs, transitions};
+pub use tracker::{Tracker, UpdateContext};
+
+pub(crate) use change::is_own;
+pub(crate) use not_watching::{NotWatching, not_watching};
 
 use crate::{
+    alerts,
     api::{Incident, OrchestrStatus, PodProblem, condition, reason},
     diagnosis::{ContainerFinding, Finding},
     logs::{LogPolicy, Tail},
     pods::Pod,
 };
 use conditions::Conditions;
+use problem::Problem;
 
 /// The longest message of a condition, in bytes.
-pub const CONDITION_MESSAGE_LIMIT: usize = 1024;
+const CONDITION_MESSAGE_LIMIT: usize = 1024;
 
-/// A pod with what is wrong with it.
+/// A pod with a problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Troubled<'a> {
-    /// The pod.
     pub pod: &'a Pod,
-    /// What is wrong with it.
     pub finding: &'a Finding,
 }
 
-/// What an object's status is made of.
+/// Looks up a container's log; absent until it was read.
+pub type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
+
+/// The inputs of [`watching`].
 pub struct Input<'a> {
-    /// The generation of the spec.
+    /// `metadata.generation`.
     pub generation: i64,
     /// `spec.report.maxPods`.
     pub max_pods: usize,
     /// How many pods the object selects.
     pub watched_pods: u64,
-    /// Those of them with a problem, in any order.
+    /// The pods with a problem, in any order.
     pub troubled: Vec<Troubled<'a>>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
-    /// Why selected namespaces are not watched, if there are any.
+    /// Which selected namespaces are not watched and why, if any.
     pub outside: Option<String>,
-    /// Whether logs are shown: then room is kept for those that have yet to be read.
+    /// Whether logs are shown: then room is reserved for logs that are still to be read.
     pub logs: bool,
-    /// What was read of a container's log: absent while it wasn't looked for.
-    pub tail: &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>,
-    /// What is masked in messages, which may quote what a container said; credentials where absent.
+    /// What to mask in messages, which may quote a container's output; absent for the default policy.
     pub masking: Option<&'a LogPolicy>,
-    /// What is remembered of earlier reconciles; it has been updated with `troubled`.
+    /// The memory of earlier reconciles, already updated with `troubled`.
     pub tracker: &'a Tracker,
-    /// How many pods have a problem that is not reported.
+    /// How many pods have a problem that the spec or an annotation excludes.
     pub ignored_pods: u64,
-    /// What the status should warn of, such as a right that is missing, in words.
+    /// Sentences added to Ready's message, for instance about a missing right.
     pub warnings: Vec<String>,
-    /// Whether the status has further writers' parts: those of webhooks.
+    /// Whether the object has webhooks: then room is reserved for their state, and incidents are returned for alerts.
     pub has_webhooks: bool,
-    /// The status as it stands in the API: transition times are kept from it.
+    /// The status in the API. Transition times are kept from it.
     pub previous: Option<&'a OrchestrStatus>,
-    /// The time.
     pub now: Timestamp,
 }
 
-/// The status of an object whose pods are watched.
-///
+/// The outcome of one reconcile of an object whose pods are watched.
+pub struct Report<'a> {
+    pub status: OrchestrStatus,
+    /// All incidents, for alerts; empty without webhooks. Unlike the status' list it is never cut.
+    pub incidents: Vec<alerts::Incident>,
+    /// The containers that the status lists, each with its pod. The status shows their logs.
+    pub shown: Vec<(&'a Pod, &'a ContainerFinding)>,
+}
+
+/// Builds the report on an object whose pods are watched.
 #[must_use]
-pub fn watching(input: &Input<'_>) -> OrchestrStatus {
-    let problems = problem::ordered(input);
+pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
+    let problems = problem::ordered(&input.troubled, input.masking);
     let incidents = incidents::ordered(&problems, input.tracker);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
-    let ready = text::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
-    let reasons = text::Reasons::of(&problems);
-    let message = (!problems.is_empty()).then(|| text::unhealthy(&reasons, problems.len(), input.watched_pods));
-    let health = health::pods_healthy(health::Seen {
+    let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
+    let reasons = summary::Reasons::of(&problems);
+    let message = (!problems.is_empty()).then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
+    let health = health::pods_healthy(health::Evidence {
         problems: message.as_deref(),
         watched: input.watched_pods,
         unreadable: input.unreadable.as_ref(),
@@ -105,8 +117,8 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
         ignored_pods: count(input.ignored_pods),
-        top_reason: text::shortened(reasons.top(), text::REASON_LIMIT).into_owned(),
-        // Before anything is listed, all is left out: so the digits of both counts are in the size.
+        top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
+        // Nothing is listed yet, so the size includes the most digits that these counts may have.
         omitted_pods: count(problems.len()),
         omitted_incidents: count(incidents.len()),
         ..OrchestrStatus::default()
@@ -115,35 +127,27 @@ pub fn watching(input: &Input<'_>) -> OrchestrStatus {
     status.incidents = fit::prefix(listed, fit::INCIDENT_BYTES);
     status.omitted_incidents = count(incidents.len() - status.incidents.len());
 
-    let budget = fit::budget(input.has_webhooks).saturating_sub(json::size(&status));
-    status.problematic_pods = fit::pods(&fair::pick(&problems, &incidents, input.max_pods), input, budget);
-    status.omitted_pods = count(problems.len() - status.problematic_pods.len());
-    status
+    let budget = fit::budget(input.has_webhooks).saturating_sub(json_size::size(&status));
+    let (rows, listed) = fit::pods(&fair::pick(&problems, &incidents, input.max_pods), input.logs, find_tail, budget);
+    status.omitted_pods = count(problems.len() - rows.len());
+    let shown = rows.iter().zip(listed).flat_map(|(row, problem)| {
+        let Problem { pod, finding, .. } = *problem;
+        finding.containers.iter().take(row.container_issues.len()).map(move |container| (pod, container))
+    });
+    let shown = shown.collect();
+    status.problematic_pods = rows;
+
+    let alerted = if input.has_webhooks { incidents.as_slice() } else { &[] };
+    let incidents =
+        alerted.iter().map(|group| alert_incidents::alert_incident(group, input.masking, find_tail)).collect();
+    Report { status, incidents, shown }
 }
 
-/// Everything a status would tell of these pods, in its order, with nothing left out to fit: for whom
-/// asks once and keeps nothing.
-#[must_use]
-pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, Vec<PodProblem>) {
+/// All incidents and rows for these pods, in the order of the status, with nothing left out. Remembers nothing: for a
+/// single look such as `orchestr scan`.
+pub(crate) fn in_full(troubled: &[Troubled<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
-    let input = Input {
-        generation: 0,
-        max_pods: troubled.len(),
-        watched_pods: 0,
-        troubled,
-        unreadable: None,
-        outside: None,
-        logs: false,
-        tail: &|_, _| None,
-        masking: None,
-        tracker: &tracker,
-        ignored_pods: 0,
-        warnings: Vec::new(),
-        has_webhooks: false,
-        previous: None,
-        now,
-    };
-    let problems = problem::ordered(&input);
+    let problems = problem::ordered(troubled, None);
     let incidents = incidents::ordered(&problems, &tracker);
     (
         incidents.iter().map(incidents::Group::incident).collect(),
@@ -151,13 +155,11 @@ pub fn in_full(troubled: Vec<Troubled<'_>>, now: Timestamp) -> (Vec<Incident>, V
     )
 }
 
-/// A count as the API has it.
 fn count(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
-/// A time as the API writes it: in whole seconds. What lies before 1970 is no time that a cluster means,
-/// and would not be read back.
+/// A time in whole seconds, as the API stores it. Times before 1970 are never meant, and would not be read back.
 fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second().max(0)).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,4 +1,4 @@
-//! The status of an object whose pods are not watched.
+//! Builds the status of an object whose pods are not watched.
 
 use jiff::Timestamp;
 
@@ -7,30 +7,27 @@ use crate::{
     spec_error::SpecError,
 };
 
-use super::{conditions::Conditions, count, fit, json, wire_time};
+use super::{conditions::Conditions, count, fit, json_size, wire_time};
 
 /// Why an object's pods are not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotWatching {
-    /// The spec asks for that.
+    /// The spec pauses it.
     Paused,
-    /// The spec doesn't say; permanent until it does.
+    /// The spec lacks `alerts.checkRunningPods`. Permanent until the spec changes.
     AlertsNotSet,
-    /// The spec can't be used; permanent until it changes.
+    /// A value in the spec is invalid. Permanent until the spec changes.
     InvalidSpec {
-        /// Which field, and what is wrong with it.
+        /// Names the field.
         message: String,
     },
     /// The first list of pods is not complete.
     Syncing,
-    /// The watch of the pods goes on failing.
-    Interrupted {
-        /// How.
-        message: String,
-    },
-    /// RBAC refuses what is needed.
+    /// The watch of the pods keeps failing.
+    Interrupted { message: String },
+    /// RBAC denies access to pods.
     PodAccessDenied {
-        /// Which verb on which resource.
+        /// Names the verb and the resource.
         message: String,
     },
 }
@@ -57,13 +54,13 @@ impl NotWatching {
         }
     }
 
-    /// Whether only a change of the spec ends it.
+    /// Whether only a change of the spec can end this state.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::AlertsNotSet | Self::InvalidSpec { .. })
     }
 
-    /// Whether it is the cluster that keeps the operator from looking: what it saw last may still be so.
+    /// Whether the cluster, not the spec, prevents the watch: then the last known lists may still be true.
     fn keeps_lists(&self) -> bool {
         matches!(self, Self::Syncing | Self::Interrupted { .. } | Self::PodAccessDenied { .. })
     }
@@ -81,9 +78,9 @@ impl NotWatching {
 
 /// The status of an object whose pods are not watched.
 ///
-/// PodsHealthy is Unknown with Ready's reason. The lists and counts are emptied where the spec is why;
-/// where the cluster is, they stay as they were: that pods can't be read doesn't make them healthy.
-/// Stalled stands there only while it is True, as kstatus has it.
+/// PodsHealthy is Unknown with Ready's reason. Lists and counts are emptied if the spec is the cause. If the cluster is,
+/// they stay as they were, because pods that cannot be read are not healthy for that. Stalled is present only while it is
+/// True, as kstatus expects.
 #[must_use]
 pub fn not_watching(
     state: &NotWatching,
@@ -121,7 +118,7 @@ pub fn not_watching(
     status
 }
 
-/// Takes over the lists, within bounds: someone else may have written them.
+/// Keeps the previous lists, within the limits: another writer may have exceeded them.
 fn keep(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     status.watched_pods = kept.watched_pods;
     status.problematic_pod_count = kept.problematic_pod_count;
@@ -129,9 +126,9 @@ fn keep(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     let cut = count(kept.incidents.len() - status.incidents.len());
     status.omitted_incidents = kept.omitted_incidents.saturating_add(cut);
 
-    // While it is measured, with as many digits as it may come to have.
+    // The size is measured with the most digits that the count may have.
     status.omitted_pods = i64::MAX;
-    let budget = fit::budget(!kept.webhooks.is_empty()).saturating_sub(json::size(status));
+    let budget = fit::budget(!kept.webhooks.is_empty()).saturating_sub(json_size::size(status));
     status.problematic_pods = fit::prefix(kept.problematic_pods.iter().cloned(), budget);
     let cut = count(kept.problematic_pods.len() - status.problematic_pods.len());
     status.omitted_pods = kept.omitted_pods.saturating_add(cut);

@@ -1,4 +1,4 @@
-//! Pods with a problem: in order, and as the status shows them.
+//! Orders the pods with a problem, and converts them into the rows of `status.problematicPods`.
 
 use std::cmp::Reverse;
 
@@ -11,9 +11,9 @@ use crate::{
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
 
-use super::{Input, incidents::Identity, seconds, text, wire_time};
+use super::{Troubled, identity::Identity, seconds, truncate, wire_time};
 
-/// A pod with a problem; names within bounds.
+/// A pod with a problem. Its names are truncated to their limits.
 pub(super) struct Problem<'a> {
     pub(super) pod: &'a Pod,
     pub(super) finding: &'a Finding,
@@ -23,33 +23,30 @@ pub(super) struct Problem<'a> {
     pub(super) masking: Option<&'a LogPolicy>,
 }
 
-/// How much of a pod is shown.
+/// How much of a pod is shown. Messages are limited in bytes.
 pub(super) struct Detail {
-    /// The longest message of a pod, in bytes.
     pub(super) message: usize,
-    /// The longest message of a container, in bytes.
     pub(super) container_message: usize,
     /// How many containers.
     pub(super) containers: usize,
 }
 
 impl Detail {
-    /// All that is kept of a pod.
+    /// Everything that is kept of a pod.
     pub(super) const FULL: Self = Self { message: TEXT_LIMIT, container_message: TEXT_LIMIT, containers: usize::MAX };
 }
 
 /// The pods with a problem: the most recent first, then by namespace and name.
-pub(super) fn ordered<'a>(input: &Input<'a>) -> Vec<Problem<'a>> {
-    let mut problems: Vec<_> = input
-        .troubled
+pub(super) fn ordered<'a>(troubled: &[Troubled<'a>], masking: Option<&'a LogPolicy>) -> Vec<Problem<'a>> {
+    let mut problems: Vec<_> = troubled
         .iter()
         .map(|troubled| Problem {
             pod: troubled.pod,
             finding: troubled.finding,
-            namespace: text::name(&troubled.pod.namespace),
-            name: text::name(&troubled.pod.name),
+            namespace: truncate::name(&troubled.pod.namespace),
+            name: truncate::name(&troubled.pod.name),
             since: seconds(troubled.finding.since),
-            masking: input.masking,
+            masking,
         })
         .collect();
     problems.sort_by_key(Problem::order);
@@ -57,8 +54,7 @@ pub(super) fn ordered<'a>(input: &Input<'a>) -> Vec<Problem<'a>> {
 }
 
 impl<'a> Problem<'a> {
-    /// Its place among all problems. A name can be taken again before its former bearer is forgotten: the UID tells
-    /// them apart.
+    /// The sort key. The UID distinguishes a pod from a deleted one of the same name that is still in the index.
     pub(super) fn order(&self) -> impl Ord + use<'a> {
         (Reverse(self.since), self.namespace, self.name, self.pod.uid)
     }
@@ -67,8 +63,8 @@ impl<'a> Problem<'a> {
         Identity::of(self.pod, self.finding)
     }
 
-    /// The pod as the status shows it, without its logs. What is cut ends with an ellipsis; containers
-    /// that are left out are counted in the message.
+    /// The row of the status, without logs. Text that is cut ends with an ellipsis, and the message counts the containers
+    /// that are left out.
     pub(super) fn show(&self, detail: &Detail) -> PodProblem {
         let containers = &self.finding.containers;
         let shown = &containers[..containers.len().min(detail.containers)];
@@ -85,15 +81,15 @@ impl<'a> Problem<'a> {
         PodProblem {
             name: self.name.to_owned(),
             namespace: self.namespace.to_owned(),
-            status: text::name(&self.finding.status).to_owned(),
+            status: truncate::name(&self.finding.status).to_owned(),
             kind: self.finding.kind,
-            reason: text::name(&self.finding.reason).to_owned(),
+            reason: truncate::name(&self.finding.reason).to_owned(),
             message,
-            phase: text::name(&self.pod.phase).to_owned(),
-            node: text::name(&self.pod.node).to_owned(),
+            phase: truncate::name(&self.pod.phase).to_owned(),
+            node: truncate::name(&self.pod.node).to_owned(),
             owner: self.finding.owner.as_ref().map(|owner| Owner {
-                kind: text::name(&owner.kind).to_owned(),
-                name: text::name(&owner.name).to_owned(),
+                kind: truncate::name(&owner.kind).to_owned(),
+                name: truncate::name(&owner.name).to_owned(),
             }),
             since: wire_time(self.since),
             container_issues: shown.iter().map(|container| issue(container, detail, self.masking)).collect(),
@@ -103,10 +99,10 @@ impl<'a> Problem<'a> {
 
 fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPolicy>) -> ContainerIssue {
     ContainerIssue {
-        name: text::name(&container.name).to_owned(),
+        name: truncate::name(&container.name).to_owned(),
         kind: container.kind,
         state: container.state,
-        reason: text::name(&container.reason).to_owned(),
+        reason: truncate::name(&container.reason).to_owned(),
         message: clean_text(&container.message, masking, detail.container_message),
         ready: container.ready,
         restarts: container.restarts,
@@ -119,7 +115,7 @@ fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPoli
 
 fn last_termination(last: &Terminated, detail: &Detail, masking: Option<&LogPolicy>) -> LastTermination {
     LastTermination {
-        reason: text::name(&last.reason).to_owned(),
+        reason: truncate::name(&last.reason).to_owned(),
         exit_code: last.exit_code,
         signal: last.signal,
         finished_at: last.finished.map(wire_time),

@@ -1,4 +1,4 @@
-//! Whole statuses: what is carried over, and that no input breaks a bound.
+//! Tests of whole statuses.
 
 mod bounds;
 
@@ -19,9 +19,9 @@ pub(super) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// What a status is made of, owned.
+/// An [`Input`] that owns its parts.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Scenario {
     pub(super) generation: i64,
     pub(super) max_pods: usize,
     pub(super) watched: u64,
@@ -33,7 +33,7 @@ pub(super) struct World {
     pub(super) now: Timestamp,
 }
 
-impl Default for World {
+impl Default for Scenario {
     fn default() -> Self {
         Self {
             generation: 3,
@@ -49,7 +49,7 @@ impl Default for World {
     }
 }
 
-impl World {
+impl Scenario {
     /// With UIDs given in order.
     pub(super) fn of(pods: impl IntoIterator<Item = (Pod, Finding)>) -> Self {
         let mut pods: Vec<_> = pods.into_iter().collect();
@@ -61,7 +61,11 @@ impl World {
     }
 
     pub(super) fn status(&self, previous: Option<&OrchestrStatus>) -> OrchestrStatus {
-        self.with_input(previous, watching)
+        self.with_input(previous, |input| watching(input, &|pod, container| self.tail(pod, container)).status)
+    }
+
+    fn tail(&self, pod: &Pod, container: &ContainerFinding) -> Option<Tail> {
+        self.tails.get(&(pod.uid, container.name.clone())).cloned()
     }
 
     pub(super) fn with_input<T>(
@@ -71,8 +75,9 @@ impl World {
     ) -> T {
         let mut found: Vec<_> = self.pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
         let mut tracker = Tracker::default();
-        let around = Surroundings { previous, generation: self.generation, ignores: &|_, _| false, remains: &|_| true };
-        tracker.update(&mut found, &around);
+        let context =
+            UpdateContext { previous, generation: self.generation, ignores: &|_, _| false, remains: &|_| true };
+        tracker.update(&mut found, &context);
         use_input(&Input {
             generation: self.generation,
             max_pods: self.max_pods,
@@ -81,7 +86,6 @@ impl World {
             unreadable: self.unreadable.clone(),
             outside: None,
             logs: self.logs,
-            tail: &|pod, container| self.tails.get(&(pod.uid, container.name.clone())).cloned(),
             masking: None,
             tracker: &tracker,
             ignored_pods: 0,
@@ -141,11 +145,11 @@ pub(super) fn tail(text: &str) -> Tail {
 }
 
 #[test]
-fn a_status_as_the_contract_shows_it() {
-    let mut world = World::of([crashing("shop", "cart", "OOMKilled", 50)]);
-    world.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
+fn builds_a_complete_status() {
+    let mut scenario = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]);
+    scenario.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
     assert_eq!(
-        serde_json::to_value(world.status(None)).unwrap(),
+        serde_json::to_value(scenario.status(None)).unwrap(),
         json!({
             "observedGeneration": 3,
             "lastCheckTime": "1970-01-01T00:13:20Z",
@@ -187,8 +191,8 @@ fn a_status_as_the_contract_shows_it() {
 }
 
 #[test]
-fn the_most_recent_comes_first() {
-    let status = World::of([
+fn most_recent_problems_come_first() {
+    let status = Scenario::of([
         crashing("b", "y", "Error", 50),
         crashing("b", "x", "Error", 50),
         crashing("a", "z", "Error", 50),
@@ -207,14 +211,15 @@ fn every_incident_has_an_example_before_any_has_many() {
     let noisy = (0..300).map(|n| crashing("noisy", "web", "Error", 1000 + n));
     let others = (0..20).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n));
     let twins = (0..2).map(|n| crashing("ml", "train", "OOMKilled", 500 + n));
-    let status = World::of(noisy.chain(others).chain(twins)).status(None);
+    let status = Scenario::of(noisy.chain(others).chain(twins)).status(None);
     let shown = |namespace: &str| status.problematic_pods.iter().filter(|pod| pod.namespace == namespace).count();
     assert_eq!((shown("shop"), shown("ml"), shown("noisy")), (20, 2, 28));
     assert_eq!((status.problematic_pod_count, status.omitted_pods), (322, 272));
     assert!(status.problematic_pods.is_sorted_by_key(|pod| std::cmp::Reverse(pod.since.0)), "shown in the usual order");
     assert_eq!(status.top_reason, "Error");
 
-    let many = World { max_pods: 7, ..World::of((0..30).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n))) };
+    let many =
+        Scenario { max_pods: 7, ..Scenario::of((0..30).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n))) };
     let owners: Vec<_> = many.status(None).problematic_pods.iter().map(|pod| pod.since.0.as_second()).collect();
     assert_eq!(owners, [29, 28, 27, 26, 25, 24, 23], "the most recent incidents, if there are too many");
 }
@@ -228,7 +233,7 @@ fn pods_that_fail_alike_are_one_incident() {
     pods.push(with_owner(Some(stateful_set), crashing("shop", "cart", "Error", 6)));
     pods.push(crashing("shop", "cart", "OOMKilled", 5));
     pods.push(crashing("test", "cart", "Error", 4));
-    let status = World::of(pods).status(None);
+    let status = Scenario::of(pods).status(None);
 
     let incidents: Vec<_> = status
         .incidents
@@ -251,11 +256,11 @@ fn pods_that_fail_alike_are_one_incident() {
 }
 
 #[test]
-fn parts_of_an_identity_joined_otherwise_make_another_key() {
+fn keys_differ_if_the_parts_join_to_the_same_text() {
     let key = |container: &str, reason: &str| {
         let (pod, mut finding) = crashing("shop", "cart", reason, 50);
         finding.container = container.to_owned();
-        World::of([(pod, finding)]).status(None).incidents[0].key.clone()
+        Scenario::of([(pod, finding)]).status(None).incidents[0].key.clone()
     };
     assert_ne!(key("app", "Error"), key("appE", "rror"));
     assert_ne!(key("", "Error"), key("Error", ""));
@@ -264,17 +269,17 @@ fn parts_of_an_identity_joined_otherwise_make_another_key() {
 }
 
 #[test]
-fn a_problem_that_goes_on_keeps_its_beginning() {
-    let first = World::of([crashing("shop", "cart", "Error", 50)]).status(None);
-    let again = World::of([crashing("shop", "cart", "Error", 70)]).status(Some(&first));
+fn a_continued_problem_keeps_its_start_time() {
+    let first = Scenario::of([crashing("shop", "cart", "Error", 50)]).status(None);
+    let again = Scenario::of([crashing("shop", "cart", "Error", 70)]).status(Some(&first));
     assert_eq!(again, first);
-    let earlier = World::of([crashing("shop", "cart", "Error", 30)]).status(Some(&first));
+    let earlier = Scenario::of([crashing("shop", "cart", "Error", 30)]).status(Some(&first));
     assert_eq!(earlier.problematic_pods[0].since.0, at(30), "what is found may reach further back");
     assert_eq!(earlier.incidents[0].since.0, at(30));
-    let reason = World::of([crashing("shop", "cart", "OOMKilled", 70)]).status(Some(&first));
+    let reason = Scenario::of([crashing("shop", "cart", "OOMKilled", 70)]).status(Some(&first));
     assert_eq!(reason.problematic_pods[0].since.0, at(50), "another reason is the same problem");
     assert_eq!((&*reason.incidents[0].reason, &reason.incidents[0].key), ("OOMKilled", &first.incidents[0].key));
-    let mut other = World::of([crashing("shop", "cart", "Error", 70)]);
+    let mut other = Scenario::of([crashing("shop", "cart", "Error", 70)]);
     other.pods[0].1.kind = ProblemKind::Image;
     let image = other.status(Some(&first));
     assert_eq!(
@@ -285,7 +290,7 @@ fn a_problem_that_goes_on_keeps_its_beginning() {
     other.pods[0].1.kind = ProblemKind::NotReady;
     assert_eq!(other.status(Some(&first)).problematic_pods[0].since.0, at(70), "another kind is another problem");
 
-    let mut replaced = World::of([crashing("shop", "cart", "Error", 70)]);
+    let mut replaced = Scenario::of([crashing("shop", "cart", "Error", 70)]);
     replaced.pods[0].0.name = "cart-9".to_owned();
     let replaced = replaced.status(Some(&first));
     assert_eq!(replaced.problematic_pods[0].since.0, at(70), "another pod's problem");
@@ -297,11 +302,11 @@ fn a_condition_keeps_its_transition_time_while_its_status_stays() {
     let times = |status: &OrchestrStatus| -> Vec<_> {
         status.conditions.iter().map(|condition| condition.last_transition_time.0.as_second()).collect()
     };
-    let failing = World::of([crashing("shop", "cart", "Error", 50)]).status(None);
-    let worse = World { now: at(900), ..World::of([crashing("shop", "cart", "OOMKilled", 50)]) };
+    let failing = Scenario::of([crashing("shop", "cart", "Error", 50)]).status(None);
+    let worse = Scenario { now: at(900), ..Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]) };
     let worse = worse.status(Some(&failing));
     assert_eq!(times(&worse), [800, 800]);
-    let healthy = World { now: at(950), generation: 4, ..World::default() }.status(Some(&worse));
+    let healthy = Scenario { now: at(950), generation: 4, ..Scenario::default() }.status(Some(&worse));
     assert_eq!(times(&healthy), [800, 950]);
     assert!(healthy.conditions.iter().all(|condition| condition.observed_generation == Some(4)));
     assert_eq!(healthy.observed_generation, Some(4));
@@ -309,7 +314,7 @@ fn a_condition_keeps_its_transition_time_while_its_status_stays() {
 }
 
 #[test]
-fn each_idle_state_has_its_conditions() {
+fn each_state_without_a_watch_has_its_conditions() {
     let denied = "pods is forbidden: cannot list resource \"pods\"".to_owned();
     let invalid = "spec.thresholds.pending: \"x\" is no duration".to_owned();
     for (state, status, message, stalled) in [
@@ -343,10 +348,10 @@ fn each_idle_state_has_its_conditions() {
 }
 
 #[test]
-fn lists_stay_while_the_cluster_keeps_us_from_looking() {
-    let mut world = World::of((0..60).map(|n| crashing("shop", &format!("d{n}"), "Error", n)));
-    world.max_pods = 20;
-    let before = world.status(None);
+fn keeps_the_lists_while_pods_cannot_be_read() {
+    let mut scenario = Scenario::of((0..60).map(|n| crashing("shop", &format!("d{n}"), "Error", n)));
+    scenario.max_pods = 20;
+    let before = scenario.status(None);
     let lists = |status: &OrchestrStatus| {
         let OrchestrStatus { watched_pods, problematic_pod_count, omitted_pods, .. } = *status;
         (watched_pods, problematic_pod_count, omitted_pods, status.incidents.clone(), status.problematic_pods.clone())
@@ -363,14 +368,14 @@ fn lists_stay_while_the_cluster_keeps_us_from_looking() {
 }
 
 #[test]
-fn messages_that_quote_a_container_are_masked() {
+fn masks_credentials_in_messages() {
     let (pod, mut finding) = crashing("shop", "cart", "StartError", 50);
     let secret = "login --password=hunter2 failed";
     finding.message = secret.to_owned();
     finding.containers[0].message = secret.to_owned();
     finding.containers[0].last_termination.as_mut().unwrap().message = secret.to_owned();
-    let world = World::of([(pod, finding)]);
-    let status = serde_json::to_string(&world.status(None)).unwrap();
+    let scenario = Scenario::of([(pod, finding)]);
+    let status = serde_json::to_string(&scenario.status(None)).unwrap();
     assert!(!status.contains("hunter2"), "{status}");
     assert_eq!(status.matches("login --password=[REDACTED]").count(), 3, "{status}");
 }

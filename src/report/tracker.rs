@@ -1,9 +1,9 @@
-//! Recognises a trouble from one reconcile to the next.
+//! Recognises the same problem from one reconcile to the next.
 //!
-//! A pod shows what its containers do this second; a crash loop runs, ends and waits in turn. The tracker remembers, for
-//! each pod with a problem, which container the problem was attributed to, its most telling reason so far, and when it
-//! began. So an incident keeps its identity and its beginning while the trouble lasts. After a restart of the operator
-//! it goes on from the status that stands in the API.
+//! A pod only shows the present state of its containers, and a container in a crash loop runs, exits and waits in turn.
+//! For each pod with a problem, the tracker remembers the container, the most telling reason so far and the start time.
+//! So an incident keeps its identity and start time while the problem lasts. After a restart of the operator, the tracker
+//! resumes from the status in the API.
 
 use std::collections::HashMap;
 
@@ -15,33 +15,33 @@ use crate::{
     pods::{Pod, Uid},
 };
 
-use super::{incidents::Identity, seconds, text};
+use super::{identity::Identity, seconds, truncate};
 
-/// The most incidents that are remembered as ended with their pods.
+/// The most incidents that are remembered as ended by the deletion of their pods.
 const DELETED: usize = 1024;
 
-/// What is remembered of one object's problems. A few dozen bytes for each pod with a problem.
+/// The memory of one object's problems: a few dozen bytes for each pod with a problem.
 #[derive(Debug, Default)]
 pub struct Tracker {
     pods: HashMap<Uid, KnownPod>,
     incidents: HashMap<u64, KnownIncident>,
     names: Names,
-    /// Whether it has gone on from a status.
+    /// Whether it was ever updated, and so has read the status in the API.
     resumed: bool,
-    /// The generation of the spec under which it was decided what to ignore.
+    /// The generation of the spec that decided which problems are ignored.
     generation: i64,
     deleted: Vec<u64>,
 }
 
-/// What an update depends on beside the findings.
-pub struct Surroundings<'a> {
-    /// The status as it stands in the API.
+/// The inputs of an update beside the findings.
+pub struct UpdateContext<'a> {
+    /// The status in the API.
     pub previous: Option<&'a OrchestrStatus>,
-    /// The generation of the spec.
+    /// `metadata.generation`.
     pub generation: i64,
-    /// Whether the spec asks that problems of this kind and reason be ignored.
+    /// Whether the spec ignores problems of this kind and reason.
     pub ignores: &'a dyn Fn(ProblemKind, &str) -> bool,
-    /// Whether a pod exists, and is not being deleted.
+    /// Whether a pod exists and is not being deleted.
     pub remains: &'a dyn Fn(Uid) -> bool,
 }
 
@@ -59,22 +59,22 @@ struct KnownPod {
 struct KnownIncident {
     since: i64,
     reason: NameId,
-    /// Whether the reason is from an earlier update.
+    /// Whether the reason comes from an earlier update.
     is_known: bool,
 }
 
-/// What is remembered of an incident.
+/// The memory of an incident.
 pub(super) struct Known<'a> {
     pub(super) since: Timestamp,
     pub(super) reason: &'a str,
 }
 
-/// What a status says of problems.
+/// The problems in a status.
 #[derive(Default)]
 struct Resumed<'a> {
     pods: HashMap<(&'a str, &'a str), ResumedPod<'a>>,
     incidents: HashMap<u64, (&'a str, i64)>,
-    /// The kind and the container of incidents, by the names of their example pods.
+    /// The kind and the container of incidents, by namespace and name of their example pods.
     examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
 }
 
@@ -85,13 +85,13 @@ struct ResumedPod<'a> {
 }
 
 impl Tracker {
-    /// Attributes each finding to the trouble that it continues: sets its container, its reason and its beginning. Takes
-    /// those out that are ignored, and returns how many. What was decided of a trouble holds as long as it lasts and the
-    /// spec stays the same.
-    pub fn update(&mut self, found: &mut Vec<(&Pod, Box<Finding>)>, around: &Surroundings<'_>) -> usize {
-        let resumed = if self.resumed { Resumed::default() } else { Resumed::from(around.previous) };
-        let same_spec = self.generation == around.generation;
-        let mut next = Self { resumed: true, generation: around.generation, ..Self::default() };
+    /// Matches each finding with the problem that it continues, and sets its container, reason and start time
+    /// accordingly. Removes the findings that are ignored, and returns their number. Whether a problem is ignored is
+    /// decided once, until it ends or the spec changes.
+    pub fn update(&mut self, found: &mut Vec<(&Pod, Box<Finding>)>, context: &UpdateContext<'_>) -> usize {
+        let resumed = if self.resumed { Resumed::default() } else { Resumed::from(context.previous) };
+        let same_spec = self.generation == context.generation;
+        let mut next = Self { resumed: true, generation: context.generation, ..Self::default() };
         let mut ignored = 0;
         found.retain_mut(|(pod, finding)| {
             let known = self.pods.get(&pod.uid).copied();
@@ -101,15 +101,15 @@ impl Tracker {
             };
             let identity = Identity::of(pod, finding);
             let incident = identity.hash();
-            // Within the bounds that the status has: what is read back from it must be the same.
-            let shown_reason = text::name(&finding.reason);
-            let (reason, container) = (next.names.id(shown_reason), next.names.id(text::name(&finding.container)));
+            // Truncated as in the status, because after a restart it is compared with the status.
+            let shown_reason = truncate::name(&finding.reason);
+            let (reason, container) = (next.names.id(shown_reason), next.names.id(truncate::name(&finding.container)));
             let since = finding.since.as_second();
             let is_ignored = match known.filter(|_| continues && same_spec) {
                 Some(known) => known.ignored,
-                // A status lists only what is not ignored.
-                None if known.is_none() && continues && around.answers_spec() => false,
-                None => (around.ignores)(finding.kind, &finding.reason),
+                // A status lists only problems that are not ignored.
+                None if known.is_none() && continues && context.answers_spec() => false,
+                None => (context.ignores)(finding.kind, &finding.reason),
             };
             let pod_now = KnownPod { since, incident, container, reason, kind: finding.kind, ignored: is_ignored };
             next.pods.insert(pod.uid, pod_now);
@@ -125,7 +125,7 @@ impl Tracker {
             group.since = group.since.min(since);
             let present = next.names.name(group.reason);
             let more = specificity(shown_reason).cmp(&specificity(present));
-            // The order in which pods come must make no difference.
+            // The result must not depend on the order of the pods.
             let decides = !group.is_known && *shown_reason < *present;
             if more.is_gt() || more.is_eq() && decides {
                 group.reason = reason;
@@ -133,12 +133,12 @@ impl Tracker {
             }
             true
         });
-        next.deleted = self.deleted_since(&next, around.remains);
+        next.deleted = self.deleted_since(&next, context.remains);
         *self = next;
         ignored
     }
 
-    /// Whether it has gone on from a status, or begun without one.
+    /// Whether it was ever updated: until then, the status may list problems that the tracker lacks.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.resumed
@@ -146,23 +146,22 @@ impl Tracker {
 
     /// Whether the pod had a problem at the last update.
     #[must_use]
-    pub fn knows(&self, uid: Uid) -> bool {
+    pub fn had_problem(&self, uid: Uid) -> bool {
         self.pods.contains_key(&uid)
     }
 
-    /// What is remembered of an incident that the last update found.
+    /// The memory of an incident that the last update found.
     pub(super) fn incident(&self, identity: &Identity<'_>) -> Option<Known<'_>> {
         let known = self.incidents.get(&identity.hash())?;
         Some(Known { since: instant(known.since), reason: self.names.name(known.reason) })
     }
 
-    /// The keys of incidents that ended because their pods were deleted; the most recent come last, and the oldest are
-    /// forgotten.
+    /// The keys of incidents that ended because all their pods were deleted; at most 1,024, the most recent last.
     pub fn deleted(&self) -> impl Iterator<Item = String> {
-        self.deleted.iter().map(|hash| super::incidents::key(*hash))
+        self.deleted.iter().map(|hash| super::identity::key(*hash))
     }
 
-    /// Goes on with what is remembered of the pod. Returns whether the trouble is the same.
+    /// Continues the remembered problem of the pod. Returns false if this is another problem.
     fn attribute(&self, pod: &Pod, finding: &mut Finding, known: &KnownPod) -> bool {
         let container = self.names.name(known.container);
         if !choose(finding, known.kind, container) {
@@ -186,7 +185,7 @@ impl Tracker {
         }
     }
 
-    /// The incidents that ended with the deletion of all their pods, added to those known before.
+    /// The incidents that have ended now because all their pods were deleted, after those known before.
     fn deleted_since(&mut self, next: &Self, remains: &dyn Fn(Uid) -> bool) -> Vec<u64> {
         let mut ended: HashMap<u64, bool> = HashMap::new();
         for (uid, pod) in &self.pods {
@@ -205,9 +204,8 @@ impl Tracker {
     }
 }
 
-/// Makes the finding about its cause of this kind, that of the known container before others. A container that could not
-/// be started, crashed or had no image goes on with the kind that its trouble began with. Returns false if nothing of
-/// this kind is wrong any more.
+/// Promotes the finding's cause of this kind, preferably that of the known container. The kinds Crash, Image and Start
+/// of one container count as the same, and the first of them stays. Returns false if no cause of this kind is left.
 fn choose(finding: &mut Finding, kind: ProblemKind, container: &str) -> bool {
     let position = |finding: &Finding, wanted: &dyn Fn(ProblemKind, &str) -> bool| {
         if wanted(finding.kind, &finding.container) {
@@ -226,28 +224,28 @@ fn choose(finding: &mut Finding, kind: ProblemKind, container: &str) -> bool {
     true
 }
 
-/// The kinds between which one container goes back and forth while it is in trouble.
+/// The kinds between which a single problem of a container may alternate.
 fn is_of_container(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Crash | ProblemKind::Image | ProblemKind::Start)
 }
 
-/// Whether an init container has done its work: then what is wrong with the pod is not its.
+/// Whether an init container has completed: then the pod's problem is not its.
 fn has_completed(pod: &Pod, container: &str) -> bool {
     pod.init_statuses.iter().any(|status| {
         status.name == container && status.state.terminated.as_ref().is_some_and(|life| life.exit_code == 0)
     })
 }
 
-/// Keeps the known reason unless the new one says more. Other kinds have no reasons of attempts that differ: theirs are
-/// always the present ones.
+/// Keeps the known reason unless the new one is more telling. Applies to the kinds whose reason differs from attempt to
+/// attempt; others always show the present reason.
 fn keep_reason(finding: &mut Finding, known: &str) {
     if is_of_container(finding.kind) && !known.is_empty() && specificity(&finding.reason) <= specificity(known) {
         known.clone_into(&mut finding.reason);
     }
 }
 
-impl Surroundings<'_> {
-    /// Whether the status in the API answers the present spec.
+impl UpdateContext<'_> {
+    /// Whether the status in the API was made for the present spec.
     fn answers_spec(&self) -> bool {
         self.previous.is_some_and(|status| status.observed_generation == Some(self.generation))
     }
@@ -271,15 +269,15 @@ impl<'a> Resumed<'a> {
         Self { pods: pods.collect(), incidents: incidents.collect(), examples: examples.collect() }
     }
 
-    /// Goes on with what the status says of the pod, and of the incidents that it may belong to. Returns whether the
-    /// status shows the trouble.
+    /// Continues the problem that the status lists for the pod, or an incident that the pod may belong to. Returns
+    /// whether the status lists either.
     fn attribute(&self, pod: &Pod, finding: &mut Finding) -> bool {
-        let name = (text::name(&pod.namespace), text::name(&pod.name));
+        let name = (truncate::name(&pod.namespace), truncate::name(&pod.name));
         let mut is_same_container = true;
         if let Some((kind, container)) = self.examples.get(&name)
             && choose(finding, *kind, container)
         {
-            is_same_container = text::name(&finding.container) == *container;
+            is_same_container = truncate::name(&finding.container) == *container;
             if !is_same_container && !has_completed(pod, container) {
                 (*container).clone_into(&mut finding.container);
             }
@@ -287,8 +285,9 @@ impl<'a> Resumed<'a> {
             let is_open = |kind, container: &str| {
                 self.incidents.contains_key(&Identity { kind, container, ..Identity::of(pod, finding) }.hash())
             };
-            if !is_open(finding.kind, text::name(&finding.container)) {
-                let open = finding.others.iter().position(|cause| is_open(cause.kind, text::name(&cause.container)));
+            if !is_open(finding.kind, truncate::name(&finding.container)) {
+                let open =
+                    finding.others.iter().position(|cause| is_open(cause.kind, truncate::name(&cause.container)));
                 if let Some(index) = open {
                     finding.promote(index);
                 }
@@ -296,7 +295,7 @@ impl<'a> Resumed<'a> {
         }
         let is_listed = self.pods.get(&name).filter(|known| known.kind == finding.kind);
         if let Some(known) = is_listed {
-            // Nothing is wrong with a pod before it exists, whoever wrote so.
+            // A status that another writer changed must not date a problem before its pod.
             let since = instant(known.since).max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
             finding.since = finding.since.min(since);
             if is_same_container && is_known_reason(known.reason) {
@@ -307,11 +306,11 @@ impl<'a> Resumed<'a> {
     }
 }
 
-/// A name's place in [`Names`].
+/// An index into [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NameId(u32);
 
-/// Names that occur many times, each stored once.
+/// Interned names, since most of them occur many times.
 #[derive(Debug, Default)]
 struct Names {
     ids: HashMap<Box<str>, NameId>,

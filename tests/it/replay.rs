@@ -10,7 +10,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, judge},
     index::{Index, ViewId},
     pods::{Pod, from_json},
-    report::{self, Input, Surroundings, Tracker, Troubled},
+    report::{self, Input, Tracker, Troubled, UpdateContext},
     settings::Settings,
 };
 use serde::Deserialize;
@@ -118,13 +118,13 @@ impl Replay {
                 found.push((pod, finding));
             }
         }
-        let around = Surroundings {
+        let context = UpdateContext {
             previous: self.status.as_ref(),
             generation: 1,
             ignores: &|kind, reason| self.settings.ignores(kind, reason),
             remains: &|uid| self.index.remains(uid),
         };
-        self.tracker.update(&mut found, &around);
+        self.tracker.update(&mut found, &context);
         let input = Input {
             generation: 1,
             max_pods: self.settings.max_pods,
@@ -132,7 +132,6 @@ impl Replay {
             troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
             unreadable: None,
             logs: false,
-            tail: &|_, _| None,
             masking: None,
             tracker: &self.tracker,
             ignored_pods: 0,
@@ -142,8 +141,9 @@ impl Replay {
             previous: self.status.as_ref(),
             now: self.now,
         };
-        let status = report::watching(&input);
-        self.incidents = report::alert_incidents(&input);
+        let report = report::watching(&input, &|_, _| None);
+        let (status, incidents) = (report.status, report.incidents);
+        self.incidents = incidents;
         let t = |time: Timestamp| time.duration_since(self.start).as_secs();
         if self.status.is_some() {
             let changes = report::transitions(self.status.as_ref(), &status);

@@ -268,8 +268,8 @@ fn print_table(tally: &Tally, wide: bool) -> Result<(), Failure> {
 }
 
 fn print_document(tally: &Tally, text: impl Fn(&Document) -> Result<String, Failure>) -> Result<(), Failure> {
-    let troubled = tally.troubled.iter().map(|(pod, finding)| Troubled { pod, finding }).collect();
-    let (incidents, problematic_pods) = in_full(troubled, tally.now());
+    let troubled: Vec<_> = tally.troubled.iter().map(|(pod, finding)| Troubled { pod, finding }).collect();
+    let (incidents, problematic_pods) = in_full(&troubled);
     let text = text(&Document {
         watched_pods: tally.pods,
         problematic_pod_count: problematic_pods.len(),

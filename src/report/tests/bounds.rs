@@ -1,4 +1,4 @@
-//! That no cluster makes a status too large, untrue about its counts, or broken.
+//! Tests that no input makes a status too large, unreadable, or wrong in its counts.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -11,21 +11,21 @@ use crate::{
     report::{
         fair,
         fit::{LOG_ROOM, MAX_INCIDENTS, budget},
-        incidents, json, problem,
+        incidents, json_size, problem,
     },
 };
 
-/// What must hold for every status.
-fn check(world: &World, status: &OrchestrStatus) {
+/// Checks the invariants of a status.
+fn check(scenario: &Scenario, status: &OrchestrStatus) {
     let written = serde_json::to_string(status).unwrap();
     assert!(written.len() <= budget(false), "{} bytes", written.len());
-    assert!(json::size(status) <= budget(false), "{} bytes as Go writes them", json::size(status));
+    assert!(json_size::size(status) <= budget(false), "{} bytes as Go writes them", json_size::size(status));
     assert_eq!(serde_json::from_str::<OrchestrStatus>(&written).unwrap(), *status);
 
-    let total = i64::try_from(world.pods.len()).unwrap();
+    let total = i64::try_from(scenario.pods.len()).unwrap();
     assert_eq!(status.problematic_pod_count, total);
     assert_eq!(i64::try_from(status.problematic_pods.len()).unwrap() + status.omitted_pods, total);
-    assert!(status.problematic_pods.len() <= world.max_pods);
+    assert!(status.problematic_pods.len() <= scenario.max_pods);
     if status.omitted_incidents == 0 {
         assert_eq!(status.incidents.iter().map(|incident| incident.pods).sum::<i64>(), total);
     }
@@ -34,14 +34,14 @@ fn check(world: &World, status: &OrchestrStatus) {
 
     for shown in &status.problematic_pods {
         let (pod, finding) =
-            world.pods.iter().find(|(pod, _)| *shown.name == pod.name && shown.namespace == pod.namespace).unwrap();
+            scenario.pods.iter().find(|(pod, _)| *shown.name == pod.name && shown.namespace == pod.namespace).unwrap();
         let omitted = finding.containers.len() - shown.container_issues.len();
         assert_eq!(shown.message.ends_with("left out to fit the status"), omitted > 0);
         assert!(omitted == 0 || shown.message.contains(&omitted.to_string()), "{}", shown.message);
         for (issue, container) in shown.container_issues.iter().zip(&finding.containers) {
             let whole = clean_text(&container.message, None, usize::MAX);
             assert!(is_beginning(&issue.message, &whole));
-            match world.tails.get(&(pod.uid, container.name.clone())) {
+            match scenario.tails.get(&(pod.uid, container.name.clone())) {
                 None => assert_eq!((issue.log_source, &*issue.logs, &*issue.log_note), (None, "", "")),
                 Some(tail) => check_log(issue, tail),
             }
@@ -68,11 +68,11 @@ fn is_beginning(shown: &str, whole: &str) -> bool {
     shown == whole || shown.strip_suffix('…').is_some_and(|shown| whole.starts_with(shown))
 }
 
-/// A pod as it would be shown if there were no bounds but those on names.
-fn whole(problem: &problem::Problem<'_>, world: &World) -> crate::api::PodProblem {
+/// The row of a pod without any limits except those on names.
+fn whole(problem: &problem::Problem<'_>, scenario: &Scenario) -> crate::api::PodProblem {
     let mut shown = problem.show(&problem::Detail::FULL);
     for issue in &mut shown.container_issues {
-        if let Some(tail) = world.tails.get(&(problem.pod.uid, issue.name.clone())) {
+        if let Some(tail) = scenario.tails.get(&(problem.pod.uid, issue.name.clone())) {
             issue.logs.clone_from(&tail.text);
             issue.log_source = Some(tail.source);
             issue.log_note.clone_from(&tail.note);
@@ -81,7 +81,7 @@ fn whole(problem: &problem::Problem<'_>, world: &World) -> crate::api::PodProble
     shown
 }
 
-/// A text of some length: of plain lines, or of what takes the most room or is the easiest to break.
+/// A text of up to `limit` bytes: plain lines, or characters that take the most room or break easily.
 fn text(limit: usize) -> impl Strategy<Value = String> {
     let unit =
         select(vec!["a", "one line of a log\n", "\u{1}", "é", "💥", "\"\\", "<&>", "\n", "\u{2028}", "a\u{202e}"]);
@@ -124,22 +124,22 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn a_world()(pods in vec(a_pod(), 0..40), copies in 1usize..5, max_pods in select(vec![1, 10, 50, 500])) -> World {
-        let mut world = World { max_pods, ..World::default() };
+    fn a_scenario()(pods in vec(a_pod(), 0..40), copies in 1usize..5, max_pods in select(vec![1, 10, 50, 500])) -> Scenario {
+        let mut scenario = Scenario { max_pods, ..Scenario::default() };
         for (pod, finding, tails) in (0..copies).flat_map(|_| pods.iter().cloned()) {
-            let index = world.pods.len();
+            let index = scenario.pods.len();
             let uid = Uid::from(index as u128);
             let pod = Pod { uid, name: format!("pod-{index}"), ..pod };
             let mut finding = finding;
             for (index, (container, tail)) in finding.containers.iter_mut().zip(tails).enumerate() {
                 container.name = format!("c{index}");
                 if let Some(tail) = tail {
-                    world.tails.insert((uid, container.name.clone()), tail);
+                    scenario.tails.insert((uid, container.name.clone()), tail);
                 }
             }
-            world.pods.push((pod, finding));
+            scenario.pods.push((pod, finding));
         }
-        world
+        scenario
     }
 }
 
@@ -147,13 +147,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_input_breaks_a_status(world in a_world(), order in any::<u64>()) {
-        let status = world.status(None);
-        check(&world, &status);
+    fn any_input_gives_a_valid_reproducible_status(scenario in a_scenario(), order in any::<u64>()) {
+        let status = scenario.status(None);
+        check(&scenario, &status);
 
         let written = serde_json::to_string(&status).unwrap();
         let read: OrchestrStatus = serde_json::from_str(&written).unwrap();
-        let mut later = World { now: at(5000), ..world };
+        let mut later = Scenario { now: at(5000), ..scenario };
         let again = later.status(Some(&read));
         prop_assert_eq!(&again.incidents, &read.incidents);
         prop_assert_eq!(&again.problematic_pods, &read.problematic_pods);
@@ -169,53 +169,53 @@ proptest! {
 
         let denied = not_watching(&NotWatching::PodAccessDenied { message: "x".repeat(9000) }, 3, Some(&status), at(6000));
         check_messages(&denied);
-        prop_assert!(json::size(&denied) <= budget(false));
+        prop_assert!(json_size::size(&denied) <= budget(false));
         prop_assert_eq!(denied.problematic_pods.len() as i64 + denied.omitted_pods, denied.problematic_pod_count);
     }
 
-    /// Every bound is used up before anything is cut.
+    /// Nothing is cut while it fits.
     #[test]
-    fn nothing_is_cut_that_has_room(world in a_world()) {
-        let status = world.status(None);
+    fn cuts_only_what_does_not_fit(scenario in a_scenario()) {
+        let status = scenario.status(None);
         let mut uncut = status.clone();
-        uncut.problematic_pods = world.with_input(None, |input| {
-            let problems = problem::ordered(input);
+        uncut.problematic_pods = scenario.with_input(None, |input| {
+            let problems = problem::ordered(&input.troubled, input.masking);
             let incidents = incidents::ordered(&problems, input.tracker);
-            let mut picked = fair::pick(&problems, &incidents, world.max_pods);
+            let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
-            picked.into_iter().map(|problem| whole(problem, &world)).collect()
+            picked.into_iter().map(|problem| whole(problem, &scenario)).collect()
         });
         let whole = status.problematic_pods == uncut.problematic_pods;
-        prop_assert!(!whole || json::size(&uncut) <= budget(false));
+        prop_assert!(!whole || json_size::size(&uncut) <= budget(false));
         // A comma and some digits may be counted too many, and for each log the room that is kept for it.
         let containers: usize = uncut.problematic_pods.iter().map(|pod| pod.container_issues.len()).sum();
-        prop_assert!(whole || json::size(&uncut) + 32 + containers * LOG_ROOM > budget(false));
+        prop_assert!(whole || json_size::size(&uncut) + 32 + containers * LOG_ROOM > budget(false));
     }
 }
 
 #[test]
-fn ordinary_pods_are_not_cut() {
-    let mut world = World::of((0..50).map(|n| crashing("shop", &format!("deployment-{n}"), "OOMKilled", n)));
+fn shows_fifty_ordinary_pods_in_full() {
+    let mut scenario = Scenario::of((0..50).map(|n| crashing("shop", &format!("deployment-{n}"), "OOMKilled", n)));
     let log = "2026-01-01T00:00:00Z INFO handled a request in 12 ms\n".repeat(65);
-    for (pod, _) in &world.pods {
-        world.tails.insert((pod.uid, "app".to_owned()), tail(&log));
+    for (pod, _) in &scenario.pods {
+        scenario.tails.insert((pod.uid, "app".to_owned()), tail(&log));
     }
-    let status = world.status(None);
-    check(&world, &status);
+    let status = scenario.status(None);
+    check(&scenario, &status);
     assert!(status.problematic_pods.iter().all(|pod| pod.container_issues[0].logs == log));
     assert_eq!((status.omitted_pods, status.omitted_incidents), (0, 0));
 }
 
 #[test]
-fn logs_give_way_first_and_evenly() {
-    let mut world = World::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
-    world.max_pods = 200;
-    for (index, (pod, _)) in world.pods.iter().enumerate() {
+fn shortens_logs_first_and_evenly() {
+    let mut scenario = Scenario::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    scenario.max_pods = 200;
+    for (index, (pod, _)) in scenario.pods.iter().enumerate() {
         let lines = if index % 2 == 0 { "short\n".to_owned() } else { "a line of a log\n".repeat(256) };
-        world.tails.insert((pod.uid, "app".to_owned()), tail(&lines));
+        scenario.tails.insert((pod.uid, "app".to_owned()), tail(&lines));
     }
-    let status = world.status(None);
-    check(&world, &status);
+    let status = scenario.status(None);
+    check(&scenario, &status);
     assert_eq!(status.omitted_pods, 0);
     let issues = || status.problematic_pods.iter().map(|pod| &pod.container_issues[0]);
     assert!(issues().all(|issue| issue.message == container("app").message), "details are not cut");
@@ -225,50 +225,50 @@ fn logs_give_way_first_and_evenly() {
     assert_eq!(lengths.len(), 2, "evenly: {lengths:?}");
 }
 
-/// Only the logs of what is shown are read: if they took its place, it would come and go.
+/// Only the logs of listed containers are read. If they displaced a container, it would appear and disappear.
 #[test]
-fn what_is_shown_does_not_depend_on_which_logs_were_read() {
+fn shows_the_same_pods_before_and_after_logs_are_read() {
     for count in (100..400).step_by(20) {
-        let mut world = World::of((0..count).map(|n| crashing("shop", "cart", "OOMKilled", n)));
-        world.max_pods = 500;
-        let shown = |world: &World| {
-            let pods = world.status(None).problematic_pods;
+        let mut scenario = Scenario::of((0..count).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+        scenario.max_pods = 500;
+        let shown = |scenario: &Scenario| {
+            let pods = scenario.status(None).problematic_pods;
             (pods.len(), pods.iter().map(|pod| pod.container_issues.len()).sum::<usize>())
         };
-        let unread = shown(&world);
-        for (index, (pod, _)) in world.pods.iter().enumerate() {
+        let unread = shown(&scenario);
+        for (index, (pod, _)) in scenario.pods.iter().enumerate() {
             let note = "the node's kubelet can't be reached: connection refused".to_owned();
             let read = if index % 2 == 0 { tail(&"a line\n".repeat(600)) } else { Tail { note, ..tail("a line\n") } };
-            world.tails.insert((pod.uid, "app".to_owned()), read);
+            scenario.tails.insert((pod.uid, "app".to_owned()), read);
         }
-        assert_eq!(shown(&world), unread, "{count} pods");
+        assert_eq!(shown(&scenario), unread, "{count} pods");
     }
 }
 
 #[test]
-fn no_room_is_kept_for_logs_that_are_not_shown() {
-    let mut world = World::of((0..340).map(|n| crashing("shop", "cart", "OOMKilled", n)));
-    world.max_pods = 340;
-    let containers = |world: &World| world.status(None).problematic_pods[0].container_issues.len();
-    assert_eq!(containers(&world), 0);
-    world.logs = false;
-    assert_eq!(containers(&world), 1);
-    world.logs = true;
-    for (_, finding) in &mut world.pods {
+fn reserves_room_only_for_logs_that_are_shown() {
+    let mut scenario = Scenario::of((0..340).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    scenario.max_pods = 340;
+    let containers = |scenario: &Scenario| scenario.status(None).problematic_pods[0].container_issues.len();
+    assert_eq!(containers(&scenario), 0);
+    scenario.logs = false;
+    assert_eq!(containers(&scenario), 1);
+    scenario.logs = true;
+    for (_, finding) in &mut scenario.pods {
         finding.containers[0].log = crate::diagnosis::LogChoice::NeverStarted;
     }
-    assert_eq!(containers(&world), 1);
+    assert_eq!(containers(&scenario), 1);
 }
 
 #[test]
-fn details_give_way_before_pods() {
-    let mut world = World::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
-    world.max_pods = 200;
-    for (_, finding) in &mut world.pods {
+fn reduces_details_before_it_omits_pods() {
+    let mut scenario = Scenario::of((0..200).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    scenario.max_pods = 200;
+    for (_, finding) in &mut scenario.pods {
         finding.containers = (0..9).map(|n| container(&format!("c{n}"))).collect();
     }
-    let status = world.status(None);
-    check(&world, &status);
+    let status = scenario.status(None);
+    check(&scenario, &status);
     assert_eq!(status.omitted_pods, 0);
     for pod in &status.problematic_pods {
         assert_eq!(pod.container_issues.len(), 1);
@@ -277,7 +277,7 @@ fn details_give_way_before_pods() {
 }
 
 #[test]
-fn the_worst_cluster_fits() {
+fn the_largest_input_fits() {
     let hostile = "\u{1}".repeat(4096);
     let mut finding = crashing("shop", &hostile, &hostile, 50).1;
     finding.message.clone_from(&hostile);
@@ -302,7 +302,8 @@ fn the_worst_cluster_fits() {
         })
         .collect();
     let text = tail(&"\u{1}".repeat(65_536));
-    let status = watching(&Input {
+    let tracker = Tracker::default();
+    let input = Input {
         generation: i64::MAX,
         max_pods: 500,
         watched_pods: u64::MAX,
@@ -310,15 +311,15 @@ fn the_worst_cluster_fits() {
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
         logs: true,
-        tail: &|_, _| Some(text.clone()),
         masking: None,
-        tracker: &Tracker::default(),
+        tracker: &tracker,
         ignored_pods: u64::MAX,
         warnings: vec![hostile.clone()],
         has_webhooks: false,
         previous: None,
         now: Timestamp::MAX,
-    });
+    };
+    let status = watching(&input, &|_, _| Some(text.clone())).status;
     assert!(serde_json::to_string(&status).unwrap().len() <= budget(false));
     check_messages(&status);
     assert_eq!(status.problematic_pods.len() as i64 + status.omitted_pods, 5000);
@@ -329,33 +330,33 @@ fn the_worst_cluster_fits() {
 
 #[test]
 fn incidents_leave_room_for_pods() {
-    let mut world =
-        World::of((0..300).map(|n| crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n)));
-    world.max_pods = 500;
-    let status = world.status(None);
-    check(&world, &status);
+    let mut scenario =
+        Scenario::of((0..300).map(|n| crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n)));
+    scenario.max_pods = 500;
+    let status = scenario.status(None);
+    check(&scenario, &status);
     assert!(status.incidents.len() < MAX_INCIDENTS);
     assert_eq!(status.incidents.len() as i64 + status.omitted_incidents, 300);
     assert!(status.problematic_pods.len() > 20, "{} pods", status.problematic_pods.len());
 }
 
 #[test]
-fn lists_that_someone_else_wrote_are_bounded_when_kept() {
-    let mut before = World::of((0..200).map(|n| crashing("shop", &format!("d{n}"), "Error", n))).status(None);
+fn limits_the_lists_of_another_writer() {
+    let mut before = Scenario::of((0..200).map(|n| crashing("shop", &format!("d{n}"), "Error", n))).status(None);
     before.omitted_pods = i64::MAX;
     for pod in &mut before.problematic_pods {
         pod.message = "<".repeat(4096);
     }
     before.incidents = vec![before.incidents.clone(); 9].concat();
     let kept = not_watching(&NotWatching::Syncing, 3, Some(&before), at(900));
-    assert!(json::size(&kept) <= budget(false));
+    assert!(json_size::size(&kept) <= budget(false));
     assert_eq!(kept.incidents.len(), MAX_INCIDENTS);
     assert_eq!(kept.omitted_incidents, 900);
     assert_eq!(kept.omitted_pods, i64::MAX);
     assert!(kept.problematic_pods.len() < before.problematic_pods.len());
 }
 
-/// The largest state that the writer of webhooks may add: ten webhooks, each with the longest of everything.
+/// The largest state that the alerts' writer may add: ten webhooks, every field as long as possible.
 fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
     let time = Time(Timestamp::MAX);
     let error = "\u{fffd}".repeat(256);
@@ -374,7 +375,7 @@ fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
         }))
         .unwrap()
     };
-    let room = crate::alerts::alert_bytes(10) / json::size(&alert);
+    let room = crate::alerts::alert_bytes(10) / json_size::size(&alert);
     let webhook = WebhookStatus {
         name: "w".repeat(63),
         last_success: Some(time.clone()),
@@ -405,12 +406,12 @@ fn a_full_status_has_room_for_the_largest_state_of_webhooks() {
         finding.containers[0].message = "x".repeat(4096);
         (pod, finding)
     });
-    let world = World { webhooks: true, max_pods: 500, ..World::of(pods) };
-    let mut status = world.status(None);
-    assert!(json::size(&status) > budget(true) - 8 * 1024, "as large as it may be: {}", json::size(&status));
+    let scenario = Scenario { webhooks: true, max_pods: 500, ..Scenario::of(pods) };
+    let mut status = scenario.status(None);
+    assert!(json_size::size(&status) > budget(true) - 8 * 1024, "as large as it may be: {}", json_size::size(&status));
     let (webhooks, condition) = largest_webhooks();
-    assert!(json::size(&webhooks) > 60 * 1024, "{}", json::size(&webhooks));
+    assert!(json_size::size(&webhooks) > 60 * 1024, "{}", json_size::size(&webhooks));
     status.webhooks = webhooks;
     status.conditions.push(condition);
-    assert!(json::size(&status) <= 256 * 1024, "{} bytes", json::size(&status));
+    assert!(json_size::size(&status) <= 256 * 1024, "{} bytes", json_size::size(&status));
 }

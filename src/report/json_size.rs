@@ -1,14 +1,14 @@
-//! How large something is as JSON, without writing it.
+//! Computes the size of a value as JSON without writing it.
 //!
-//! The size is the larger of two encoders': ours, and Go's, by which the API server stores and answers,
-//! and which escapes `<`, `>`, `&`, U+2028 and U+2029 as well.
+//! The size is the larger of two encodings: `serde_json`'s, and that of Go's encoder in the API server, which also
+//! escapes `<`, `>`, `&`, U+2028 and U+2029.
 
 use std::io;
 
 use serde::Serialize;
 
-/// The bytes that a value takes; at most some too many where it holds other characters of the block of
-/// U+2028, such as typographic quotes.
+/// The size of a value in bytes. It may be a few bytes too large if the value holds other characters of U+2028's block,
+/// such as typographic quotes.
 pub(super) fn size(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
@@ -30,7 +30,7 @@ pub(super) fn escaped(character: char) -> usize {
     }
 }
 
-/// What a byte that serde_json leaves as it is comes to in Go's encoding.
+/// The size in Go's encoding of a byte that serde_json does not escape.
 fn unescaped(byte: u8) -> usize {
     match byte {
         b'<' | b'>' | b'&' => 6,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_is_never_longer_than_it_is_counted() {
+    fn counts_at_least_the_bytes_that_serde_json_writes() {
         for character in ('\0'..='\u{3000}').chain(['\u{fffd}', '💥', char::MAX]) {
             let text = character.to_string();
             let written = serde_json::to_string(&text).unwrap();

@@ -1,50 +1,17 @@
-//! The words of conditions, and bounds on anyone's.
+//! The messages of the conditions Ready and PodsHealthy.
 
-use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt::Write as _};
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
-use super::{CONDITION_MESSAGE_LIMIT, problem::Problem};
+use super::{CONDITION_MESSAGE_LIMIT, problem::Problem, truncate};
 
-/// The longest text that names or classifies something, in bytes. Names of Kubernetes objects have at
-/// most 253; what kubelets and owner references say may be longer.
-const NAME_LIMIT: usize = 253;
-
-/// How many reasons a message tells apart.
+/// How many reasons a message lists.
 const REASONS: usize = 5;
-/// How long one of them may be in it, in bytes.
+/// The longest reason in a message, in bytes.
 pub(super) const REASON_LIMIT: usize = 64;
-/// How many owners a message names for each reason: as many as find room.
+/// How many owners a message names for each reason: the first number that leaves the message within its limit.
 const OWNERS: [usize; 3] = [3, 1, 0];
 
-/// A name within bounds.
-pub(super) fn name(name: &str) -> &str {
-    &name[..name.floor_char_boundary(NAME_LIMIT)]
-}
-
-/// The beginning of a text, with an ellipsis where more follows: at most `limit` bytes, which must hold
-/// the ellipsis.
-pub(super) fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
-    const ELLIPSIS: &str = "…";
-    if text.len() <= limit {
-        return Cow::Borrowed(text);
-    }
-    let end = text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len()));
-    Cow::Owned(format!("{}{ELLIPSIS}", &text[..end]))
-}
-
-/// A condition's message: one line within bounds, without characters that hide or reorder others.
-pub(super) fn message(text: &str) -> String {
-    shortened(text, CONDITION_MESSAGE_LIMIT)
-        .chars()
-        .filter(|character| !is_bidi_control(*character))
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .collect()
-}
-
-fn is_bidi_control(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Of an object that watches.
+/// Ready, of an object that watches pods.
 pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>, warnings: &[String]) -> String {
     let mut message = format!("watching {}", pods(watched));
     match unreadable {
@@ -57,7 +24,7 @@ pub(super) fn watching(watched: u64, unreadable: Option<&(u64, String)>, warning
     message
 }
 
-/// Pods that could not be decoded, and one of them.
+/// How many pods could not be decoded, and one of them.
 pub(super) fn unreadable(count: u64, pod: &str) -> String {
     match count {
         1 => format!("1 pod could not be read: {pod}"),
@@ -65,7 +32,7 @@ pub(super) fn unreadable(count: u64, pod: &str) -> String {
     }
 }
 
-/// If no pod has a problem.
+/// PodsHealthy, if no pod has a problem.
 pub(super) fn healthy(watched: u64) -> String {
     match watched {
         1 => "the 1 pod is healthy".to_owned(),
@@ -73,15 +40,15 @@ pub(super) fn healthy(watched: u64) -> String {
     }
 }
 
-/// The reasons of these problems, with the number of pods and the owners of each.
+/// The reasons of all problems, each with its number of pods and its owners.
 pub(super) struct Reasons<'a>(Vec<Reason<'a>>);
 
 impl<'a> Reasons<'a> {
-    /// The most frequent reason comes first, then by name.
+    /// Sorts by the number of pods, then by name.
     pub(super) fn of(problems: &[Problem<'a>]) -> Self {
         let mut reasons = BTreeMap::<&str, BTreeMap<(&str, &str), usize>>::new();
         for problem in problems {
-            let owners = reasons.entry(name(&problem.finding.reason)).or_default();
+            let owners = reasons.entry(truncate::name(&problem.finding.reason)).or_default();
             let identity = problem.identity();
             *owners.entry((identity.namespace, identity.owner_name)).or_default() += 1;
         }
@@ -90,13 +57,13 @@ impl<'a> Reasons<'a> {
         Self(reasons)
     }
 
-    /// The reason that most of the pods share; empty without any.
+    /// The reason with the most pods; empty if there are no problems.
     pub(super) fn top(&self) -> &'a str {
         self.0.first().map_or("", |reason| reason.name)
     }
 }
 
-/// The message for unhealthy pods: the most frequent reasons, with the owners of most of the pods.
+/// PodsHealthy, if pods have problems: the most frequent reasons, each with the owners of most of its pods.
 pub(super) fn unhealthy(Reasons(reasons): &Reasons<'_>, problematic: usize, watched: u64) -> String {
     let render = |owners| {
         let shown: Vec<String> = reasons.iter().take(REASONS).map(|reason| reason.to_text(owners)).collect();
@@ -111,7 +78,7 @@ pub(super) fn unhealthy(Reasons(reasons): &Reasons<'_>, problematic: usize, watc
     OWNERS.map(render).into_iter().find(|text| text.len() <= CONDITION_MESSAGE_LIMIT).unwrap_or_else(|| render(0))
 }
 
-/// A message without the number of pods that are watched, by which alone two may differ.
+/// A message without the number of watched pods, to compare two messages that may differ in it.
 pub(super) fn without_count(message: &str, watched: i64) -> String {
     let watched = u64::try_from(watched).unwrap_or_default();
     message.replacen(&pods(watched), "", 1)
@@ -124,7 +91,7 @@ fn pods(count: u64) -> String {
 struct Reason<'a> {
     name: &'a str,
     pods: usize,
-    /// Those with the most pods first.
+    /// The owners with the most pods come first.
     owners: Vec<(&'a str, &'a str)>,
 }
 
@@ -140,7 +107,7 @@ impl<'a> Reason<'a> {
     }
 
     fn to_text(&self, owners: usize) -> String {
-        let text = format!("{} {}", self.pods, shortened(self.name, REASON_LIMIT));
+        let text = format!("{} {}", self.pods, truncate::with_ellipsis(self.name, REASON_LIMIT));
         if owners == 0 {
             return text;
         }
@@ -156,16 +123,16 @@ impl<'a> Reason<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{World, crashing};
+    use crate::report::tests::{Scenario, crashing};
 
     /// The message of PodsHealthy.
     fn message(pods: &[(&str, &str, &str)], watched: u64) -> String {
         let troubled = pods.iter().map(|(namespace, owner, reason)| crashing(namespace, owner, reason, 50));
-        World { watched, ..World::of(troubled) }.status(None).conditions[1].message.clone()
+        Scenario { watched, ..Scenario::of(troubled) }.status(None).conditions[1].message.clone()
     }
 
     #[test]
-    fn the_unhealthy_are_counted_by_reason_and_named() {
+    fn counts_unhealthy_pods_by_reason_and_names_their_owners() {
         for (pods, watched, expected) in [
             (
                 vec![("shop", "cart", "OOMKilled"), ("ml", "train", "Unschedulable")],
@@ -201,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_named_while_there_is_room() {
+    fn names_fewer_owners_if_the_message_grows_too_long() {
         let long = |name: &str| name.repeat(250);
         let (x, y, z) = (long("x"), long("y"), long("z"));
         let all = message(&[("a", &x, "E"), ("a", &y, "E"), ("a", &z, "E")], 9);
@@ -214,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_reason_is_the_message_is_one_short_line() {
+    fn the_message_is_one_short_line_for_any_reason() {
         let reasons: Vec<_> = (0..9).map(|n| format!("{n}\n\u{202e}{}", "\u{1}é".repeat(3000))).collect();
         let pods: Vec<_> = reasons.iter().map(|reason| ("a", "x", &**reason)).collect();
         let message = message(&pods, 9);
@@ -225,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watched_and_the_unread_are_told() {
+    fn ready_counts_watched_and_unreadable_pods() {
         let pod = "shop/cart (a value of the wrong type at line 1, column 9)".to_owned();
         for (watched, unreadable, expected) in [
             (1284, None, "watching 1284 pods".to_owned()),
@@ -240,15 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_shortened_between_characters() {
-        assert_eq!(shortened("ééé", 6), "ééé");
-        assert_eq!(shortened("ééé", 5), "é…");
-        assert_eq!(shortened("ééé", 3), "…");
-        assert_eq!(name(&"é".repeat(200)).len(), 252);
-    }
-
-    #[test]
-    fn the_count_is_taken_out_of_a_message_and_nothing_else() {
+    fn removes_only_the_count_from_a_message() {
         assert_eq!(without_count("2 of 2 pods: 2 Error (a/2)", 2), "2 of : 2 Error (a/2)");
         assert_eq!(
             without_count("watching 12 pods; 2 pods could not be read", 12),
