@@ -76,7 +76,7 @@ impl Controller {
                 ObjectUpdate {
                     uid: &object.uid,
                     generation: object.generation,
-                    subscribers: &settings.webhooks,
+                    webhooks: &settings.webhooks,
                     status: object.status.as_ref(),
                     resource_version: &object.resource_version,
                     ended: std::mem::take(&mut sight.ended),

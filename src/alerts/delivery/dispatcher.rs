@@ -1,4 +1,4 @@
-//! Where the controller hands over what it found, and never waits.
+//! Hands the incidents of each object to its [`Worker`]. The controller calls it and never waits.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,54 +12,46 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     DeliveryOptions, HttpClient, Lookup,
-    courier::{Courier, Feed, Office},
-    persist::{ObjectId, Stored},
+    persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
+    worker::{Context, Input, Worker},
 };
 use crate::{
     alerts::{Incident, ValidatedWebhook},
-    api::NamespacedName,
-    api::OrchestrStatus,
+    api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
 };
 
-/// Requests to the API server that delivery may have under way at once.
+/// The maximum number of concurrent requests to the API server.
 const API_REQUESTS: usize = 16;
+/// The maximum number of deleted objects whose receivers are notified concurrently.
+const DELETIONS: usize = 8;
 
-/// Has a task for each object with webhooks.
+/// Runs a task for each object with webhooks.
 pub struct Dispatcher {
-    office: Arc<Office>,
-    couriers: HashMap<NamespacedName, Handle>,
+    context: Arc<Context>,
+    /// A worker needs only the latest input, so each has a `watch` channel.
+    inputs: HashMap<NamespacedName, watch::Sender<Input>>,
     tasks: JoinSet<()>,
 }
 
-struct Handle {
-    feed: watch::Sender<Feed>,
-}
-
-/// Deleted objects whose receivers may be sent their last messages at once.
-const FAREWELLS: usize = 8;
-
-/// What there is to say of an object.
+/// The latest state of an object.
 pub struct ObjectUpdate<'a> {
-    /// The object's UID.
     pub uid: &'a str,
-    /// The generation that `subscribers` come from.
+    /// The generation that `webhooks` come from.
     pub generation: i64,
-    /// Its webhooks.
-    pub subscribers: &'a Arc<[ValidatedWebhook]>,
-    /// Its status as it stands in the API: the memory of an earlier run.
+    pub webhooks: &'a Arc<[ValidatedWebhook]>,
+    /// The status in the API, with the delivery state that an earlier run has stored.
     pub status: Option<&'a OrchestrStatus>,
-    /// The resource version of that status.
+    /// The resource version of `status`.
     pub resource_version: &'a str,
-    /// All incidents; absent while the object is paused or the pods aren't known.
+    /// All incidents; absent while the object is paused or the pods are not known.
     pub incidents: Option<Vec<Incident>>,
-    /// The keys of those of [`gone_alerts`](crate::alerts::gone_alerts) that cannot come back: their owners have no pod left.
+    /// The keys of those [`gone_alerts`](crate::alerts::gone_alerts) that cannot come back: their owners have no pod left.
     pub ended: Vec<String>,
 }
 
 impl Dispatcher {
-    /// A dispatcher that serves nobody yet.
     #[must_use]
     pub fn new(
         client: Client,
@@ -69,68 +61,68 @@ impl Dispatcher {
         cluster: Option<String>,
     ) -> Self {
         let http = Arc::new(HttpClient::new(options, lookup));
-        let office = Office {
+        let context = Context {
             secrets: SecretReader { client: client.clone(), urls: options.urls, http: Arc::clone(&http) },
             client,
             clock,
             http,
-            permits: Arc::new(Semaphore::new(API_REQUESTS)),
-            farewells: Arc::new(Semaphore::new(FAREWELLS)),
+            api_permits: Arc::new(Semaphore::new(API_REQUESTS)),
+            deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
             cluster: cluster.unwrap_or_default(),
             shutdown: CancellationToken::new(),
         };
-        Self { office: Arc::new(office), couriers: HashMap::new(), tasks: JoinSet::new() }
+        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Takes over what there is to tell of an object; only the latest update counts.
+    /// Replaces the input of an object's worker. Starts a worker if the object has webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
-        let known = self.couriers.get(key).map(|handle| Arc::clone(&handle.feed.borrow().stored));
-        let stored = match known.filter(|stored| stored.version == update.resource_version) {
-            Some(stored) => stored,
-            None => Arc::new(Stored::new(update.resource_version, update.status)),
+        let observed = self.inputs.get(key).map(|input| Arc::clone(&input.borrow().observed));
+        let observed = match observed.filter(|observed| observed.resource_version == update.resource_version) {
+            Some(observed) => observed,
+            None => Arc::new(StoredStatus::new(update.resource_version, update.status)),
         };
-        let feed = Feed {
+        let input = Input {
             generation: update.generation,
-            subscribers: Arc::clone(update.subscribers),
+            webhooks: Arc::clone(update.webhooks),
             incidents: update.incidents.map(Into::into),
             ended: update.ended.into(),
-            stored,
+            observed,
             deleted: false,
         };
-        if let Some(handle) = self.couriers.get(key) {
-            handle.feed.send_replace(feed);
+        if let Some(sender) = self.inputs.get(key) {
+            sender.send_replace(input);
             return;
         }
-        if feed.subscribers.is_empty() && feed.stored.record.webhooks.is_empty() {
+        if input.webhooks.is_empty() && input.observed.status.webhooks.is_empty() {
             return;
         }
         while self.tasks.try_join_next().is_some() {}
-        let object = ObjectId { key: key.clone(), uid: update.uid.to_owned() };
-        let courier = Courier::new(Arc::clone(&self.office), object, Arc::clone(&feed.stored));
-        let (sender, receiver) = watch::channel(feed);
-        self.tasks.spawn(courier.run(receiver));
-        self.couriers.insert(key.clone(), Handle { feed: sender });
+        let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned() };
+        let worker = Worker::new(Arc::clone(&self.context), object, Arc::clone(&input.observed));
+        let (sender, receiver) = watch::channel(input);
+        self.tasks.spawn(worker.run(receiver));
+        self.inputs.insert(key.clone(), sender);
     }
 
-    /// Decides nothing more for an object until the next update: its spec can't be used at present.
+    /// Makes no new decisions for an object until its next update: its spec is invalid.
     pub fn pause(&self, key: &NamespacedName) {
-        if let Some(handle) = self.couriers.get(key) {
-            handle.feed.send_if_modified(|feed| feed.incidents.take().is_some());
+        if let Some(sender) = self.inputs.get(key) {
+            sender.send_if_modified(|input| input.incidents.take().is_some());
         }
     }
 
-    /// Serves an object no longer that was deleted. Its receivers are sent, within half a minute, that nobody watches any
-    /// more what they take for firing.
+    /// Ends the worker of a deleted object. Within half a minute it notifies the receivers of open alerts that they are no
+    /// longer watched.
     pub fn forget(&mut self, key: &NamespacedName) {
-        if let Some(handle) = self.couriers.remove(key) {
-            handle.feed.send_modify(|feed| feed.deleted = true);
+        if let Some(sender) = self.inputs.remove(key) {
+            sender.send_modify(|input| input.deleted = true);
         }
     }
 
-    /// Begins nothing more, and waits until what is under way has been recorded; at most for `limit`. What
-    /// isn't recorded by then is sent again, under the same id, by the next run.
+    /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. The next
+    /// run sends what is not stored by then again, with the same ID.
     pub fn stop(&mut self, limit: Duration) -> impl Future<Output = ()> + use<> {
-        self.office.shutdown.cancel();
+        self.context.shutdown.cancel();
         let mut tasks = std::mem::take(&mut self.tasks);
         let deadline = Instant::now() + limit;
         async move {

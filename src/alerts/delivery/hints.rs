@@ -1,11 +1,11 @@
-//! What to do about a failure, for the person who tries a webhook.
+//! What `orchestr webhook test` suggests to do about a failure.
 
 use crate::{
     alerts::{address::AddressRefusal, retry::AttemptOutcome},
     api::WebhookFormat,
 };
 
-/// What usually helps against a failure; absent after a success.
+/// What usually helps; absent after a success.
 #[must_use]
 pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
@@ -57,7 +57,7 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
         AttemptOutcome::AddressRefused(_) => {
             "this address is never connected to: check what the host's name resolves to"
         }
-        // What is missing is named where it is found to be.
+        // Its text already names what is missing.
         AttemptOutcome::Unusable(_) => return None,
     };
     Some(hint)

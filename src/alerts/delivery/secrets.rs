@@ -1,5 +1,5 @@
-//! What a webhook's Secrets hold. They are read by name, in the object's own namespace, and nowhere else:
-//! no Secret is ever listed or watched.
+//! Reads the Secrets that a webhook refers to: by name and in the object's own namespace. No Secret is ever listed or
+//! watched.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use ring::digest::{Context, SHA256};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use super::client::{HttpClient, private_roots};
+use super::http_client::{HttpClient, private_roots};
 use crate::{
     alerts::{
         destination::{Destination, UrlPolicy},
@@ -21,19 +21,16 @@ use crate::{
     hex::hex,
 };
 
-/// How long one read may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All that takes to send to a receiver. Its text never shows what the Secrets hold.
+/// Everything needed to send to a receiver. Its `Debug` output holds no secret values.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Where to.
     pub destination: Destination,
-    /// What the user adds to each request.
+    /// Headers to add to each request.
     pub headers: HeaderMap,
-    /// What signs each request.
     pub keys: Option<SigningKeys>,
-    /// Whom to trust; absent for plain HTTP.
+    /// Absent for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
@@ -43,46 +40,41 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Why a webhook can't be used as it is. It names the Secret and the key, and nothing that they hold.
+/// Why a webhook cannot be used. The text names the Secret and the key, but no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(pub String);
 
-/// What reading a webhook's Secrets has come to.
 #[derive(Debug)]
-pub struct Reading {
-    /// A hash of the webhook's spec and of which Secrets, in which version, it was read from.
+pub struct WebhookSecrets {
+    /// A hash of the webhook's spec and of the UIDs and versions of its Secrets.
     pub config: String,
-    /// A hash of the format and of the Secret, in which version, that holds the URL. It is none of the URL, which is a
+    /// A hash of the format and of the UID and version of the Secret that holds the URL; not of the URL itself, which is
     /// secret.
     pub receiver: String,
-    /// What they make, or why they make nothing.
     pub endpoint: Result<Arc<Endpoint>, Unusable>,
 }
 
-/// The API server can't be asked at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server gives no Secrets at present")]
 pub struct Unavailable;
 
-/// Reads Secrets.
 pub struct SecretReader {
-    /// The cluster.
     pub client: Client,
-    /// What a URL may be.
     pub urls: UrlPolicy,
-    /// Knows the system's CAs.
+    /// Caches the system's CA certificates.
     pub http: Arc<HttpClient>,
 }
 
 type Data = BTreeMap<String, Vec<u8>>;
 
 impl SecretReader {
-    /// Reads what `webhook` of an object in `namespace` needs.
+    /// Reads the Secrets of a webhook of an object in `namespace`.
     ///
     /// # Errors
-    /// When the API server doesn't say. A Secret that isn't there, or may not be read, is an answer.
-    pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<Reading, Unavailable> {
+    /// If the API server does not answer. A Secret that does not exist or may not be read makes the endpoint
+    /// [`Unusable`].
+    pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
         hash.update(&serde_json::to_vec(webhook).unwrap_or_default());
         let mut receiver = Context::new(&SHA256);
@@ -99,10 +91,10 @@ impl SecretReader {
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
         let endpoint = self.endpoint(webhook, &found).await.map(Arc::new);
-        Ok(Reading { config: digest(hash), receiver: digest(receiver), endpoint })
+        Ok(WebhookSecrets { config: digest(hash), receiver: digest(receiver), endpoint })
     }
 
-    /// A Secret's version, and what it holds.
+    /// A Secret's UID and version, and its data.
     async fn get(&self, namespace: &str, name: &str) -> Result<Result<(String, Data), Unusable>, Unavailable> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match timeout(TIMEOUT, api.get(name)).await {
@@ -135,19 +127,19 @@ impl SecretReader {
         };
         let value = |source: &SecretKeySource| {
             let reference = &source.secret_key_ref;
-            let lacks = || {
+            let missing = || {
                 Unusable(format!("Secret {} has no key {}, which spec.webhooks names", reference.name, reference.key))
             };
-            secret(&reference.name)?.get(&reference.key).ok_or_else(lacks)
+            secret(&reference.name)?.get(&reference.key).ok_or_else(missing)
         };
-        let blame = |source: &SecretKeySource, problem: &dyn fmt::Display| {
+        let invalid = |source: &SecretKeySource, problem: &dyn fmt::Display| {
             let reference = &source.secret_key_ref;
             Unusable(format!("key {} of Secret {} {problem}", reference.key, reference.name))
         };
         let destination = Destination::new(webhook.format, value(&webhook.url_from)?, self.urls)
-            .map_err(|error| blame(&webhook.url_from, &error))?;
+            .map_err(|error| invalid(&webhook.url_from, &error))?;
         let keys = match &webhook.signing_key_from {
-            Some(source) => Some(SigningKeys::parse(value(source)?).map_err(|error| blame(source, &error))?),
+            Some(source) => Some(SigningKeys::parse(value(source)?).map_err(|error| invalid(source, &error))?),
             None => None,
         };
         let headers = match &webhook.headers_from {
@@ -159,7 +151,7 @@ impl SecretReader {
             None => HeaderMap::new(),
         };
         let private = match &webhook.ca_from {
-            Some(source) => Some(private_roots(value(source)?).map_err(|error| blame(source, &error))?),
+            Some(source) => Some(private_roots(value(source)?).map_err(|error| invalid(source, &error))?),
             None => None,
         };
         let tls = match (destination.url().scheme(), private) {
@@ -171,7 +163,7 @@ impl SecretReader {
     }
 }
 
-/// The Secrets that a webhook names, each once.
+/// The distinct names of the Secrets that a webhook refers to.
 pub fn names(webhook: &Webhook) -> impl Iterator<Item = &str> {
     let keys = [Some(&webhook.url_from), webhook.signing_key_from.as_ref(), webhook.ca_from.as_ref()];
     let mut names: Vec<&str> = keys.into_iter().flatten().map(|source| source.secret_key_ref.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! One attempt to deliver a message.
+//! One attempt to deliver a message: render, sign, post.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    client::{HttpClient, Post},
+    http_client::{HttpClient, Post},
     secrets::Endpoint,
 };
 use crate::alerts::{
@@ -17,16 +17,14 @@ use crate::alerts::{
     signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER},
 };
 
-/// How an attempt ended, and how long it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// How it ended.
     pub outcome: AttemptOutcome,
-    /// From the name's resolution to the end of the answer.
+    /// From name resolution to the end of the response.
     pub latency: Duration,
 }
 
-/// Renders a message, signs it where there is a key, and posts it.
+/// Renders a message, signs it if the webhook has a signing key, and posts it.
 pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notification, timeout: Duration) -> Attempt {
     let begun = Instant::now();
     let rendered = render(message, &endpoint.destination);
@@ -37,7 +35,7 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
             headers.insert(HeaderName::from_static(name), value);
         }
     };
-    // Also without a signature: a receiver tells repeated attempts by the id.
+    // Also without a signature: receivers recognize retries by the ID.
     set(ID_HEADER, &message.id);
     set(TIMESTAMP_HEADER, &now.as_second().to_string());
     if let Some(keys) = &endpoint.keys {

@@ -16,9 +16,8 @@ use orchestr::{
         Notification,
         address::{AddressPolicy, AddressRefusal},
         delivery::{
-            DeliveryOptions, HttpClient, Lookup,
-            client::private_roots,
-            hint,
+            DeliveryOptions, HttpClient, Lookup, hint,
+            http_client::private_roots,
             secrets::Endpoint,
             send::{Attempt, send},
             system_lookup,

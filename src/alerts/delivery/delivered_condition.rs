@@ -1,5 +1,4 @@
-//! The condition AlertsDelivered as the status has it: also a webhook that can't be used is told of, before
-//! anything is due. Pure.
+//! The condition AlertsDelivered. It also reports webhooks that cannot be used, before they have anything to send. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -9,19 +8,18 @@ use crate::{
     api::{DeliveryError, WebhookStatus, condition, reason},
 };
 
-/// The longest message, in UTF-16 code units.
+/// In UTF-16 code units.
 const MESSAGE_LIMIT: usize = 1_000;
 
-/// One webhook, as the condition sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct WebhookSummary<'a> {
     pub state: &'a WebhookStatus,
-    /// Why it can't be used at present.
+    /// Why the webhook cannot be used at present.
     pub unusable: Option<&'a str>,
 }
 
-/// The condition for all of an object's webhooks; absent without any.
-pub(super) fn delivered(
-    webhooks: &[Seen<'_>],
+/// The condition for all webhooks of an object; absent without webhooks.
+pub(super) fn delivered_condition(
+    webhooks: &[WebhookSummary<'_>],
     generation: i64,
     previous: Option<&Condition>,
     now: Timestamp,
@@ -29,26 +27,26 @@ pub(super) fn delivered(
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let states: Vec<WebhookStatus> = webhooks
         .iter()
-        .map(|seen| WebhookStatus {
-            name: seen.state.name.clone(),
-            stopped: seen.state.stopped,
-            dropped: seen.state.dropped,
-            last_error: match seen.unusable {
-                Some(why) => Some(DeliveryError { time: Time(now), message: why.to_owned() }),
-                None => seen.state.last_error.clone(),
+        .map(|webhook| WebhookStatus {
+            name: webhook.state.name.clone(),
+            stopped: webhook.state.stopped,
+            dropped: webhook.state.dropped,
+            last_error: match webhook.unusable {
+                Some(reason) => Some(DeliveryError { time: Time(now), message: reason.to_owned() }),
+                None => webhook.state.last_error.clone(),
             },
             ..WebhookStatus::default()
         })
         .collect();
-    let sum = summarize_delivery(&states)?;
-    let nothing_sent = webhooks.iter().all(|seen| seen.state.last_success.is_none());
-    let (status, reason, message) = if !sum.delivered {
-        let unusable = webhooks.iter().any(|seen| seen.unusable.is_some());
-        ("False", if unusable { reason::WEBHOOK_UNUSABLE } else { sum.reason }, sum.message)
+    let summary = summarize_delivery(&states)?;
+    let nothing_sent = webhooks.iter().all(|webhook| webhook.state.last_success.is_none());
+    let (status, reason, message) = if !summary.delivered {
+        let unusable = webhooks.iter().any(|webhook| webhook.unusable.is_some());
+        ("False", if unusable { reason::WEBHOOK_UNUSABLE } else { summary.reason }, summary.message)
     } else if nothing_sent {
         ("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned())
     } else {
-        ("True", sum.reason, sum.message)
+        ("True", summary.reason, summary.message)
     };
     let unchanged = previous.filter(|old| old.status == status);
     Some(Condition {
@@ -76,29 +74,30 @@ mod tests {
         }
     }
 
-    fn told(webhooks: &[(&WebhookStatus, Option<&str>)]) -> (String, String, String) {
-        let seen: Vec<_> = webhooks.iter().map(|(state, unusable)| Seen { state, unusable: *unusable }).collect();
-        let condition = delivered(&seen, 3, None, Timestamp::UNIX_EPOCH).unwrap();
+    fn condition(webhooks: &[(&WebhookStatus, Option<&str>)]) -> (String, String, String) {
+        let webhooks: Vec<_> =
+            webhooks.iter().map(|(state, unusable)| WebhookSummary { state, unusable: *unusable }).collect();
+        let condition = delivered_condition(&webhooks, 3, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.observed_generation, Some(3));
         (condition.status, condition.reason, condition.message)
     }
 
     #[test]
-    fn it_names_each_webhook_that_fails_and_why() {
+    fn names_each_failing_webhook_and_the_reason() {
         let (good, new) = (state("good", true, None), state("new", false, None));
         let bad = state("bad", true, Some("the receiver answered 500"));
         let texts = |(a, b, c): (&str, &str, &str)| (a.to_owned(), b.to_owned(), c.to_owned());
-        assert_eq!(told(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was due yet")));
+        assert_eq!(condition(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was due yet")));
         assert_eq!(
-            told(&[(&good, None), (&new, None)]),
+            condition(&[(&good, None), (&new, None)]),
             texts(("True", "Delivered", "2 webhooks have taken what they were due"))
         );
         assert_eq!(
-            told(&[(&good, None), (&bad, None)]),
+            condition(&[(&good, None), (&bad, None)]),
             texts(("False", "DeliveryFailing", "1 of 2 webhooks: bad: the receiver answered 500"))
         );
         assert_eq!(
-            told(&[(&new, Some("Secret a/b does not exist")), (&bad, None)]),
+            condition(&[(&new, Some("Secret a/b does not exist")), (&bad, None)]),
             texts((
                 "False",
                 "WebhookUnusable",
@@ -108,15 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_its_transition_time_and_goes_with_the_webhooks() {
+    fn keeps_the_transition_time_until_the_status_changes_and_is_absent_without_webhooks() {
         let good = state("good", true, None);
-        let seen = || [Seen { state: &good, unusable: None }];
-        let first = delivered(&seen(), 1, None, Timestamp::UNIX_EPOCH).unwrap();
+        let webhooks = || [WebhookSummary { state: &good, unusable: None }];
+        let first = delivered_condition(&webhooks(), 1, None, Timestamp::UNIX_EPOCH).unwrap();
         let later = Timestamp::from_second(90).unwrap();
-        let second = delivered(&seen(), 2, Some(&first), later).unwrap();
+        let second = delivered_condition(&webhooks(), 2, Some(&first), later).unwrap();
         assert_eq!(second.last_transition_time, first.last_transition_time);
-        let broken = [Seen { state: &good, unusable: Some("no") }];
-        assert_eq!(delivered(&broken, 2, Some(&first), later).unwrap().last_transition_time.0, later);
-        assert_eq!(delivered(&[], 2, Some(&first), later), None);
+        let broken = [WebhookSummary { state: &good, unusable: Some("no") }];
+        assert_eq!(delivered_condition(&broken, 2, Some(&first), later).unwrap().last_transition_time.0, later);
+        assert_eq!(delivered_condition(&[], 2, Some(&first), later), None);
     }
 }

@@ -1,0 +1,339 @@
+//! The queue of one webhook: decides what to send next, and tracks it from the decision to the receiver's answer.
+//! No I/O: the [`Worker`](super::worker::Worker) reads Secrets, stores and sends for it.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
+use crate::{
+    alerts::{
+        Incident, IncidentMemory, Notification, Plan, PlanInput, Source, ValidatedWebhook, deletion_notices, plan,
+        record, resend, retry::AttemptOutcome,
+    },
+    api::{MessageKind, Webhook, WebhookStatus},
+};
+
+/// How often the Secrets are read while the webhook fails: someone may be about to fix them.
+const READ_INTERVAL_FAILING: Duration = Duration::from_secs(10);
+/// How often the Secrets are read otherwise.
+const READ_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// When to read the Secrets again after the API server did not answer.
+const READ_RETRY: Duration = Duration::from_secs(5);
+/// Before a message is sent, Secrets that were read longer ago than this are read again.
+const MAX_AGE_FOR_SENDING: Duration = Duration::from_secs(30);
+
+/// The incidents of the webhook's object.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectInput<'a> {
+    pub source: &'a Source,
+    /// All incidents. If they are not known at present, those that were known last.
+    pub incidents: &'a [Incident],
+    pub incidents_known: bool,
+    pub memory: &'a IncidentMemory,
+    /// The keys of incidents that are gone and cannot come back.
+    pub ended: &'a [String],
+    /// How many bytes of the status the webhook's state may take.
+    pub bytes: usize,
+}
+
+pub(super) struct WebhookQueue {
+    pub webhook: ValidatedWebhook,
+    /// The state that decisions start from: the stored state, or a newer one that includes the last outcome.
+    base: WebhookStatus,
+    stage: Stage,
+    secrets: SecretsCache,
+    /// The last endpoint that could be used. Alerts are resent to it while the Secrets cannot be read.
+    last_usable: Option<UsableEndpoint>,
+    /// The old and the new hash of the receiver: its Secret has changed, but not its URL.
+    renamed: Option<(String, String)>,
+    last_sent: Option<Timestamp>,
+    wake: Option<Timestamp>,
+}
+
+enum Stage {
+    Idle,
+    /// Not stored yet: the next decision may replace it.
+    Decided(Box<Plan>),
+    Storing(Box<Plan>),
+    Sending,
+}
+
+#[derive(Default)]
+struct SecretsCache {
+    latest: Option<ReadSecrets>,
+    is_reading: bool,
+    /// The API server did not answer the last read.
+    unanswered: bool,
+    /// Overrides the regular interval.
+    read_at: Option<Instant>,
+}
+
+struct ReadSecrets {
+    secrets: WebhookSecrets,
+    read_at: Instant,
+}
+
+struct UsableEndpoint {
+    receiver: String,
+    endpoint: Arc<Endpoint>,
+}
+
+/// What the worker must do for a queue.
+pub(super) enum Action {
+    Wait,
+    ReadSecrets,
+    /// Send a message that needs no storing.
+    Send(Box<Notification>),
+}
+
+impl WebhookQueue {
+    pub fn new(webhook: ValidatedWebhook, stored: Option<WebhookStatus>) -> Self {
+        let name = webhook.policy.name.clone();
+        Self {
+            webhook,
+            base: stored.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
+            stage: Stage::Idle,
+            secrets: SecretsCache::default(),
+            last_usable: None,
+            renamed: None,
+            last_sent: None,
+            wake: None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.webhook.policy.name
+    }
+
+    pub fn update_spec(&mut self, webhook: ValidatedWebhook, now: Instant) {
+        if webhook.webhook != self.webhook.webhook {
+            self.secrets.read_at = Some(now);
+            self.secrets.latest = None;
+            let receiver = |webhook: &Webhook| (webhook.format, webhook.url_from.clone());
+            if receiver(&webhook.webhook) != receiver(&self.webhook.webhook) {
+                self.last_usable = None;
+            }
+        }
+        self.webhook = webhook;
+    }
+
+    /// Decides what to do next, unless a message is being stored or sent.
+    pub fn next_action(
+        &mut self,
+        input: &ObjectInput<'_>,
+        stored: Option<&WebhookStatus>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Action {
+        self.wake = None;
+        if !self.secrets.is_reading && self.next_read().is_none_or(|at| at <= now) {
+            self.secrets.is_reading = true;
+            return Action::ReadSecrets;
+        }
+        if self.is_busy() {
+            return Action::Wait;
+        }
+        self.stage = Stage::Idle;
+        if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
+            self.base.receiver = new;
+        }
+        if let Some(action) = self.resend(input, now, wall) {
+            return action;
+        }
+        if self.secrets.latest.is_none() || !input.incidents_known {
+            return Action::Wait;
+        }
+        let plan = plan(&self.base, &self.plan_input(input, wall));
+        self.wake = self.wake.into_iter().chain(plan.wake).min();
+        if plan.send.is_some() && !self.are_secrets_fresh(now) {
+            return self.read_secrets();
+        }
+        let is_stored = plan.state == self.base && stored == Some(&self.base);
+        if is_stored && let Some(message) = plan.send {
+            self.stage = Stage::Sending;
+            return Action::Send(Box::new(message));
+        }
+        self.stage = Stage::Decided(Box::new(plan));
+        Action::Wait
+    }
+
+    fn plan_input<'a>(&'a self, input: &ObjectInput<'a>, wall: Timestamp) -> PlanInput<'a> {
+        let secrets = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
+        PlanInput {
+            source: input.source,
+            policy: &self.webhook.policy,
+            incidents: input.incidents,
+            memory: input.memory,
+            ended: input.ended,
+            config: secrets.map_or("", |secrets| &secrets.config),
+            receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
+            last_sent: self.last_sent,
+            bytes: input.bytes,
+            now: wall,
+        }
+    }
+
+    /// Resends alerts to a receiver that forgets them, as Alertmanager does. This needs neither the present incidents nor
+    /// readable Secrets, and nothing is stored.
+    fn resend(&mut self, input: &ObjectInput<'_>, now: Instant, wall: Timestamp) -> Option<Action> {
+        self.last_usable.as_ref()?;
+        let (message, wake) = resend(&self.base, &self.plan_input(input, wall));
+        self.wake = wake;
+        let message = message?;
+        if !self.are_secrets_fresh(now) && !self.secrets.unanswered {
+            return Some(self.read_secrets());
+        }
+        self.stage = Stage::Sending;
+        Some(Action::Send(Box::new(message)))
+    }
+
+    fn are_secrets_fresh(&self, now: Instant) -> bool {
+        let latest = self.secrets.latest.as_ref();
+        latest.is_some_and(|latest| now.saturating_duration_since(latest.read_at) < MAX_AGE_FOR_SENDING)
+    }
+
+    fn read_secrets(&mut self) -> Action {
+        if std::mem::replace(&mut self.secrets.is_reading, true) { Action::Wait } else { Action::ReadSecrets }
+    }
+
+    /// The last messages to a receiver whose object was deleted, and the endpoint to send them to.
+    pub fn deletion_notices(
+        &self,
+        input: &ObjectInput<'_>,
+        wall: Timestamp,
+    ) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
+        let usable = self.last_usable.as_ref()?;
+        Some((Arc::clone(&usable.endpoint), deletion_notices(&self.base, &self.plan_input(input, wall))))
+    }
+
+    /// When to read the Secrets next. Absent: immediately.
+    fn next_read(&self) -> Option<Instant> {
+        if self.secrets.read_at.is_some() {
+            return self.secrets.read_at;
+        }
+        let latest = self.secrets.latest.as_ref()?;
+        let is_failing = latest.secrets.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped;
+        Some(latest.read_at + if is_failing { READ_INTERVAL_FAILING } else { READ_INTERVAL })
+    }
+
+    /// When to call [`next_action`](Self::next_action) again if nothing happens: for a decision, by the cluster's clock,
+    /// and to read the Secrets.
+    pub fn wakes(&self) -> (Option<Timestamp>, Option<Instant>) {
+        let next_read = if self.secrets.is_reading { None } else { self.next_read() };
+        (self.wake.filter(|_| !self.is_busy()), next_read)
+    }
+
+    /// The state to store.
+    pub fn state(&self) -> &WebhookStatus {
+        match &self.stage {
+            Stage::Decided(plan) | Stage::Storing(plan) => &plan.state,
+            Stage::Idle | Stage::Sending => &self.base,
+        }
+    }
+
+    /// Whether a message can be sent as soon as its state is stored.
+    pub fn is_urgent(&self) -> bool {
+        matches!(&self.stage, Stage::Decided(plan) if plan.send.is_some())
+    }
+
+    pub fn is_sending(&self) -> bool {
+        matches!(self.stage, Stage::Sending)
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Storing(_) | Stage::Sending)
+    }
+
+    /// Whether the API server has answered for its Secrets, even if they cannot be used.
+    pub fn has_read_secrets(&self) -> bool {
+        self.secrets.latest.is_some()
+    }
+
+    /// Why the webhook cannot be used.
+    pub fn unusable(&self) -> Option<&str> {
+        let latest = self.secrets.latest.as_ref()?;
+        latest.secrets.endpoint.as_ref().err().map(|error| error.0.as_str())
+    }
+
+    /// Drops a decision that is not being stored yet.
+    pub fn drop_decision(&mut self) {
+        if matches!(self.stage, Stage::Decided(_)) {
+            self.stage = Stage::Idle;
+        }
+    }
+
+    /// Notes that the worker has begun to store the state.
+    pub fn on_storing(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Decided(plan) => Stage::Storing(plan),
+            stage => stage,
+        };
+    }
+
+    /// Notes whether the state was stored. Returns the message to send now. After a failure the next decision starts
+    /// afresh, as the incidents may have changed.
+    pub fn on_stored(&mut self, success: bool) -> Option<Notification> {
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Storing(plan) if success => {
+                self.base = plan.state;
+                if plan.send.is_some() {
+                    self.stage = Stage::Sending;
+                }
+                plan.send
+            }
+            Stage::Storing(_) => None,
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Where to send a message. If the Secrets are unusable, alerts are resent to the last usable endpoint.
+    pub fn endpoint(&self, kind: MessageKind) -> Result<Arc<Endpoint>, Unusable> {
+        let latest = self.secrets.latest.as_ref().map(|latest| latest.secrets.endpoint.clone());
+        match (latest, &self.last_usable) {
+            (Some(Ok(endpoint)), _) => Ok(endpoint),
+            (_, Some(usable)) if kind == MessageKind::Resend => Ok(Arc::clone(&usable.endpoint)),
+            (Some(Err(error)), _) => Err(error),
+            (None, _) => Err(Unusable("its Secrets are not read yet".to_owned())),
+        }
+    }
+
+    /// Takes the Secrets that were read for `webhook`, unless the spec has changed since.
+    pub fn on_secrets(&mut self, webhook: &Webhook, result: Result<WebhookSecrets, Unavailable>, now: Instant) {
+        self.secrets.is_reading = false;
+        if *webhook != self.webhook.webhook {
+            return;
+        }
+        match result {
+            Ok(secrets) => {
+                if let Ok(endpoint) = &secrets.endpoint {
+                    let receiver = &secrets.receiver;
+                    let new = UsableEndpoint { receiver: receiver.clone(), endpoint: Arc::clone(endpoint) };
+                    let old = self.last_usable.replace(new).filter(|old| old.receiver != *receiver);
+                    self.renamed = old
+                        .filter(|old| old.endpoint.destination == endpoint.destination)
+                        .map(|old| (old.receiver, receiver.clone()));
+                }
+                self.secrets.read_at = None;
+                self.secrets.unanswered = false;
+                self.secrets.latest = Some(ReadSecrets { secrets, read_at: now });
+            }
+            Err(Unavailable) => {
+                self.secrets.read_at = Some(now + READ_RETRY);
+                self.secrets.unanswered = true;
+            }
+        }
+    }
+
+    pub fn on_sent(&mut self, message: &Notification, outcome: &AttemptOutcome, wall: Timestamp) {
+        self.stage = Stage::Idle;
+        self.base = record(&self.base, message, outcome, wall, fastrand::f64());
+        if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
+            self.last_sent = Some(wall);
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! The task that delivers one object's alerts. It runs one status write at a time, and one request at a time for each
+//! webhook.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use kube::Client;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, sleep_until, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HttpClient,
+    deletion::{DELETION_TIMEOUT, send_deletion_notices},
+    delivered_condition::{WebhookSummary, delivered_condition},
+    other_writer::OtherWriter,
+    persist::{DeliveryStatus, ObjectRef, StoredStatus, persist},
+    secrets::{SecretReader, Unavailable, WebhookSecrets},
+    send::{Attempt, send},
+    webhook_queue::{Action, ObjectInput, WebhookQueue},
+};
+use crate::{
+    alerts::{Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes, retry::AttemptOutcome},
+    api::{NamespacedName, Webhook},
+    backoff::Backoff,
+    clock::ClusterClock,
+};
+
+/// The minimum time between two writes that no message waits for.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// The bounds of the backoff after a failed write.
+const WRITE_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// The maximum time between two steps: the system clock may be changed in the meantime.
+const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
+/// The minimum time between two steps: a clock that ticks in whole seconds must not cause a busy loop.
+const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
+
+/// What all workers share.
+pub(super) struct Context {
+    pub client: Client,
+    pub clock: ClusterClock,
+    pub http: Arc<HttpClient>,
+    pub secrets: SecretReader,
+    /// Limits concurrent requests to the API server.
+    pub api_permits: Arc<Semaphore>,
+    /// Limits how many deleted objects' receivers are notified concurrently.
+    pub deletion_permits: Arc<Semaphore>,
+    /// Empty if the cluster has no name.
+    pub cluster: String,
+    pub shutdown: CancellationToken,
+}
+
+/// The latest state of an object, as the controller reports it.
+#[derive(Clone, Default)]
+pub(super) struct Input {
+    pub generation: i64,
+    pub webhooks: Arc<[ValidatedWebhook]>,
+    /// Absent while the pods are not known, or the object is paused.
+    pub incidents: Option<Arc<[Incident]>>,
+    /// The keys of incidents that are gone and cannot come back.
+    pub ended: Arc<[String]>,
+    /// The status of the object in the API.
+    pub observed: Arc<StoredStatus>,
+    pub deleted: bool,
+}
+
+pub(super) struct Worker {
+    context: Arc<Context>,
+    object: ObjectRef,
+    source: Source,
+    generation: i64,
+    queues: Vec<WebhookQueue>,
+    memory: IncidentMemory,
+    /// The incidents that were known last.
+    incidents: Vec<Incident>,
+    incidents_known: bool,
+    ended: Arc<[String]>,
+    /// The status that was written last, or that another writer has put in its place.
+    stored: DeliveryStatus,
+    /// The API server's last answer to a write. It lacks fields that the installed CRD does not define.
+    answered: StoredStatus,
+    /// The status that the controller's watch has delivered.
+    observed: Arc<StoredStatus>,
+    /// What a failed write may have stored nevertheless.
+    uncertain_write: Option<DeliveryStatus>,
+    other_writer: OtherWriter,
+    /// Another writer has changed what was stored: write it again.
+    must_restore: bool,
+    is_writing: bool,
+    last_write: Option<Instant>,
+    backoff: Backoff,
+    retry_at: Option<Instant>,
+    /// The outcome of an attempt is not stored yet.
+    has_unstored_outcome: bool,
+    tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
+}
+
+enum TaskResult {
+    SecretsRead { webhook: Box<Webhook>, result: Result<WebhookSecrets, Unavailable> },
+    Written { status: Box<DeliveryStatus>, result: Result<StoredStatus, String> },
+    Sent { webhook: String, message: Box<Notification>, attempt: Attempt },
+}
+
+impl Worker {
+    pub fn new(context: Arc<Context>, object: ObjectRef, observed: Arc<StoredStatus>) -> Self {
+        Self {
+            source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
+            context,
+            object,
+            generation: 0,
+            queues: Vec::new(),
+            memory: IncidentMemory::default(),
+            incidents: Vec::new(),
+            incidents_known: false,
+            ended: Arc::default(),
+            stored: observed.status.clone(),
+            answered: StoredStatus::clone(&observed),
+            observed,
+            uncertain_write: None,
+            other_writer: OtherWriter::default(),
+            must_restore: false,
+            is_writing: false,
+            last_write: None,
+            backoff: Backoff::new(WRITE_RETRY.0, WRITE_RETRY.1),
+            retry_at: None,
+            has_unstored_outcome: false,
+            tasks: FuturesUnordered::new(),
+        }
+    }
+
+    /// Runs until the object is deleted or the dispatcher is dropped. At a shutdown it ends as soon as the outcomes of
+    /// all running requests are stored.
+    pub async fn run(mut self, mut inputs: watch::Receiver<Input>) {
+        let shutdown = self.context.shutdown.clone();
+        let first = inputs.borrow_and_update().clone();
+        self.apply(first);
+        loop {
+            if inputs.borrow().deleted {
+                return self.notify_deletion().await;
+            }
+            let stopping = shutdown.is_cancelled();
+            let wake = self.step(stopping);
+            if stopping && self.is_idle() {
+                return;
+            }
+            tokio::select! {
+                () = shutdown.cancelled(), if !stopping => {}
+                changed = inputs.changed(), if !stopping => match changed {
+                    Ok(()) => {
+                        let next = inputs.borrow_and_update().clone();
+                        self.apply(next);
+                    }
+                    Err(_) => return,
+                },
+                Some(result) = self.tasks.next() => self.on_result(result),
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_writing && !self.has_unstored_outcome && self.queues.iter().all(|queue| !queue.is_sending())
+    }
+
+    fn apply(&mut self, input: Input) {
+        let now = Instant::now();
+        self.generation = input.generation;
+        let mut old = std::mem::take(&mut self.queues);
+        for webhook in input.webhooks.iter() {
+            let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
+            self.queues.push(match index.map(|index| old.swap_remove(index)) {
+                Some(mut queue) => {
+                    queue.update_spec(webhook.clone(), now);
+                    queue
+                }
+                None => {
+                    let stored = self.stored.webhooks.iter().find(|state| state.name == webhook.policy.name);
+                    WebhookQueue::new(webhook.clone(), stored.cloned())
+                }
+            });
+        }
+        self.incidents_known = input.incidents.is_some();
+        if let Some(incidents) = input.incidents {
+            self.incidents = incidents.to_vec();
+            self.memory.update(&mut self.incidents);
+        }
+        self.ended = input.ended;
+        self.observed = input.observed;
+        self.detect_other_writer(now);
+    }
+
+    /// Checks whether another writer has changed the stored status. If so, this worker writes its own state again, so that
+    /// no open page is lost and nothing is sent twice.
+    fn detect_other_writer(&mut self, now: Instant) {
+        if self.is_writing || !self.observed.is_newer_than(&self.answered.resource_version) {
+            return;
+        }
+        self.answered.resource_version.clone_from(&self.observed.resource_version);
+        if self.observed.status == self.answered.status {
+            return;
+        }
+        let is_own_write = self.uncertain_write.as_ref() == Some(&self.observed.status);
+        self.answered.status.clone_from(&self.observed.status);
+        self.stored.clone_from(&self.observed.status);
+        if is_own_write {
+            return;
+        }
+        self.must_restore = true;
+        if self.other_writer.record_write(now) {
+            let NamespacedName { namespace, name } = &self.object.key;
+            tracing::warn!(
+                namespace,
+                name,
+                "another client keeps changing status.webhooks or AlertsDelivered: does a second operator run in this \
+                 cluster?"
+            );
+        }
+    }
+
+    fn input(&self) -> ObjectInput<'_> {
+        ObjectInput {
+            source: &self.source,
+            incidents: &self.incidents,
+            incidents_known: self.incidents_known,
+            memory: &self.memory,
+            ended: &self.ended,
+            bytes: alert_bytes(self.queues.len()),
+        }
+    }
+
+    /// Tells the receivers that the object was deleted and that its open alerts are no longer watched.
+    async fn notify_deletion(mut self) {
+        let deadline = Instant::now() + DELETION_TIMEOUT;
+        let result = timeout_at(deadline, async {
+            while self.queues.iter().any(WebhookQueue::is_sending) {
+                match self.tasks.next().await {
+                    Some(TaskResult::Sent { webhook, message, attempt }) => self.on_sent(&webhook, &message, &attempt),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            let _permit = self.context.deletion_permits.acquire().await;
+            let input = self.input();
+            let notices = self.queues.iter().filter_map(|queue| {
+                let (endpoint, messages) = queue.deletion_notices(&input, self.context.clock.now())?;
+                let timeout = queue.webhook.policy.timeout;
+                Some(send_deletion_notices(&self.context.http, endpoint, messages, timeout))
+            });
+            futures::future::join_all(notices).await.into_iter().all(|delivered| delivered)
+        })
+        .await;
+        let NamespacedName { namespace, name } = &self.object.key;
+        match result {
+            Ok(true) => tracing::debug!(namespace, name, "the deleted object's receivers are notified"),
+            _ => tracing::warn!(namespace, name, "could not notify all receivers that the object was deleted"),
+        }
+    }
+
+    /// Starts everything that can start now, and returns when to call this again.
+    fn step(&mut self, stopping: bool) -> Instant {
+        let (now, wall) = (Instant::now(), self.context.clock.now());
+        if stopping {
+            self.queues.iter_mut().for_each(WebhookQueue::drop_decision);
+        } else {
+            self.run_queues(now, wall);
+        }
+        let write_at = self.write(now, wall);
+        let mut wake = now + STEP_INTERVAL_MAX;
+        for queue in &self.queues {
+            let (time, next_read) = queue.wakes();
+            let time = time.map(|at| now + Duration::try_from(at.duration_since(wall)).unwrap_or_default());
+            wake = time.into_iter().chain(next_read).fold(wake, Instant::min);
+        }
+        write_at.into_iter().fold(wake, Instant::min).max(now + STEP_INTERVAL_MIN)
+    }
+
+    fn run_queues(&mut self, now: Instant, wall: Timestamp) {
+        let mut queues = std::mem::take(&mut self.queues);
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input() };
+        let actions: Vec<Action> = queues
+            .iter_mut()
+            .map(|queue| {
+                let stored = self.stored.webhooks.iter().find(|state| state.name == queue.name());
+                queue.next_action(&input, stored, now, wall)
+            })
+            .collect();
+        self.queues = queues;
+        for (index, action) in actions.into_iter().enumerate() {
+            match action {
+                Action::Wait => {}
+                Action::ReadSecrets => self.read_secrets(index),
+                Action::Send(message) => self.send(index, message),
+            }
+        }
+    }
+
+    fn read_secrets(&mut self, index: usize) {
+        let context = Arc::clone(&self.context);
+        let (namespace, webhook) = (self.object.key.namespace.clone(), self.queues[index].webhook.webhook.clone());
+        self.tasks.push(
+            async move {
+                let _permit = context.api_permits.acquire().await;
+                let result = context.secrets.read(&namespace, &webhook).await;
+                TaskResult::SecretsRead { webhook: Box::new(webhook), result }
+            }
+            .boxed(),
+        );
+    }
+
+    fn send(&mut self, index: usize, message: Box<Notification>) {
+        let queue = &self.queues[index];
+        let (endpoint, webhook) = (queue.endpoint(message.kind), queue.name().to_owned());
+        let (http, timeout) = (Arc::clone(&self.context.http), queue.webhook.policy.timeout);
+        self.tasks.push(
+            async move {
+                let attempt = match endpoint {
+                    Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
+                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error.0), latency: Duration::ZERO },
+                };
+                TaskResult::Sent { webhook, message, attempt }
+            }
+            .boxed(),
+        );
+    }
+
+    /// Starts a write if the status has changed. Returns when to try again if the write must wait.
+    fn write(&mut self, now: Instant, wall: Timestamp) -> Option<Instant> {
+        if self.is_writing {
+            return None;
+        }
+        let status = self.delivery_status(wall);
+        if status == self.stored {
+            self.has_unstored_outcome = false;
+            return None;
+        }
+        let urgent = self.has_unstored_outcome || self.queues.iter().any(WebhookQueue::is_urgent);
+        // Until everything is known, the status that an earlier run has stored stays.
+        let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::has_read_secrets);
+        if !is_complete && !urgent && !self.must_restore && !self.queues.is_empty() {
+            return None;
+        }
+        let not_before = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.other_writer.write_after());
+        if let Some(at) = not_before.filter(|_| !urgent).max(self.retry_at).filter(|at| *at > now) {
+            return Some(at);
+        }
+        self.is_writing = true;
+        self.last_write = Some(now);
+        self.has_unstored_outcome = false;
+        self.must_restore = false;
+        self.uncertain_write = Some(status.clone());
+        self.queues.iter_mut().for_each(WebhookQueue::on_storing);
+        let (context, object) = (Arc::clone(&self.context), self.object.clone());
+        self.tasks.push(
+            async move {
+                let _permit = context.api_permits.acquire().await;
+                let result = persist(&context.client, &object, &status).await;
+                TaskResult::Written { status: Box::new(status), result }
+            }
+            .boxed(),
+        );
+        None
+    }
+
+    fn delivery_status(&self, wall: Timestamp) -> DeliveryStatus {
+        let summaries: Vec<_> = self
+            .queues
+            .iter()
+            .map(|queue| WebhookSummary { state: queue.state(), unusable: queue.unusable() })
+            .collect();
+        let condition = delivered_condition(&summaries, self.generation, self.stored.condition.as_ref(), wall);
+        DeliveryStatus { webhooks: self.queues.iter().map(|queue| queue.state().clone()).collect(), condition }
+    }
+
+    fn on_result(&mut self, result: TaskResult) {
+        let now = Instant::now();
+        match result {
+            TaskResult::SecretsRead { webhook, result } => {
+                if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook.name) {
+                    queue.on_secrets(&webhook, result, now);
+                }
+            }
+            TaskResult::Written { status, result } => self.on_written(*status, result, now),
+            TaskResult::Sent { webhook, message, attempt } => self.on_sent(&webhook, &message, &attempt),
+        }
+    }
+
+    fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, String>, now: Instant) {
+        self.is_writing = false;
+        let success = result.is_ok();
+        match result {
+            Ok(answer) => {
+                self.stored = status;
+                self.answered = answer;
+                self.uncertain_write = None;
+                self.backoff.reset();
+                self.retry_at = None;
+            }
+            Err(error) => {
+                self.retry_at = Some(now + self.backoff.next_delay());
+                let NamespacedName { namespace, name } = &self.object.key;
+                tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
+            }
+        }
+        for index in 0..self.queues.len() {
+            if let Some(message) = self.queues[index].on_stored(success) {
+                self.send(index, Box::new(message));
+            }
+        }
+        self.has_unstored_outcome |= !success;
+        self.detect_other_writer(now);
+    }
+
+    fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {
+        let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.is_sending();
+        let Some(queue) = self.queues.iter_mut().find(is_sender) else { return };
+        queue.on_sent(message, &attempt.outcome, self.context.clock.now());
+        self.has_unstored_outcome = true;
+        let NamespacedName { namespace, name: object } = &self.object.key;
+        // As u64: tracing's JSON format writes a u128 as a string.
+        let milliseconds = u64::try_from(attempt.latency.as_millis()).unwrap_or(u64::MAX);
+        let id = &message.id;
+        match &attempt.outcome {
+            AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
+                tracing::info!(namespace, object, webhook, status, milliseconds, id, "delivered");
+            }
+            outcome => {
+                let reason = outcome.reason();
+                tracing::warn!(namespace, object, webhook, reason, milliseconds, id, "not delivered");
+            }
+        }
+    }
+}
