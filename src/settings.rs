@@ -1,5 +1,4 @@
-//! What a spec means: defaults applied, durations read, patterns compiled. Every use of a spec goes
-//! through [`Settings`], so that a value that can't be used is found in one place.
+//! Validates a spec and applies its defaults. All other code uses [`Settings`] instead of the spec.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,35 +15,30 @@ use crate::{
     spec_error::{SpecError, at_most, bounded, duration, globs, invalid, short_enough},
 };
 
-/// A spec that can be used.
+/// A valid spec with its defaults applied, its durations parsed and its patterns compiled.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether pods are watched; else the object is paused.
+    /// Whether the object watches pods; else it is paused.
     pub enabled: bool,
-    /// Which pods.
     pub scope: PodSelection,
-    /// How long a state may last.
     pub thresholds: Thresholds,
-    /// Kinds and reasons that are never reported.
+    /// Kinds and reasons of problems that are not reported.
     pub ignore_reasons: Vec<String>,
-    /// What is odd about the spec, in words: it can be used, but may not do what was meant.
+    /// Probable mistakes in the spec, one sentence each.
     pub warnings: Vec<String>,
-    /// What is shown of logs; absent where they aren't read.
+    /// Absent if logs are not read.
     pub logs: Option<Arc<LogPolicy>>,
-    /// How many pods the status details.
+    /// How many pods the status lists.
     pub max_pods: usize,
-    /// Who is told.
     pub webhooks: Arc<[ValidatedWebhook]>,
 }
 
-/// The memory that one compiled pattern may take, in bytes.
+/// The size limit of one compiled redaction pattern, in bytes.
 const REGEX_SIZE_LIMIT: usize = 256 * 1024;
 
 impl Settings {
-    /// Reads a spec.
-    ///
     /// # Errors
-    /// When a value that must be there is absent, or one can't be used.
+    /// When a required value is absent or a value is invalid.
     pub fn new(spec: &OrchestrSpec) -> Result<Self, SpecError> {
         let enabled =
             spec.alerts.as_ref().and_then(|alerts| alerts.check_running_pods).ok_or(SpecError::AlertsNotSet)?;
@@ -77,10 +71,8 @@ impl Settings {
             webhooks: ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
         })
     }
-}
 
-impl Settings {
-    /// Whether problems of this kind or reason are not reported.
+    /// Whether problems with this kind or reason are not reported.
     #[must_use]
     pub fn ignores(&self, kind: ProblemKind, reason: &str) -> bool {
         self.ignore_reasons.iter().any(|name| matches_reason(name, kind, reason))
@@ -111,13 +103,13 @@ fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
     Ok(reasons.to_vec())
 }
 
-/// A sentence for each of the first reasons that is neither a kind nor a reason that is known.
+/// Warnings about names that are neither a kind nor a known reason. Only the first three are named.
 fn unknown_reasons(field: &str, reasons: &[String]) -> Vec<String> {
-    const NAMED: usize = 3;
+    const MAX_WARNINGS: usize = 3;
     let is_unknown =
         |reason: &&String| ProblemKind::from_name(reason) == ProblemKind::Unknown && !is_known_reason(reason);
-    let warn = |reason: &String| format!("{field}: {reason:?} is no kind or reason that is known");
-    reasons.iter().filter(is_unknown).take(NAMED).map(warn).collect()
+    let warn = |reason: &String| format!("{field}: {reason:?} is not a known kind or reason");
+    reasons.iter().filter(is_unknown).take(MAX_WARNINGS).map(warn).collect()
 }
 
 fn expressions(field: &str, selector: &LabelSelector) -> Result<Vec<Expression>, SpecError> {
@@ -181,14 +173,14 @@ fn redact_pattern(field: &str, pattern: &str) -> Result<Regex, SpecError> {
                 error => invalid(field, format!("is not a regular expression: {}", last_line(&error))),
             },
         )?;
-    // Its matches would stand between any two characters.
+    // An empty match would insert a mask between any two characters.
     if ["", "a"].iter().any(|text| regex.find_iter(text).any(|found| found.is_empty())) {
         return Err(invalid(field, "matches the empty text"));
     }
     Ok(regex)
 }
 
-/// A syntax error draws the pattern and a caret; what is wrong stands in its last line.
+/// The last line of a syntax error, which contains the message; the lines before it draw the pattern and a caret.
 fn last_line(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors in a spec, and the checks that several parts of a spec share. Each error names the field.
+//! Errors in a spec, and the checks that several parts of a spec share. Each error names its field.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -7,18 +7,15 @@ use crate::{
     glob::Glob,
 };
 
-/// Why a spec can't be used. Permanent until the spec changes.
+/// Why a spec is invalid. It stays so until the spec changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// `spec.alerts.checkRunningPods` is absent.
     #[error("spec.alerts.checkRunningPods must be set")]
     AlertsNotSet,
-    /// A value can't be used.
     #[error("{field}: {problem}")]
     Invalid {
         /// The field's path, such as `spec.pods.namespaces[0]`.
         field: String,
-        /// What is wrong with it.
         problem: String,
     },
 }
@@ -28,12 +25,12 @@ pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> S
 }
 
 pub(crate) fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
-    if items > max { Err(invalid(field, format!("may hold {max}, not {items}"))) } else { Ok(()) }
+    if items > max { Err(invalid(field, format!("may have at most {max} items, not {items}"))) } else { Ok(()) }
 }
 
 pub(crate) fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {
     let length = text.chars().count();
-    if length > max { Err(invalid(field, format!("may have {max} characters, not {length}"))) } else { Ok(()) }
+    if length > max { Err(invalid(field, format!("may have at most {max} characters, not {length}"))) } else { Ok(()) }
 }
 
 pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecError> {
@@ -41,7 +38,7 @@ pub(crate) fn globs(field: &str, patterns: &[String]) -> Result<Vec<Glob>, SpecE
     let glob = |(index, pattern): (usize, &String)| {
         let field = format!("{field}[{index}]");
         short_enough(&field, pattern, limits::NAMESPACE_PATTERN_LENGTH)?;
-        Glob::new(pattern).map_err(|error| invalid(field, format!("{pattern:?} is not a glob pattern: it {error}")))
+        Glob::new(pattern).map_err(|error| invalid(field, format!("{pattern:?} {error}")))
     };
     patterns.iter().enumerate().map(glob).collect()
 }

@@ -1,7 +1,7 @@
-//! The `Orchestr` object as users write it and read it: `kopf.dev/v1`.
+//! The `Orchestr` custom resource, `kopf.dev/v1`: its types, its schema and the limits of its fields.
 //!
-//! These are the raw types of the wire. What a spec means, with defaults applied and patterns
-//! compiled, is [`crate::settings::Settings`].
+//! The documentation of the types in `spec` and `status` is what `kubectl explain` shows. The operator does not use a spec
+//! directly but validates it first, see [`crate::settings`].
 
 pub mod crd;
 mod duration;
@@ -16,6 +16,7 @@ pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use kind::{ProblemKind, matches_reason};
 pub use namespaced_name::NamespacedName;
+pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
@@ -26,7 +27,7 @@ pub use status::{
     WebhookStatus,
 };
 
-/// `Orchestr` objects without a schema: an object may have been stored under an older CRD.
+/// For reading `Orchestr` objects without a schema, because an object may have been stored under an older CRD.
 #[must_use]
 pub fn api_resource() -> kube::core::ApiResource {
     kube::core::ApiResource::erase::<Orchestr>(&())
@@ -34,22 +35,22 @@ pub fn api_resource() -> kube::core::ApiResource {
 
 /// The API group of [`Orchestr`].
 pub const GROUP: &str = "kopf.dev";
-/// The annotation by which a pod (or its workload's pod template) asks never to be reported.
+/// The annotation of a pod, usually from its pod template, that excludes it from reports.
 pub const IGNORE_ANNOTATION: &str = "kopf.dev/ignore";
 
-/// Types of the conditions in an `Orchestr`'s status.
+/// Types of conditions.
 pub mod condition {
     /// Whether the operator does what the spec asks.
     pub const READY: &str = "Ready";
     /// Whether every selected pod is healthy.
     pub const PODS_HEALTHY: &str = "PodsHealthy";
-    /// True while the object can make no progress until its spec changes (kstatus' convention).
+    /// True while the operator can do nothing until the spec changes (kstatus' convention).
     pub const STALLED: &str = "Stalled";
-    /// Whether the webhooks' receivers have taken what they were due.
+    /// Whether the receivers accepted all messages that were due.
     pub const ALERTS_DELIVERED: &str = "AlertsDelivered";
 }
 
-/// Reasons of the conditions in an `Orchestr`'s status. Users match on them: they never change.
+/// Reasons of conditions. They never change, because users match on them.
 pub mod reason {
     /// Ready=True: the pods are watched.
     pub const WATCHING: &str = "Watching";
@@ -57,11 +58,11 @@ pub mod reason {
     pub const PAUSED: &str = "Paused";
     /// Ready=False: `spec.alerts.checkRunningPods` is not set; permanent until the spec changes.
     pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
-    /// Ready=False: a value of the spec can't be used; permanent until the spec changes.
+    /// Ready=False: a value of the spec is invalid; permanent until the spec changes.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Ready=Unknown: the first list of pods is not complete yet, or they can't be read at present.
+    /// Ready=Unknown: the list of pods is not complete yet, or pods can't be read at present.
     pub const SYNCING: &str = "Syncing";
-    /// Ready=False: RBAC refuses what the operator needs.
+    /// Ready=False: RBAC does not allow what the operator needs.
     pub const POD_ACCESS_DENIED: &str = "PodAccessDenied";
     /// PodsHealthy=True.
     pub const PODS_HEALTHY: &str = "PodsHealthy";
@@ -77,10 +78,10 @@ pub mod reason {
     pub const DELIVERED: &str = "Delivered";
     /// AlertsDelivered=False: a webhook's last attempt failed.
     pub const DELIVERY_FAILING: &str = "DeliveryFailing";
-    /// AlertsDelivered=False: a receiver is gone for good, until its webhook or Secret changes.
+    /// AlertsDelivered=False: a receiver answered 410 Gone; permanent until its webhook or Secret changes.
     pub const RECEIVER_GONE: &str = "ReceiverGone";
-    /// AlertsDelivered=False: what a webhook needs is missing, such as its Secret.
+    /// AlertsDelivered=False: something that a webhook needs is missing, such as its Secret.
     pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
-    /// AlertsDelivered=Unknown: no receiver was due anything yet.
+    /// AlertsDelivered=Unknown: no message was due yet.
     pub const NOTHING_SENT: &str = "NothingSent";
 }

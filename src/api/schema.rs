@@ -1,8 +1,7 @@
-//! The parts of the schema that the derive cannot say: bounds, and rules whose messages tell what to write
-//! instead. A rule that fails to match is a CEL rule, not a `pattern`: of a `pattern` the API server would
-//! show the regular expression alone.
+//! The parts of the schema that cannot be derived: bounds, and validation rules with messages. The rules are CEL rules
+//! rather than `pattern`s, because for a `pattern` the API server shows only the regular expression.
 //!
-//! Every list and text has a bound, without which the API server would refuse the rules as too costly.
+//! Every list and text has a bound. Without it the API server would reject the rules as too expensive.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -10,9 +9,15 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{duration, limits};
-use crate::glob;
 
-/// Of what stands in a `reason`: the rule for a condition's.
+/// The syntax of a glob pattern of namespaces. It can neither count the alternatives of `{…}` nor compare the ends of a
+/// range; [`Glob`](crate::glob::Glob) does both.
+pub(crate) const NAMESPACE_PATTERN: &str =
+    r"^([a-z0-9*?-]|\[!?[a-z0-9-]+\]|\{([a-z0-9*?-]|\[!?[a-z0-9-]+\])+(,([a-z0-9*?-]|\[!?[a-z0-9-]+\])+)*\})+$";
+/// [`NAMESPACE_PATTERN`] in words.
+pub(crate) const NAMESPACE_PATTERN_SYNTAX: &str =
+    "a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}";
+/// A reason, with the same syntax as the reason of a condition.
 const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_KEY_MESSAGE: &str = "must be a label's key such as app.kubernetes.io/name";
@@ -20,16 +25,13 @@ const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
-/// In Go's syntax, but for a sign.
+/// Go's syntax without a sign.
 const DURATION: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 const DURATION_LENGTH: usize = 32;
 
 pub(super) fn namespace_patterns(_: &mut SchemaGenerator) -> Schema {
-    let pattern = text(
-        limits::NAMESPACE_PATTERN_LENGTH,
-        glob::SYNTAX,
-        "must be a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}",
-    );
+    let pattern =
+        text(limits::NAMESPACE_PATTERN_LENGTH, NAMESPACE_PATTERN, &format!("must be {NAMESPACE_PATTERN_SYNTAX}"));
     set(limits::NAMESPACE_PATTERNS, pattern)
 }
 
@@ -40,7 +42,7 @@ pub(super) fn reasons(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A `LabelSelector`, with the bounds and rules that Kubernetes' own kinds keep in code.
+/// A `LabelSelector` with bounds, and with the rules that Kubernetes implements in code for its own kinds.
 pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     let key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, LABEL_KEY_MESSAGE);
     let mut value = text(
@@ -106,7 +108,7 @@ pub(super) fn redact_patterns(_: &mut SchemaGenerator) -> Schema {
     let pattern = json!({
         "type": "string",
         "maxLength": limits::REDACT_PATTERN_LENGTH,
-        // Where it doesn't compile, the API server puts the reason before the message.
+        // If the expression does not compile, the API server adds its error before the message.
         "x-kubernetes-validations": [{
             "rule": "!''.matches(self)",
             "message": "must be a regular expression in RE2 syntax that does not match the empty text",

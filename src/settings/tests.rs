@@ -13,8 +13,8 @@ fn with_pods(pods: Value) -> Value {
     json!({"alerts": {"checkRunningPods": true}, "pods": pods})
 }
 
-fn refusal(spec: Value) -> String {
-    settings(spec).expect_err("the spec is refused").to_string()
+fn error(spec: Value) -> String {
+    settings(spec).expect_err("the spec is invalid").to_string()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_shortest_spec_has_the_documented_defaults() {
 }
 
 #[test]
-fn what_is_given_is_used() {
+fn uses_the_given_values() {
     let settings = settings(json!({
         "alerts": {"checkRunningPods": false},
         "pods": {"ignoreReasons": ["Evicted"]},
@@ -77,17 +77,17 @@ fn what_is_given_is_used() {
 }
 
 #[test]
-fn logs_can_be_off_and_are_checked_all_the_same() {
+fn validates_logs_even_if_they_are_disabled() {
     let logs = |logs: Value| json!({"alerts": {"checkRunningPods": true}, "logs": logs});
     assert!(settings(logs(json!({"enabled": false}))).unwrap().logs.is_none());
     assert_eq!(
-        refusal(logs(json!({"enabled": false, "tailLines": 0}))),
+        error(logs(json!({"enabled": false, "tailLines": 0}))),
         "spec.logs.tailLines: must be from 1 to 1000, not 0"
     );
 }
 
 #[test]
-fn a_spec_that_says_nothing_of_alerts_is_refused() {
+fn rejects_a_spec_without_alerts() {
     for spec in
         [json!({}), json!({"alerts": null}), json!({"alerts": {}}), json!({"alerts": {"checkRunningPods": null}})]
     {
@@ -97,20 +97,26 @@ fn a_spec_that_says_nothing_of_alerts_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn names_the_field_of_an_invalid_value() {
     let many = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>();
     let labels = |count: usize| many(count).into_iter().map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>();
     let expression = |expression: Value| json!({"selector": {"matchExpressions": [expression]}});
     for (pods, problem) in [
-        (json!({"namespaces": ["shop", ""]}), r#"spec.pods.namespaces[1]: "" is not a glob pattern: it is empty"#),
+        (
+            json!({"namespaces": ["shop", ""]}),
+            r#"spec.pods.namespaces[1]: "" is not a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}"#,
+        ),
         (
             json!({"excludeNamespaces": ["[ab"]}),
-            r#"spec.pods.excludeNamespaces[0]: "[ab" is not a glob pattern: it lacks the ] for its ["#,
+            r#"spec.pods.excludeNamespaces[0]: "[ab" is not a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}"#,
         ),
-        (json!({"namespaces": many(65)}), "spec.pods.namespaces: may hold 64, not 65"),
-        (json!({"namespaces": ["a".repeat(254)]}), "spec.pods.namespaces[0]: may have 253 characters, not 254"),
-        (json!({"ignoreReasons": many(65)}), "spec.pods.ignoreReasons: may hold 64, not 65"),
-        (json!({"ignoreReasons": ["a".repeat(129)]}), "spec.pods.ignoreReasons[0]: may have 128 characters, not 129"),
+        (json!({"namespaces": many(65)}), "spec.pods.namespaces: may have at most 64 items, not 65"),
+        (json!({"namespaces": ["a".repeat(254)]}), "spec.pods.namespaces[0]: may have at most 253 characters, not 254"),
+        (json!({"ignoreReasons": many(65)}), "spec.pods.ignoreReasons: may have at most 64 items, not 65"),
+        (
+            json!({"ignoreReasons": ["a".repeat(129)]}),
+            "spec.pods.ignoreReasons[0]: may have at most 128 characters, not 129",
+        ),
         (
             expression(json!({"key": "app", "operator": "Equals", "values": ["a"]})),
             r#"spec.pods.selector.matchExpressions[0].operator: must be In, NotIn, Exists or DoesNotExist, not "Equals""#,
@@ -129,15 +135,18 @@ fn what_cannot_be_used_is_named() {
         ),
         (
             expression(json!({"key": "app", "operator": "In", "values": many(65)})),
-            "spec.pods.selector.matchExpressions[0].values: may hold 64, not 65",
+            "spec.pods.selector.matchExpressions[0].values: may have at most 64 items, not 65",
         ),
         (
             json!({"selector": {"matchExpressions": vec![json!({"key": "app", "operator": "Exists"}); 33]}}),
-            "spec.pods.selector.matchExpressions: may hold 32, not 33",
+            "spec.pods.selector.matchExpressions: may have at most 32 items, not 33",
         ),
-        (json!({"selector": {"matchLabels": labels(33)}}), "spec.pods.selector.matchLabels: may hold 32, not 33"),
+        (
+            json!({"selector": {"matchLabels": labels(33)}}),
+            "spec.pods.selector.matchLabels: may have at most 32 items, not 33",
+        ),
     ] {
-        assert_eq!(refusal(with_pods(pods)), problem);
+        assert_eq!(error(with_pods(pods)), problem);
     }
     for (field, value, problem) in [
         (
@@ -165,11 +174,11 @@ fn what_cannot_be_used_is_named() {
         ("logs", json!({"tailLines": -1}), "spec.logs.tailLines: must be from 1 to 1000, not -1"),
         ("logs", json!({"maxBytes": 255}), "spec.logs.maxBytes: must be from 256 to 65536, not 255"),
         ("logs", json!({"maxBytes": 65537}), "spec.logs.maxBytes: must be from 256 to 65536, not 65537"),
-        ("logs", json!({"redactPatterns": many(17)}), "spec.logs.redactPatterns: may hold 16, not 17"),
+        ("logs", json!({"redactPatterns": many(17)}), "spec.logs.redactPatterns: may have at most 16 items, not 17"),
         (
             "logs",
             json!({"redactPatterns": ["a".repeat(257)]}),
-            "spec.logs.redactPatterns[0]: may have 256 characters, not 257",
+            "spec.logs.redactPatterns[0]: may have at most 256 characters, not 257",
         ),
         (
             "logs",
@@ -186,12 +195,12 @@ fn what_cannot_be_used_is_named() {
         ("report", json!({"maxPods": 0}), "spec.report.maxPods: must be from 1 to 500, not 0"),
         ("report", json!({"maxPods": 501}), "spec.report.maxPods: must be from 1 to 500, not 501"),
     ] {
-        assert_eq!(refusal(json!({"alerts": {"checkRunningPods": true}, field: value})), problem);
+        assert_eq!(error(json!({"alerts": {"checkRunningPods": true}, field: value})), problem);
     }
 }
 
 #[test]
-fn namespaces_that_are_selected_by_name_must_be_watched() {
+fn reports_selected_namespaces_that_are_not_watched() {
     let watched = ["bank", "shop"];
     for (pods, named) in [
         (json!({}), None),
@@ -251,12 +260,12 @@ fn a_scope_selects_by_namespace_and_labels() {
 }
 
 #[test]
-fn names_that_mean_nothing_are_warned_of_and_synonyms_are_one() {
+fn warns_of_unknown_reasons_and_treats_synonyms_as_one() {
     let with = |reasons: serde_json::Value| {
         settings(json!({"alerts": {"checkRunningPods": true}, "pods": {"ignoreReasons": reasons}})).unwrap()
     };
     let settings = with(json!(["Evicted", "Image", "ErrImagePull", "CrashLoopBackof"]));
-    assert_eq!(settings.warnings, [r#"spec.pods.ignoreReasons: "CrashLoopBackof" is no kind or reason that is known"#]);
+    assert_eq!(settings.warnings, [r#"spec.pods.ignoreReasons: "CrashLoopBackof" is not a known kind or reason"#]);
     assert!(settings.ignores(ProblemKind::Start, "Evicted") && settings.ignores(ProblemKind::Image, "Any"));
     assert!(!settings.ignores(ProblemKind::Crash, "OOMKilled"));
     let pull = with(json!(["ErrImagePull"]));
