@@ -1,4 +1,4 @@
-//! The `CustomResourceDefinition` that tells a cluster of [`Orchestr`].
+//! Generates the CustomResourceDefinition from the types of [`Orchestr`].
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -8,18 +8,15 @@ use serde_json::Value;
 
 use super::Orchestr;
 
-/// Why the definition can't be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
-    /// It isn't to be had as JSON.
-    #[error("the CustomResourceDefinition can't be serialized: {0}")]
+    #[error("cannot serialize the CustomResourceDefinition: {0}")]
     Json(#[from] serde_json::Error),
-    /// It isn't to be had as YAML.
-    #[error("the CustomResourceDefinition can't be written as YAML: {0}")]
+    #[error("cannot write the CustomResourceDefinition as YAML: {0}")]
     Yaml(#[from] serde_yaml::SerializeError),
 }
 
-/// The definition as it is applied to a cluster.
+/// The CustomResourceDefinition as it is applied to a cluster.
 #[must_use]
 pub fn crd() -> CustomResourceDefinition {
     let mut crd = Orchestr::crd();
@@ -27,27 +24,26 @@ pub fn crd() -> CustomResourceDefinition {
     for schema in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
         adjust(schema);
         if let Some(spec) = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec")) {
-            // An object that another operator left without a spec could not even lose its finalizer, and so
-            // never go: the API server refuses each change of an object that lacks a required field.
+            // The API server rejects every change of an object without a required field. Without this default, an
+            // object that another operator created without a spec could not even lose its finalizer, nor be deleted.
             spec.default = Some(JSON(Value::Object(serde_json::Map::new())));
         }
     }
     crd
 }
 
-/// The definition as YAML: what `crd/orchestr.yaml` holds.
+/// The content of `crd/orchestr.yaml`.
 ///
 /// # Errors
-/// When it can't be serialized.
+/// When serialization fails.
 pub fn yaml() -> Result<String, CrdError> {
     let mut value = serde_json::to_value(crd())?;
-    whole_numbers(&mut value);
+    use_integers(&mut value);
     Ok(serde_yaml::to_string(&value)?)
 }
 
-/// Takes out the defaults, which the API server would write into each object: what its author left out
-/// stays out, and what this program leaves out of a status too. Joins a doc comment's lines, which
-/// `kubectl explain` would break where the source does.
+/// Removes the defaults, so that the API server does not write them into each object. Joins the lines of descriptions,
+/// which `kubectl explain` would otherwise break as the source does.
 fn adjust(schema: &mut JSONSchemaProps) {
     schema.default = None;
     if let Some(description) = &mut schema.description {
@@ -64,11 +60,11 @@ fn adjust(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Bounds are floating-point numbers in the API, and would be printed as `1000.0`.
-fn whole_numbers(value: &mut Value) {
+/// Makes integers of the bounds, which are floating-point numbers in the API and would be printed as `1000.0`.
+fn use_integers(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(use_integers),
+        Value::Object(fields) => fields.values_mut().for_each(use_integers),
         Value::Number(number) => {
             if let Some(float) = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
                 *number = (float as i64).into();
@@ -83,12 +79,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checked_in_file_is_current() {
+    fn the_checked_in_file_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crd/orchestr.yaml");
         let file = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             file == yaml().unwrap(),
-            "crd/orchestr.yaml differs from the Rust types; renew it: cargo run -- crd > crd/orchestr.yaml"
+            "crd/orchestr.yaml differs from the Rust types; update it with cargo run -- crd > crd/orchestr.yaml"
         );
     }
 
@@ -114,16 +110,16 @@ mod tests {
         assert_eq!(found, [".properties.spec: {}"]);
     }
 
-    /// Without a bound on each list and text of the spec, one object could hold a megabyte of patterns.
+    /// Without a bound on each list and text of the spec, one object could contain a megabyte of patterns.
     #[test]
     fn everything_in_the_spec_is_bounded() {
         fn search(schema: &Value, path: &str) {
             match schema["type"].as_str() {
                 Some("string") => {
-                    assert!(schema["maxLength"].is_u64() || schema["enum"].is_array(), "{path} may be of any length");
+                    assert!(schema["maxLength"].is_u64() || schema["enum"].is_array(), "{path} has no maximum length");
                 }
                 Some("array") => {
-                    assert!(schema["maxItems"].is_u64(), "{path} may hold any number");
+                    assert!(schema["maxItems"].is_u64(), "{path} has no maximum size");
                     search(&schema["items"], &format!("{path}[]"));
                 }
                 Some("object") => {
@@ -131,7 +127,7 @@ mod tests {
                         search(property, &format!("{path}.{name}"));
                     }
                     if schema["additionalProperties"].is_object() {
-                        assert!(schema["maxProperties"].is_u64(), "{path} may hold any number");
+                        assert!(schema["maxProperties"].is_u64(), "{path} has no maximum size");
                         search(&schema["additionalProperties"], &format!("{path}[]"));
                     }
                 }

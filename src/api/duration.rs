@@ -1,10 +1,10 @@
-//! Durations as Go writes them: `90s`, `1h30m`, `1.5h`.
+//! Durations in Go's syntax: `90s`, `1h30m`, `1.5h`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// A non-negative duration in the notation of Go's `time.ParseDuration`, kept as its author wrote it.
+/// A non-negative duration in the syntax of Go's `time.ParseDuration`, kept as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GoDuration(String);
@@ -12,7 +12,6 @@ pub struct GoDuration(String);
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
-    /// Nothing, a sign, a number without a unit, a unit that Go doesn't know.
     #[error("is not a duration such as 90s, 5m or 1h30m")]
     Syntax,
     /// More than the 292 years that Go's 64 bits of nanoseconds hold.
@@ -21,16 +20,12 @@ pub enum ParseDurationError {
 }
 
 impl GoDuration {
-    /// The length of time that the text stands for.
-    ///
     /// # Errors
-    /// When the text isn't a duration. The API server's schema refuses most such texts, but an object
-    /// may be older than the schema.
+    /// When the text is not a duration. The schema rejects such texts, but an object may be older than the schema.
     pub fn parse(&self) -> Result<Duration, ParseDurationError> {
         parse(&self.0)
     }
 
-    /// The text as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -49,7 +44,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// Whole seconds in the largest unit that they are a whole number of: `168h`, not `604800s`.
+/// Formats whole seconds in the largest unit without a remainder: `168h`, not `604800s`.
 pub(crate) fn whole(duration: Duration) -> String {
     match duration.as_secs() {
         0 => "0s".to_owned(),
@@ -116,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_go_reads() {
+    fn parses_the_syntax_of_go() {
         for (text, nanos) in [
             ("0", 0),
             ("0s", 0),
@@ -135,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest() {
+    fn rejects_other_texts() {
         use ParseDurationError::{Overflow, Syntax};
         for (text, error) in [
             ("", Syntax),

@@ -1,11 +1,11 @@
-//! The kinds of problems: what an incident is, whatever the kubelet calls it at the moment.
+//! The kinds of problems, which stay the same while the kubelet's reasons change.
 
 use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The kind of a problem. It is part of an incident's identity, so it stays the same while the trouble lasts.
+/// The kind of a problem. It is part of an incident's identity, so it does not change while the incident lasts.
 ///
 /// The schema does not list the values: an operator that is newer than the installed CRD must still be able to write
 /// its status.
@@ -23,7 +23,7 @@ pub enum ProblemKind {
     NotReady,
     /// The pod is not scheduled to a node.
     Unschedulable,
-    /// The pod is scheduled, and its containers are not created.
+    /// The pod is scheduled, but its containers are not created.
     Creating,
     /// An init container is still running.
     Initializing,
@@ -33,7 +33,7 @@ pub enum ProblemKind {
     NodeLost,
     /// Pods that should exist do not.
     Missing,
-    /// A kind that this version does not know, as another version may have written it.
+    /// A kind that this version does not know, written by another version.
     #[default]
     Unknown,
 }
@@ -54,7 +54,7 @@ impl ProblemKind {
         Self::Missing,
     ];
 
-    /// The name that users write and read.
+    /// The name in specs and statuses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,11 +112,13 @@ impl JsonSchema for ProblemKind {
     }
 }
 
-/// Whether a name in a spec is that of a problem's kind or reason. A trouble that has one reason at first and another a
-/// moment later must be meant by either: a crash is an Error before it is a loop, and a pull fails before it is held back.
+/// Whether a name in a spec is the kind or the reason of a problem. Reasons that alternate during one incident are
+/// synonyms: a crash is an Error before it is a CrashLoopBackOff, and a failed pull is an ErrImagePull before its back-off.
 pub fn matches_reason(name: &str, kind: ProblemKind, reason: &str) -> bool {
-    const SAME: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
-    name == reason || name == kind.as_str() || SAME.iter().any(|same| same.contains(&name) && same.contains(&reason))
+    const SYNONYMS: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
+    name == reason
+        || name == kind.as_str()
+        || SYNONYMS.iter().any(|synonyms| synonyms.contains(&name) && synonyms.contains(&reason))
 }
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
-//! What a spec may hold. The schema refuses more; [`Settings`](crate::settings::Settings) checks again, for
+//! The limits of a spec. The schema enforces them, and [`Settings`](crate::settings::Settings) checks them again because
 //! an object may be older than the schema.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// How many patterns a list of namespaces may hold.
+/// Patterns in a list of namespaces.
 pub const NAMESPACE_PATTERNS: usize = 64;
-/// The characters of one such pattern: four times a namespace's 63, for alternatives.
+/// Characters of one such pattern: about four names of 63 characters each, for `{…}`.
 pub const NAMESPACE_PATTERN_LENGTH: usize = 253;
-/// How many reasons a list may hold.
+/// Names in a list of reasons.
 pub const REASONS: usize = 64;
-/// The characters of one reason.
+/// Characters of one such name.
 pub const REASON_LENGTH: usize = 128;
-/// How many labels a selector's `matchLabels` may hold.
+/// Labels in a selector's `matchLabels`.
 pub const SELECTOR_LABELS: usize = 32;
-/// How many requirements a selector's `matchExpressions` may hold.
+/// Requirements in a selector's `matchExpressions`.
 pub const SELECTOR_EXPRESSIONS: usize = 32;
-/// How many values one requirement may hold.
+/// Values of one such requirement.
 pub const SELECTOR_VALUES: usize = 64;
-/// The characters of a label's key: a DNS subdomain, a slash and a name.
+/// Characters of a label's key: a DNS subdomain, a slash and a name.
 pub const LABEL_KEY_LENGTH: usize = 253 + 1 + 63;
-/// The characters of a label's value.
+/// Characters of a label's value.
 pub const LABEL_VALUE_LENGTH: usize = 63;
-/// How many patterns `logs.redactPatterns` may hold.
+/// Patterns in `logs.redactPatterns`.
 pub const REDACT_PATTERNS: usize = 16;
-/// The characters of one such pattern.
+/// Characters of one such pattern.
 pub const REDACT_PATTERN_LENGTH: usize = 256;
-/// How many webhooks an object may have.
+/// Webhooks of an object.
 pub const WEBHOOKS: usize = 10;
 
 /// `logs.tailLines`.
@@ -37,7 +37,7 @@ pub const MAX_PODS: RangeInclusive<i32> = 1..=500;
 
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// Every one of `thresholds`.
+/// Each of `thresholds`.
 pub const THRESHOLD: RangeInclusive<Duration> = Duration::ZERO..=WEEK;
 /// A webhook's `after`.
 pub const AFTER: RangeInclusive<Duration> = Duration::ZERO..=WEEK;

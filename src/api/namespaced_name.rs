@@ -16,7 +16,7 @@ impl NamespacedName {
     }
 }
 
-/// `namespace/name`, as kubectl and controller logs write it.
+/// `namespace/name`, as in kubectl's output.
 impl fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)

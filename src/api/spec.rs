@@ -1,4 +1,4 @@
-//! What users write.
+//! The spec of an `Orchestr` object.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{GoDuration, OrchestrStatus, limits, schema};
 
-/// What is watched, what counts as a problem, and who is told. Only `alerts` must be given.
+/// Which pods to watch, what counts as a problem, and where to send alerts. Only `alerts` is required.
 #[expect(clippy::duplicated_attributes, reason = "each column has a type")]
 #[derive(CustomResource, JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -19,12 +19,12 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
     status = "OrchestrStatus",
     shortname = "orc",
     derive = "PartialEq",
-    doc = "Watches pods, and tells in its status which of them are broken, and why.",
+    doc = "Watches pods and reports in its status which of them are broken, and why.",
     printcolumn(
         name = "Checking",
         type_ = "boolean",
         json_path = ".spec.alerts.checkRunningPods",
-        description = "Whether pods are watched; false: paused."
+        description = "Whether pods are watched. false: paused."
     ),
     printcolumn(
         name = "Pods",
@@ -36,13 +36,13 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
         name = "Problems",
         type_ = "integer",
         json_path = ".status.problematicPodCount",
-        description = "How many of them have a problem."
+        description = "How many of these pods have a problem."
     ),
     printcolumn(
         name = "Top",
         type_ = "string",
         json_path = ".status.topReason",
-        description = "The reason that most of the problematic pods share."
+        description = "The most frequent reason of the problems."
     ),
     printcolumn(
         name = "Ready",
@@ -54,7 +54,7 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
         name = "Checked",
         type_ = "date",
         json_path = ".status.lastCheckTime",
-        description = "How long ago the operator last checked the pods; more than 10 minutes: it is not running."
+        description = "When the operator last checked the pods. More than 10 minutes ago: it is not running."
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
@@ -68,28 +68,28 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
         name = "Delivered",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="AlertsDelivered")].status"#,
-        description = "Whether the webhooks' receivers have taken what they were due.",
+        description = "Whether the receivers of the webhooks accepted all messages that were due.",
         priority = 1
     )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OrchestrSpec {
-    /// Whether pods are checked at all. Must be given.
+    /// Whether pods are checked. Required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Alerts>,
-    /// Which pods are watched: those that meet every field given here; all of the cluster's by default.
+    /// Which pods to watch: those that match every field given here. All pods of the cluster by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodScope>,
-    /// How long a state may last before it is a problem. Durations in Go's syntax, such as 90s, 5m or 1h30m, up to 168h.
+    /// How long a state may last before it is a problem. Durations such as 90s, 5m or 1h30m, up to 168h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
-    /// How much of the failed containers' logs the status shows, and what is masked in it.
+    /// How much of the logs of failed containers the status shows, and what is masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<Logs>,
-    /// How much the status holds.
+    /// The size of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
-    /// Who is told of problems: at most 10 receivers, by unique names; none by default.
+    /// Where to send alerts: at most 10 webhooks with unique names. None by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = limits::WEBHOOKS),
@@ -102,30 +102,32 @@ pub struct OrchestrSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Alerts {
-    /// true: the pods are watched. false: paused, and the status lists nothing. Absent: an error in the condition
-    /// Ready, until the spec changes.
+    /// true: the pods are watched. false: paused, and the status is empty. Absent: an error in the condition Ready until
+    /// the spec changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_running_pods: Option<bool>,
 }
 
-/// Which pods an object looks at.
+/// Which pods to watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodScope {
-    /// Namespaces, by name or glob pattern (team-*, {shop,bank}-prod); at most 64. Absent or empty: all.
+    /// Names or glob patterns of namespaces, such as team-* or {shop,bank}-prod; at most 64. Absent or empty: all
+    /// namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
-    /// Namespaces that are left out, by name or glob pattern (kube-*), also where `namespaces` names them; at most 64.
+    /// Names or glob patterns of namespaces to exclude, such as kube-*; at most 64. They take precedence over
+    /// `namespaces`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub exclude_namespaces: Option<Vec<String>>,
-    /// Labels that a pod must have; absent or empty: any.
+    /// Labels that a pod must have. Absent or empty: all pods match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
-    /// Kinds or reasons that are never reported, such as Image or ImagePullBackOff, as the status gives them in `kind`
-    /// and `reason`; at most 64. Pods that are left out are counted in `ignoredPods`.
+    /// Kinds or reasons of problems not to report, such as Image or ImagePullBackOff; at most 64. The status shows them as
+    /// `kind` and `reason`, and counts such pods in `ignoredPods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub ignore_reasons: Option<Vec<String>>,
@@ -135,7 +137,7 @@ pub struct PodScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Thresholds {
-    /// Not scheduled, or its containers are being created. 1m by default.
+    /// A pod is not scheduled, or its containers are being created. 1m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub pending: Option<GoDuration>,
@@ -143,91 +145,91 @@ pub struct Thresholds {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub initializing: Option<GoDuration>,
-    /// Running, but not Ready. 2m by default.
+    /// A pod is running but not ready. 2m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub not_ready: Option<GoDuration>,
-    /// Still there when its deletion and grace period are over. 1m by default.
+    /// A pod still exists after its deletion grace period. 1m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub terminating: Option<GoDuration>,
-    /// How long a container must run without failing before its trouble is over. 10m by default; 0s: at once.
+    /// How long a container must run without failing before its problem is over. 10m by default; 0s: immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub restarted: Option<GoDuration>,
-    /// How long a Failed pod stays reported once its controller runs a healthy replacement. 1h by default.
+    /// How long to report a Failed pod after its controller started a healthy replacement. 1h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub failed: Option<GoDuration>,
 }
 
-/// How much of which logs the status shows.
+/// How much of the logs the status shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Logs {
-    /// Whether logs are read at all; they are by default. false: the fields beside it have no effect.
+    /// Whether to read logs; true by default. If false, the other fields of `logs` have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How many lines from the end of a container's log: 1 to 1000, 20 by default.
+    /// How many lines to show from the end of a container's log: 1 to 1000, 20 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::tail_lines")]
     pub tail_lines: Option<i32>,
-    /// How many bytes from the end of a container's log, however long its lines: 256 to 65536, 4096 by default.
+    /// How many bytes to show from the end of a container's log, even if a line is longer: 256 to 65536, 4096 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_bytes")]
     pub max_bytes: Option<i32>,
-    /// Whether credentials are masked: passwords, tokens, keys. They are by default.
+    /// Whether to mask credentials such as passwords, tokens and keys; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact: Option<bool>,
-    /// Further regular expressions (RE2 syntax) whose matches are masked; at most 16 of up to 256 characters.
+    /// Additional regular expressions (RE2 syntax) whose matches are masked; at most 16 of up to 256 characters each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::redact_patterns")]
     pub redact_patterns: Option<Vec<String>>,
 }
 
-/// How much the status holds.
+/// The size of the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// How many pods the status details: 1 to 500, 50 by default. Counts stay exact.
+    /// How many pods the status lists: 1 to 500, 50 by default. The counts include all pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_pods")]
     pub max_pods: Option<i32>,
 }
 
-/// A receiver of alerts.
+/// A webhook to which alerts are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
-    /// Unique among the object's webhooks: up to 63 lower-case letters, digits and -.
+    /// Unique within the object: up to 63 lower-case letters, digits and -.
     #[schemars(schema_with = "schema::webhook_name")]
     pub name: String,
-    /// What the receiver reads.
+    /// The message format of the receiver.
     pub format: WebhookFormat,
-    /// Where the receiver's URL is kept.
+    /// The Secret with the receiver's URL.
     pub url_from: SecretKeySource,
-    /// Where the key that signs each request is kept (Standard Webhooks, `whsec_…`).
+    /// The Secret with the key that signs each request (Standard Webhooks, `whsec_…`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_from: Option<SecretKeySource>,
-    /// A Secret whose every key is sent as a header, such as Authorization.
+    /// A Secret whose keys and values are sent as headers, such as Authorization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers_from: Option<SecretSource>,
-    /// Where the certificates of a private CA are kept, as PEM.
+    /// The Secret with the certificates of a private CA, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_from: Option<SecretKeySource>,
-    /// How old a problem must be before it is sent, so that one that ends by itself is not: 0s to 168h, 30s by default.
-    /// It does not delay the end.
+    /// How long a problem must last before it is sent, so that short problems are not: 0s to 168h, 30s by default. It does
+    /// not delay the resolved message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::after")]
     pub after: Option<GoDuration>,
-    /// How often a problem that lasts is sent again: 1m to 168h, 4h by default.
+    /// How often an ongoing problem is sent again: 1m to 168h, 4h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::repeat_every")]
     pub repeat_every: Option<GoDuration>,
-    /// Whether the end of a problem is sent; it is by default.
+    /// Whether to send a message when a problem is resolved; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_resolved: Option<bool>,
-    /// Which problems; all of them by default.
+    /// Which problems to send; all by default.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
     /// How long one request may take: 1s to 60s, 10s by default.
@@ -236,7 +238,7 @@ pub struct Webhook {
     pub timeout: Option<GoDuration>,
 }
 
-/// What a receiver reads.
+/// A message format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WebhookFormat {
     /// Alertmanager's webhook body, version 4.
@@ -255,11 +257,11 @@ pub enum WebhookFormat {
     CloudEvents,
 }
 
-/// A value in a Secret of the object's own namespace.
+/// A value from a Secret in the object's own namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeySource {
-    /// Which key of which Secret.
+    /// The name of the Secret and the key in it.
     pub secret_key_ref: SecretKeyRef,
 }
 
@@ -274,15 +276,15 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
-/// All of a Secret of the object's own namespace.
+/// All values of a Secret in the object's own namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretSource {
-    /// Which Secret.
+    /// The Secret.
     pub secret_ref: SecretRef,
 }
 
-/// A Secret.
+/// The name of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretRef {
     /// The Secret's name.
@@ -290,15 +292,15 @@ pub struct SecretRef {
     pub name: String,
 }
 
-/// Which problems go to a receiver.
+/// Which problems are sent to a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
-    /// Namespaces, by name or glob pattern; at most 64. Absent or empty: all.
+    /// Names or glob patterns of namespaces; at most 64. Absent or empty: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
-    /// Kinds or reasons such as Crash or OOMKilled; at most 64. Absent or empty: all.
+    /// Kinds or reasons of problems, such as Crash or OOMKilled; at most 64. Absent or empty: all problems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub reasons: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! What users read.
+//! The status of an `Orchestr` object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -6,56 +6,56 @@ use serde::{Deserialize, Serialize};
 
 use super::ProblemKind;
 
-/// What the operator found. Under 256 KiB as JSON, whatever the cluster's state.
+/// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OrchestrStatus {
-    /// The generation of the spec that this status answers.
+    /// The generation of the spec that this status is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Ready, PodsHealthy, Stalled, AlertsDelivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// When the operator last checked the pods. Refreshed with every write and at least every 5 minutes: an older time
-    /// means that no operator is running.
+    /// When the operator last checked the pods. Updated with every write and at least every 5 minutes: an older time
+    /// means that the operator is not running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check_time: Option<Time>,
     /// How many pods the object selects.
     #[serde(default)]
     pub watched_pods: i64,
-    /// How many of them have a problem; exact, even if the list is cut.
+    /// How many of these pods have a problem, including those that the list omits.
     #[serde(default)]
     pub problematic_pod_count: i64,
-    /// How many pods have a problem that is not reported, because of `ignoreReasons` or the annotation kopf.dev/ignore.
+    /// How many pods have a problem that is not reported because of `ignoreReasons` or the annotation kopf.dev/ignore.
     #[serde(default)]
     pub ignored_pods: i64,
-    /// The reason that most of the problematic pods share.
+    /// The most frequent reason of the problems.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub top_reason: String,
-    /// How many of those `problematicPods` leaves out.
+    /// How many pods `problematicPods` omits.
     #[serde(default)]
     pub omitted_pods: i64,
-    /// How many incidents `incidents` leaves out.
+    /// How many incidents `incidents` omits.
     #[serde(default)]
     pub omitted_incidents: i64,
-    /// One per namespace, owner, container and kind; the most recent first.
+    /// One entry per namespace, owner, container and kind of problem; the most recent first.
     #[serde(default)]
     pub incidents: Vec<Incident>,
     /// The pods with a problem; the most recent first.
     #[serde(default)]
     pub problematic_pods: Vec<PodProblem>,
-    /// What each webhook has delivered.
+    /// The delivery state of each webhook.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub webhooks: Vec<WebhookStatus>,
 }
 
-/// Pods that fail alike: same namespace, owner, container and kind of problem.
+/// Pods with the same namespace, owner, failing container and kind of problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Incident {
-    /// A hash of namespace, owner, container and kind, 16 hexadecimal digits: it stays the same while the incident
+    /// A hash of namespace, owner, container and kind as 16 hexadecimal digits. It stays the same while the incident
     /// lasts.
     pub key: String,
     /// The kind of problem, such as Crash.
@@ -63,18 +63,19 @@ pub struct Incident {
     pub kind: ProblemKind,
     /// The pods' namespace.
     pub namespace: String,
-    /// Their top controller as far as names tell; a pod without one is its own owner.
+    /// The pods' top-level controller, as far as it can be derived from names. A pod without a controller is its own
+    /// owner.
     pub owner: Owner,
-    /// The container that causes the problem; empty where the pod as a whole does.
+    /// The container that causes the problem; absent if the cause is not a single container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
-    /// The most telling reason of its pods, such as OOMKilled. It may change while the incident lasts.
+    /// The most specific reason among the pods, such as OOMKilled. It may change while the incident lasts.
     pub reason: String,
-    /// How many pods; exact.
+    /// How many pods are affected.
     pub pods: i64,
-    /// When the first of them began to fail.
+    /// When the first of the pods began to fail.
     pub since: Time,
-    /// Up to three of them.
+    /// The names of up to three of the pods.
     #[serde(default)]
     pub example_pods: Vec<String>,
 }
@@ -82,9 +83,9 @@ pub struct Incident {
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
-    /// Such as Deployment.
+    /// The kind, such as Deployment.
     pub kind: String,
-    /// Its name, in the pod's namespace.
+    /// The name, in the pod's namespace.
     pub name: String,
 }
 
@@ -96,33 +97,33 @@ pub struct PodProblem {
     pub name: String,
     /// The pod's namespace.
     pub namespace: String,
-    /// What `kubectl get pods` prints as its STATUS.
+    /// The STATUS that `kubectl get pods` prints.
     pub status: String,
     /// The kind of problem, such as Crash.
     #[serde(default)]
     pub kind: ProblemKind,
-    /// The cause, such as OOMKilled.
+    /// The reason, such as OOMKilled.
     pub reason: String,
-    /// The cause in words.
+    /// A description of the problem.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The pod's phase.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// The node it is scheduled to; absent where there is none.
+    /// The node that the pod is scheduled to, if any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// Its top controller as far as names tell; absent where there is none.
+    /// The pod's top-level controller, if any, as far as it can be derived from names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// When the problem began.
     pub since: Time,
-    /// Each troubled container.
+    /// The containers with a problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_issues: Vec<ContainerIssue>,
 }
 
-/// What is wrong with a container, and the log that explains it.
+/// The problem of a container and the log that explains it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerIssue {
@@ -136,33 +137,33 @@ pub struct ContainerIssue {
     /// The state's reason, such as CrashLoopBackOff.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The state's message, as the kubelet wrote it.
+    /// The state's message from the kubelet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Whether the container passes its readiness probe.
     pub ready: bool,
     /// How often it was restarted.
     pub restarts: i32,
-    /// How its previous life, or the present one if that is over, ended.
+    /// How the container last terminated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_termination: Option<LastTermination>,
-    /// The last lines of the life that failed.
+    /// The last lines of the log of the run that failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logs: String,
-    /// Where `logs` comes from; absent until the log was looked for, or where logs are not asked for.
+    /// The source of `logs`; absent until the log was read, or if logs are disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_source: Option<LogSource>,
-    /// Why there is no log, or what was cut from it.
+    /// Why there is no log, or how it was shortened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log_note: String,
 }
 
-/// What a container is to its pod.
+/// The type of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ContainerKind {
     /// One of `spec.containers`.
     App,
-    /// One of `spec.initContainers` that must end before the next begins.
+    /// One of `spec.initContainers` that must complete before the next one starts.
     Init,
     /// One of `spec.initContainers` with `restartPolicy: Always`.
     Sidecar,
@@ -171,27 +172,27 @@ pub enum ContainerKind {
 /// A container's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ContainerStateName {
-    /// It waits to start.
+    /// The container is waiting to start.
     Waiting,
-    /// It runs.
+    /// The container is running.
     Running,
-    /// It has ended.
+    /// The container has terminated.
     Terminated,
 }
 
-/// How a container's life ended.
+/// How a container terminated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastTermination {
-    /// The runtime's word for it, such as OOMKilled.
+    /// The reason from the kubelet, such as OOMKilled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The exit code.
     pub exit_code: i32,
-    /// The signal, if the runtime says that there was one.
+    /// The signal, if the container runtime reports one.
     #[serde(default, skip_serializing_if = "no_signal")]
     pub signal: i32,
-    /// When it ended; absent where the runtime doesn't know.
+    /// When the container terminated, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
     /// The termination message.
@@ -203,129 +204,128 @@ fn no_signal(signal: &i32) -> bool {
     *signal == 0
 }
 
-/// Where a log comes from.
+/// The source of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LogSource {
-    /// The container's present life, or its last one where it is not restarted.
+    /// The current run of the container, or the last one if it was not restarted.
     Current,
-    /// The life before the present one.
+    /// The run before the current one.
     Previous,
-    /// The termination message, where the log is empty or gone.
+    /// The termination message, because the log is empty or no longer available.
     TerminationMessage,
-    /// There is none; `logNote` says why.
+    /// There is no log; `logNote` gives the reason.
     Unavailable,
 }
 
-/// What a webhook has delivered, and what it is about to. It is also the memory of the delivery: a
-/// restarted operator goes on from here. Losing it costs messages sent twice, never one not sent.
+/// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
+/// but none is lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookStatus {
     /// The webhook's name in the spec.
     pub name: String,
-    /// When the receiver last took a message.
+    /// When the receiver last accepted a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Time>,
     /// Why the last attempt failed; absent after a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<DeliveryError>,
-    /// Attempts that failed since the last success.
+    /// How many attempts failed since the last success.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub failures: i64,
-    /// How many of the last attempts in a row were answered with 403 or 404. A proxy answers so during a rollout of the
-    /// receiver: the first ones are soon tried again.
+    /// How many consecutive attempts were answered with 403 or 404. A proxy may do so during a rollout of the receiver, so
+    /// the first ones are retried soon.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub refusals: i64,
-    /// Nothing is sent before.
+    /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
-    /// The receiver said that it is gone for good (410): nothing is sent until the webhook or its
-    /// Secret changes.
+    /// The receiver answered 410 Gone. Nothing is sent until the webhook or its Secret changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// A hash of the webhook's spec and Secrets, by which a change of them is noticed.
+    /// A hash of the webhook's spec and Secrets, to detect changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// The format, and the version of the Secret that holds the URL: by it a changed receiver is noticed, which is sent
-    /// what goes on.
+    /// The format and the version of the Secret with the URL. If they change, the receiver is a new one and is sent all
+    /// ongoing incidents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,
-    /// Problems that were due but ended before the receiver could be told.
+    /// How many incidents were due but ended before they could be sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub dropped: i64,
-    /// The message that is being delivered.
+    /// The message that is being sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingMessage>,
-    /// What the receiver is told of one by one; bounded, `storm` stands for the rest.
+    /// The incidents that are sent individually. Their number is limited; `storm` summarizes the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub alerts: Vec<AlertStatus>,
-    /// The incidents that are too many to be told one by one.
+    /// A summary of the incidents that are too many to be sent individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storm: Option<StormStatus>,
 }
 
-/// Why a delivery failed. It never holds a URL, a header, or anything that the receiver said.
+/// Why a delivery failed. It never contains a URL, a header, or anything from the receiver's response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryError {
-    /// When.
+    /// When the attempt failed.
     pub time: Time,
-    /// In words.
+    /// A description of the error.
     pub message: String,
 }
 
-/// A message on its way. It is stored before it is sent, so that a restarted operator sends the same
-/// message under the same id.
+/// A message that is being sent. It is stored before the first attempt, so that a restarted operator sends the same
+/// message with the same ID.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingMessage {
-    /// The same for every attempt: a receiver tells repeated attempts by it (`webhook-id`).
+    /// The ID, the same for every attempt (`webhook-id`), so that a receiver can detect retries.
     pub id: String,
-    /// What the message is for.
+    /// The purpose of the message.
     pub kind: MessageKind,
-    /// When it was decided on.
+    /// When the message was created.
     pub created: Time,
-    /// How often it was sent, or begun to be sent.
+    /// How many attempts were started.
     pub attempts: i64,
-    /// Whether an attempt was begun whose outcome isn't recorded.
+    /// Whether an attempt was started whose result is not recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_flight: bool,
-    /// Whether an attempt failed in a way that leaves open whether the receiver took the message.
+    /// Whether an attempt failed after which the receiver may have accepted the message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_delivered: bool,
-    /// How much is told; less after the receiver found the message too large (413).
+    /// How much the message contains; less after the receiver rejected it as too large (413).
     #[serde(default, skip_serializing_if = "Detail::is_full")]
     pub detail: Detail,
 }
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum MessageKind {
-    /// Something broke; it may also tell what is over.
+    /// An incident began. The message may also contain resolved incidents.
     Firing,
-    /// Something is over.
+    /// An incident was resolved.
     Resolved,
-    /// Nothing changed for `repeatEvery`, and something is still broken.
+    /// An incident is ongoing and was last sent `repeatEvery` ago.
     Repeat,
-    /// The receiver forgets what isn't sent again and again (Alertmanager). Never pending.
+    /// All ongoing incidents for a receiver that forgets them otherwise (Alertmanager). Never pending.
     Resend,
-    /// Sent by hand, to try the receiver. Never pending.
+    /// A test with `orchestr webhook test`. Never pending.
     Test,
 }
 
-/// How much a message tells.
+/// How much a message contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Detail {
     /// Everything that fits.
     #[default]
     Full,
-    /// No logs.
+    /// Everything but logs.
     NoLogs,
-    /// Only what names the incidents that the message is about.
+    /// Only what identifies the incidents.
     #[serde(alias = "Counts")]
     Names,
 }
@@ -336,8 +336,8 @@ impl Detail {
     }
 }
 
-/// One incident as a receiver knows it. It repeats what names the incident, for the message that tells
-/// its end is sent when the incident itself is no more.
+/// The state of an incident at a receiver. It repeats what identifies the incident, because the resolved message is sent
+/// when the incident itself no longer exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AlertStatus {
@@ -345,63 +345,63 @@ pub struct AlertStatus {
     pub key: String,
     /// The pods' namespace.
     pub namespace: String,
-    /// Their top controller as far as names tell.
+    /// The pods' top-level controller, as far as it can be derived from names.
     pub owner: Owner,
-    /// The container that causes the problem; absent where the pod as a whole does.
+    /// The container that causes the problem; absent if the cause is not a single container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
     /// The kind of problem.
     #[serde(default)]
     pub kind: ProblemKind,
-    /// The reason as the receiver was last sent it.
+    /// The reason in the last message.
     pub reason: String,
-    /// When it began.
+    /// When the incident began.
     pub since: Time,
-    /// What the receiver knows of it.
+    /// What was sent to the receiver.
     pub phase: AlertPhase,
-    /// When a message that tells of it was last taken.
+    /// When the receiver last accepted a message with this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Time>,
-    /// Since when the incident is no more.
+    /// When the incident ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
-    /// How often it came back soon after it was gone. Each time doubles how long it must be gone before
-    /// the receiver is told that it is over.
+    /// How often the incident came back soon after it ended. Each time doubles how long it must be gone before a resolved
+    /// message is sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returns: i64,
 }
 
-/// What a receiver knows of an incident.
+/// What was sent to a receiver about an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AlertPhase {
-    /// Nothing yet: it is to be told with the next message.
+    /// Nothing yet; the next message will contain it.
     Queued,
-    /// The pending message tells that it began.
+    /// The pending message reports that it began.
     Announcing,
-    /// That it began.
+    /// A message that it began.
     Firing,
-    /// The pending message tells that it is over.
+    /// The pending message reports that it was resolved.
     Resolving,
-    /// That it is over. Remembered for a while, as it may come back.
+    /// A message that it was resolved. Kept for a while, because the incident may come back.
     Resolved,
 }
 
-/// Incidents beyond those that are told one by one: the receiver is told how many they are.
+/// The incidents that are not sent individually; messages contain only their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StormStatus {
-    /// When there began to be too many.
+    /// When the incidents became too many.
     pub since: Time,
-    /// How many the receiver was told of, or is about to be.
+    /// The number of incidents in the last message, or in the pending one.
     pub count: i64,
-    /// A hash of their keys, by which a change is noticed.
+    /// A hash of their keys, to detect changes.
     pub members: String,
-    /// What the receiver knows of it.
+    /// What was sent to the receiver.
     pub phase: AlertPhase,
-    /// When a message that tells of it was last taken.
+    /// When the receiver last accepted a message with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Time>,
-    /// Since when there are no such incidents.
+    /// When the last of these incidents ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
 }
