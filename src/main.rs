@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use orchestr::cli;
+use clap::Parser;
+use orchestr::cli::Cli;
 
 fn main() -> ExitCode {
-    match cli::parse().and_then(cli::Cli::run) {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    // Usage errors are clap's to print; they exit with 2, as every other failure does.
+    Cli::parse().run().unwrap_or_else(|failure| failure.report())
 }

@@ -1,4 +1,4 @@
-//! Why the command could not do what it was asked.
+//! The error that ends a command.
 
 use std::{
     fmt::Display,
@@ -6,28 +6,27 @@ use std::{
     process::ExitCode,
 };
 
-/// The exit code of a command that could not do what it was asked: 1 is `scan`'s "there are problems".
+/// The exit code of a command that could not do its work; 1 means that `scan` found problems.
 const FAILED: u8 = 2;
 
-/// Why the command could not do what it was asked: one line for the person who asked, which never
-/// holds what a Secret, a log or an answer held.
+/// Why a command could not do its work, as one line for the user. It never contains the contents of a Secret, a log or
+/// a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure with this sentence. Line breaks and control characters in it, which come from names
-    /// and from others' errors, become spaces.
-    pub fn new(sentence: impl Display) -> Self {
-        let line = sentence.to_string();
+    /// Line breaks and control characters, which come from names and from other errors, become spaces.
+    pub fn new(message: impl Display) -> Self {
+        let line = message.to_string();
         let words = line.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
         Self(words.collect::<Vec<_>>().join(" "))
     }
 
-    /// Tells the failure on standard error.
+    /// Prints the failure to standard error.
     #[must_use]
     pub fn report(&self) -> ExitCode {
-        // Where standard error is gone too, the exit code has to do.
+        // If standard error is closed too, the exit code is all that remains.
         let _ = writeln!(io::stderr(), "orchestr: {self}");
         ExitCode::from(FAILED)
     }
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_one_line_without_escapes() {
+    fn is_one_line_without_control_characters() {
         assert_eq!(Failure::new("a\n  b\u{1b}[31m\tc ").to_string(), "a b [31m c");
     }
 }

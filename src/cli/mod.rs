@@ -1,4 +1,4 @@
-//! The command: raw flags, and what each subcommand does with them.
+//! The `orchestr` command: the flags and the code of each subcommand.
 
 mod account;
 mod api_error;
@@ -9,7 +9,6 @@ mod preflight;
 mod proxy;
 mod run;
 mod scan;
-mod usage;
 mod webhook;
 mod webhook_flags;
 
@@ -23,9 +22,8 @@ use clap_complete::Shell;
 
 pub use failure::Failure;
 pub use preflight::preflight;
-pub use usage::parse;
 
-/// Tells which pods of a Kubernetes cluster are broken, and why.
+/// Shows which pods of a Kubernetes cluster are broken, and why
 #[derive(Debug, Parser)]
 #[command(name = "orchestr", version, disable_help_subcommand = true, max_term_width = 100)]
 pub struct Cli {
@@ -35,29 +33,26 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the operator: watch the pods, and keep the status of each Orchestr object
+    /// Run the operator, which keeps the status of each Orchestr object up to date
     Run(run::RunFlags),
-    /// Look at the pods once, and print those with a problem; exits 1 where there are any
+    /// Check the pods once and print those with a problem; exits 1 if there are any
     Scan(scan::ScanFlags),
-    /// Try out the webhooks of an Orchestr object
+    /// Test the webhooks of an Orchestr object
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
-    /// Print the definition of the Orchestr objects, for `kubectl apply --server-side -f -`
+    /// Print the CustomResourceDefinition, for `kubectl apply --server-side -f -`
     Crd,
-    /// Print the completions for a shell
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
+    /// Print the completion script for a shell
+    Completions { shell: Shell },
 }
 
 impl Cli {
-    /// Does what the command line asks for.
+    /// Runs the subcommand and returns its exit code.
     ///
     /// # Errors
-    /// When it can't be done, with the sentence to print.
+    /// With the message to print, when the subcommand could not do its work.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        // Two crates below us could each bring a provider of their own: this process has one.
+        // rustls panics if several providers are compiled in and none is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match self.command {
             Command::Run(flags) => runtime()?.block_on(run::run(flags)),
@@ -73,7 +68,7 @@ impl Cli {
     }
 }
 
-/// A single thread: a second one would be woken for every event, which costs more than reading it.
+/// A runtime of one thread: waking a second thread for each watch event costs more than handling the event.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -87,7 +82,7 @@ fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of output: a reader who has seen enough, such as `head`, is no failure.
+/// The result of writing output. A reader that closes the pipe early, such as `head`, is not an error.
 fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -102,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_accepts_the_flag_definitions() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_flag_of_run_has_its_variable() {
+    fn every_flag_of_run_has_an_environment_variable() {
         let command = Cli::command();
         let run = command.find_subcommand("run").unwrap();
         let mut flags = 0;
@@ -116,6 +111,6 @@ mod tests {
             assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(expected.as_str()));
             flags += 1;
         }
-        assert!(flags > 3, "{flags} flags seen");
+        assert!(flags > 3, "only {flags} flags found");
     }
 }

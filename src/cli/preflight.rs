@@ -1,6 +1,6 @@
-//! What the operator can't do without: looked for before it starts, so that what is missing is one
-//! sentence rather than a loop of errors. Rights on pods are not among them: they may come and go, and
-//! each object's conditions tell of them.
+//! Checks before the operator starts that the CRD is installed and that Orchestr objects may be listed, so that a missing
+//! one is a single message instead of a loop of errors. Rights on pods are not checked here: they may change while the
+//! operator runs, and each object's conditions report them.
 
 use std::time::Duration;
 
@@ -20,36 +20,35 @@ use super::{
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the definition of the objects is waited for: whoever installs applies it together with the operator, and
-/// the API server takes a moment to establish it.
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
-/// How often is looked for it.
-const POLL: Duration = Duration::from_millis(500);
+/// How long to wait for the CRD, which is usually applied together with the operator: the API server needs a moment to
+/// establish it.
+const CRD_TIMEOUT: Duration = Duration::from_secs(30);
+const CRD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Makes sure that the cluster knows Orchestr objects, and that they may be listed: everywhere, or in
-/// each of these namespaces.
+/// Waits until Orchestr objects can be listed in the whole cluster, or in each of these namespaces.
 ///
 /// # Errors
-/// When it doesn't within half a minute, they may not, or the cluster can't be asked.
+/// When the CRD is still missing after half a minute, the list is forbidden, or a request fails.
 pub async fn preflight(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<(), Failure> {
-    let deadline = Instant::now() + ESTABLISHED_WITHIN;
-    let mut waits = false;
+    let deadline = Instant::now() + CRD_TIMEOUT;
+    let mut logged = false;
     while !serves_objects(cluster, namespaces).await? {
         if Instant::now() >= deadline {
             return Err(Failure::new(
-                "the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply --server-side \
-                 -f -`",
+                "the CustomResourceDefinition of Orchestr is not installed: apply it with `orchestr crd | kubectl apply \
+                 --server-side -f -`",
             ));
         }
-        if !std::mem::replace(&mut waits, true) {
-            tracing::info!("waiting for the CustomResourceDefinition of Orchestr objects");
+        if !std::mem::replace(&mut logged, true) {
+            tracing::info!("waiting for the CustomResourceDefinition of Orchestr");
         }
-        sleep(POLL).await;
+        sleep(CRD_POLL_INTERVAL).await;
     }
     Ok(())
 }
 
-/// Whether the cluster serves Orchestr objects. Discovery names them before they can be listed, so both count.
+/// Whether the API server serves Orchestr objects. Discovery may name them before they can be listed, so both are
+/// checked.
 async fn serves_objects(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<bool, Failure> {
     let version = Orchestr::api_version(&());
     let resources = match within(cluster, cluster.client.list_api_group_resources(&version)).await? {
@@ -81,6 +80,6 @@ fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
+async fn within<T>(cluster: &Cluster, response: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::time::timeout(TIMEOUT, response).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
 }

@@ -19,25 +19,24 @@ use super::{
     webhook_flags::WebhookFlags,
 };
 
-/// The flags of `orchestr run`.
 #[derive(Debug, Args)]
 pub(super) struct RunFlags {
     #[command(flatten)]
     connection: ConnectionFlags,
 
-    /// Watch pods and Orchestr objects of these namespaces only, which takes no more than Roles in them
+    /// Watch only these namespaces, for which Roles in them are enough
     #[arg(long, env = "ORCHESTR_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
     namespaces: Vec<String>,
 
-    /// What alerts call this cluster; two clusters with the same objects are then told apart by people, too
+    /// The name of this cluster in alerts, so that people can tell the alerts of several clusters apart
     #[arg(long, env = "ORCHESTR_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
 
-    /// Whether the first list of pods is streamed, which takes less memory
+    /// When to stream the initial list of pods, which takes less memory than pages
     #[arg(long, env = "ORCHESTR_STREAMING_LISTS", value_name = "WHEN", value_enum, default_value_t)]
     streaming_lists: StreamingLists,
 
-    /// How many containers' logs are read at once
+    /// How many container logs to read concurrently
     #[arg(
         long, env = "ORCHESTR_POD_LOG_READS", value_name = "COUNT", default_value = "8",
         value_parser = value_parser!(u16).range(1..=256),
@@ -47,17 +46,17 @@ pub(super) struct RunFlags {
     #[command(flatten)]
     webhooks: WebhookFlags,
 
-    /// How the operator's own log looks; auto: text on a terminal, else JSON
+    /// The format of the operator's own log
     #[arg(long, env = "ORCHESTR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
 
-    /// Which lines of the operator's own log are written, such as warn or orchestr=debug
+    /// The filter of the operator's own log, such as warn or orchestr=debug
     #[arg(long, env = "ORCHESTR_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
 }
 
 impl RunFlags {
-    fn validated(self) -> Result<(ConnectionFlags, RunConfig), Failure> {
+    fn into_config(self) -> Result<(ConnectionFlags, RunConfig), Failure> {
         let config = RunConfig {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
             cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
@@ -72,23 +71,23 @@ impl RunFlags {
 }
 
 pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
-    let (connection, config) = flags.validated()?;
+    let (connection, config) = flags.into_config()?;
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
     log_start(&config);
     let shutdown = CancellationToken::new();
-    let terminated = shutdown.clone().drop_guard();
-    let signals = signals().map_err(|error| Failure::new(format!("can't listen for signals: {error}")))?;
+    let cancel_on_drop = shutdown.clone().drop_guard();
+    let signal = shutdown_signal().map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
     tokio::spawn(async move {
-        signals.await;
-        drop(terminated);
+        signal.await;
+        drop(cancel_on_drop);
     });
     app::run(cluster.client, &config, shutdown).await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says how the operator runs: the first thing to know of a log that somebody sends. Nothing in it is secret.
+/// Logs the version and the flags, so that a log sent with a bug report contains them. None of them is secret.
 fn log_start(config: &RunConfig) {
     let RunConfig { namespaces, cluster_name, streaming_lists, pod_log_reads, webhooks, logging, check_interval: _ } =
         config;
@@ -108,8 +107,8 @@ fn log_start(config: &RunConfig) {
     );
 }
 
-/// Ends with the first SIGTERM or SIGINT.
-fn signals() -> std::io::Result<impl Future<Output = ()>> {
+/// Completes at the first SIGTERM or SIGINT.
+fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

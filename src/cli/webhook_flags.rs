@@ -1,25 +1,24 @@
-//! The flags that say what webhooks may do.
+//! The flags that limit where webhooks may connect.
 
 use clap::Args;
 
 use crate::alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy};
 
-/// What the one who runs the operator allows webhooks to do.
 #[derive(Debug, Default, Args)]
 pub(super) struct WebhookFlags {
-    /// Let webhooks have http:// URLs, such as that of an Alertmanager in the cluster
+    /// Allow http:// webhook URLs, such as that of an Alertmanager in the cluster
     #[arg(long, env = "ORCHESTR_WEBHOOK_ALLOW_HTTP")]
     webhook_allow_http: bool,
 
-    /// Never connect webhooks to private addresses, which receivers inside the cluster have
+    /// Refuse to connect webhooks to private addresses, which includes receivers inside the cluster
     #[arg(long, env = "ORCHESTR_WEBHOOK_REFUSE_PRIVATE")]
     webhook_refuse_private: bool,
 
-    /// Let webhooks connect to this very host, for tests and demonstrations
+    /// Allow webhooks to connect to loopback addresses, for tests and demonstrations
     #[arg(long, env = "ORCHESTR_WEBHOOK_ALLOW_LOOPBACK")]
     webhook_allow_loopback: bool,
 
-    /// Send to webhooks through the proxy that HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY name
+    /// Send webhook requests through the proxy set by HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY
     #[arg(long, env = "ORCHESTR_WEBHOOK_PROXY_FROM_ENV")]
     webhook_proxy_from_env: bool,
 }

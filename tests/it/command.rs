@@ -83,20 +83,43 @@ pub fn list(pods: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string()
 }
 
+/// That clap rejected the command line, with these parts of its message.
+#[track_caller]
+pub fn assert_usage_error(command: &mut Command, parts: &[&str]) {
+    let (code, out, err) = ends(command);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    for part in parts {
+        assert!(err.contains(part), "{part:?} is missing from:\n{err}");
+    }
+}
+
 #[test]
-fn a_command_line_that_cannot_be_understood_is_one_line() {
-    assert_fails(
+fn rejects_command_lines_with_clap_s_message() {
+    assert_usage_error(
         &mut orchestr(&["scan", "--namespce", "shop"]),
-        "unexpected argument '--namespce' found; tip: a similar argument exists: '--namespace'; see `orchestr scan --help`",
+        &[
+            "error: unexpected argument '--namespce' found\n",
+            "a similar argument exists: '--namespace'",
+            "Usage: orchestr scan",
+            "For more information, try '--help'.",
+        ],
     );
-    assert_fails(
+    assert_usage_error(
         &mut orchestr(&["scan", "--pending", "5"]),
-        "invalid value '5' for '--pending <DURATION>': is not a duration such as 90s, 5m or 1h30m; see `orchestr scan --help`",
+        &["error: invalid value '5' for '--pending <DURATION>': is not a duration such as 90s, 5m or 1h30m\n"],
     );
-    assert_fails(
+    assert_usage_error(
         orchestr(&["run"]).env("ORCHESTR_STREAMING_LISTS", "maybe"),
-        "invalid value 'maybe' for '--streaming-lists <WHEN>' [possible values: auto, always, never]; see `orchestr run --help`",
+        &["error: invalid value 'maybe' for '--streaming-lists <WHEN>'\n", "[possible values: auto, always, never]"],
     );
+    assert_usage_error(
+        &mut orchestr(&["run", "--pod-log-reads", "0"]),
+        &["error: invalid value '0' for '--pod-log-reads <COUNT>': 0 is not in 1..=256\n"],
+    );
+}
+
+#[test]
+fn reports_flags_that_cannot_be_used_in_one_line() {
     assert_fails(
         orchestr(&["run"]).env("ORCHESTR_NAMESPACES", "shop,Cart"),
         "--namespaces: \"Cart\" is not a namespace: lower-case letters, digits and '-', at most 63 of them",
@@ -154,7 +177,7 @@ fn a_cluster_that_is_not_there_is_named() {
         assert_fails(
             &mut orchestr(&[command, "--kubeconfig", text(&path)]),
             &format!(
-                "cannot reach the cluster at https://{address}: the connection is refused; is it running, and is context \
+                "cannot reach the cluster at https://{address}: connection refused; is it running, and is context \
                  \"here\" the right one?"
             ),
         );
@@ -171,7 +194,7 @@ fn a_proxy_is_used_unless_the_cluster_is_excepted() {
         ends(command.env("HTTPS_PROXY", format!("http://{gone}")).env(name, value)).2
     };
     let by_proxy = told("NO_PROXY", "other.invalid");
-    assert!(by_proxy.contains("the connection is refused"), "{by_proxy}");
+    assert!(by_proxy.contains("connection refused"), "{by_proxy}");
     let directly = told("NO_PROXY", "example.invalid");
     assert!(!directly.contains("refused") && directly.contains("cannot reach the cluster"), "{directly}");
 }
@@ -203,8 +226,8 @@ async fn refused_credentials_are_not_repeated() {
         assert_fails(
             &mut orchestr(&[command, "--kubeconfig", text(&path)]),
             &format!(
-                "the cluster at {} refuses the credentials of context \"testbed\": they may have expired; log in again, \
-                 and see `kubectl auth whoami`",
+                "the cluster at {} rejects the credentials of context \"testbed\": they may have expired; log in again, \
+                 and check with `kubectl auth whoami`",
                 plane.url()
             ),
         );
@@ -235,15 +258,15 @@ async fn a_refused_right_is_named_with_the_command_that_grants_it() {
     assert_fails(
         &mut orchestr(&["scan", "--kubeconfig", path]),
         &format!(
-            "RBAC refuses \"{user}\" to list pods in all namespaces: check with `kubectl auth can-i list pods \
+            "RBAC does not allow \"{user}\" to list pods in all namespaces: check with `kubectl auth can-i list pods \
              --all-namespaces`, grant it with `kubectl create clusterrolebinding orchestr-scan --clusterrole=view \
-             --serviceaccount={namespace}:nobody`, or look at one namespace with -n"
+             --serviceaccount={namespace}:nobody`, or check one namespace with -n"
         ),
     );
     assert_fails(
         &mut orchestr(&["run", "--kubeconfig", path]),
         &format!(
-            "RBAC refuses \"{user}\" to list orchestrs.kopf.dev in all namespaces: check with `kubectl auth can-i list \
+            "RBAC does not allow \"{user}\" to list orchestrs.kopf.dev in all namespaces: check with `kubectl auth can-i list \
              orchestrs.kopf.dev --all-namespaces --as {user}`, grant it with `kubectl apply -k deploy`"
         ),
     );
@@ -403,8 +426,8 @@ fn what_is_no_file_of_pods_is_one_line() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(
         err,
-        "orchestr: cannot read pods from standard input: it holds a Secret rather than pods: `kubectl get pods -A -o json` \
-         prints them\n"
+        "orchestr: cannot read pods from standard input: it contains a Secret instead of pods: create it with `kubectl \
+         get pods -A -o json`\n"
     );
 }
 
@@ -420,7 +443,7 @@ fn what_could_not_be_looked_at_is_told() {
             2,
             String::new(),
             "orchestr: cannot decode 1 pod: shop/bad\n\
-         orchestr: passed over 1 object of another kind, such as a Service\n\
+         orchestr: skipped 1 object of another kind, such as a Service\n\
          No problems: 1 pod.\n"
                 .to_owned()
         )

@@ -301,7 +301,7 @@ async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
     let user = format!("system:serviceaccount:{SYSTEM}:orchestr");
     let refused = |place: &str, flag: &str, remedy: &str| {
         format!(
-            "RBAC refuses \"{user}\" to list orchestrs.kopf.dev {place}: check with `kubectl auth can-i list \
+            "RBAC does not allow \"{user}\" to list orchestrs.kopf.dev {place}: check with `kubectl auth can-i list \
              orchestrs.kopf.dev {flag} --as {user}`, grant it with {remedy}"
         )
     };

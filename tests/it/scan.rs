@@ -5,7 +5,7 @@ use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
 use crate::{
-    command::{assert_fails, ends, fed, list, orchestr},
+    command::{assert_fails, assert_usage_error, ends, fed, list, orchestr},
     pod_statuses::{crash_looping, healthy},
     test_env::TestEnv,
 };
@@ -36,7 +36,7 @@ async fn a_namespace_that_does_not_exist_is_an_error() {
     let pattern = format!("{}?", &namespace[..namespace.len() - 1]);
     assert_eq!(ends(&mut scan(&["-n", &pattern])).0, 0);
     let (code, _, err) = ends(&mut scan(&["-n", namespace, "--fail-on-empty"]));
-    assert_eq!((code, err), (2, nothing + "orchestr: there was no pod to look at (--fail-on-empty)\n"));
+    assert_eq!((code, err), (2, nothing + "orchestr: there were no pods to check (--fail-on-empty)\n"));
     env.pod("well", healthy()).await;
     assert_eq!(ends(&mut scan(&["-n", namespace, "--fail-on-empty"])).0, 0);
 }
@@ -80,7 +80,7 @@ async fn a_namespace_that_may_be_missing_is_no_success() {
     let kubeconfig = access.kubeconfig().to_str().unwrap();
     let scan = || ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", namespace]));
     let wanted = format!(
-        "orchestr: no pods were found in \"{namespace}\", and it cannot be known whether it exists: RBAC refuses \
+        "orchestr: found no pods in \"{namespace}\", and cannot check whether it exists: RBAC does not allow \
          \"system:serviceaccount:{namespace}:blind\" to get namespaces in namespace {namespace}"
     );
     let (code, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::TIMEOUT, async || {
@@ -125,7 +125,7 @@ fn a_file_that_lacks_what_was_named_is_an_error() {
     let file = list(&[pod("shop", "cart", json!({})), pod("team-a", "train", json!({}))]);
     let scan = |more: &[&str]| fed(&[&["scan", "-f", "-"], more].concat(), &file);
     for (wanted, missing) in [("none", "none"), ("shop,none", "none"), ("shop,none-*", "none-*")] {
-        let sentence = format!("orchestr: standard input holds no pods of namespace \"{missing}\"\n");
+        let sentence = format!("orchestr: standard input contains no pods of namespace \"{missing}\"\n");
         assert_eq!(scan(&["-n", wanted]), (2, String::new(), sentence));
     }
     assert_eq!(scan(&["-n", "shop,team-*"]).2, "No problems in namespaces shop, team-*: 2 pods.\n");
@@ -137,7 +137,8 @@ fn a_file_that_lacks_what_was_named_is_an_error() {
     assert_eq!(fed(&["scan", "-f", "-", "--fail-on-empty"], r#"{"kind":"List","items":[]}"#).0, 2);
     assert_fails(
         &mut orchestr(&["scan", "-n", "Shop"]),
-        "--namespace: \"Shop\" holds 'S', which is in no namespace's name",
+        "--namespace: \"Shop\" is not a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and \
+         {one,other}",
     );
 }
 
@@ -157,16 +158,16 @@ fn a_document_without_a_pod_is_refused() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(
         err,
-        "orchestr: cannot read pods from standard input: it holds a Pod without a name rather than pods: `kubectl get pods \
-         -A -o json` prints them\n"
+        "orchestr: cannot read pods from standard input: it contains a Pod without a name instead of pods: create it with \
+         `kubectl get pods -A -o json`\n"
     );
 }
 
 #[test]
 fn a_time_that_cannot_be_read_shows_how_one_is_written() {
-    assert_fails(
+    assert_usage_error(
         &mut orchestr(&["scan", "-f", "-", "--at", "yesterday"]),
-        "invalid value 'yesterday' for '--at <TIME>': is not a time such as 2026-03-01T12:00:00Z or \
-         2026-03-01T13:00:00+01:00; see `orchestr scan --help`",
+        &["error: invalid value 'yesterday' for '--at <TIME>': is not a time such as 2026-03-01T12:00:00Z or \
+         2026-03-01T13:00:00+01:00\n"],
     );
 }

@@ -1,4 +1,4 @@
-//! Pods from the cluster, a page at a time.
+//! Reads pods from the cluster, a page at a time.
 
 use std::time::Duration;
 
@@ -26,16 +26,15 @@ use crate::{
 };
 
 use super::{
-    namespaces::{Namespaces, Wanted},
-    tally::Tally,
+    collector::Collector,
+    namespaces::{NamespacePattern, Namespaces},
 };
 
-/// Pods in a page. kubectl's own size: pages of thousands take the API server as long, and memory.
-const PAGE: u32 = 500;
-/// How long a page, or one Job, may take.
+/// Pods in a page, the same as kubectl's: larger pages take more memory and are not faster.
+const PAGE_SIZE: u32 = 500;
+/// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How many Jobs are read at once.
-const JOBS_AT_ONCE: usize = 8;
+const CONCURRENT_JOBS: usize = 8;
 
 #[derive(Deserialize)]
 struct Page {
@@ -44,31 +43,30 @@ struct Page {
     items: Option<Vec<WatchedPod>>,
 }
 
-/// Reads the pods of these namespaces, or all, into the tally; `progress` is called after each page.
+/// Reads the pods of the collector's namespaces; `progress` is called after each page with the number of objects.
 pub(super) async fn read(
     cluster: &Cluster,
     selector: Option<&str>,
     clock: &ClusterClock,
-    tally: &mut Tally,
+    collector: &mut Collector,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
-    match tally.namespaces().names() {
+    match collector.namespaces().names() {
         Some(names) => {
             for name in &names {
-                read_from(cluster, Some(name), selector, clock, tally, progress).await?;
+                read_from(cluster, Some(name), selector, clock, collector, progress).await?;
             }
         }
-        None => read_from(cluster, None, selector, clock, tally, progress).await?,
+        None => read_from(cluster, None, selector, clock, collector, progress).await?,
     }
-    find_missing(cluster, tally.namespaces()).await
+    check_namespaces_exist(cluster, collector.namespaces()).await
 }
 
-/// Fails if no namespace is meant by one of those that were named, or if that can't be known: what was not there to be
-/// looked at must not pass for healthy.
-async fn find_missing(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), Failure> {
-    // Of the others pods were seen.
-    let mut patterns: Vec<&Wanted> = Vec::new();
-    for wanted in namespaces.unseen() {
+/// Fails if a name or pattern of `-n` matches no namespace, or if that can't be checked: a namespace that does not exist
+/// must not pass as healthy. Only names and patterns that matched no pod are checked.
+async fn check_namespaces_exist(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), Failure> {
+    let mut patterns: Vec<&NamespacePattern> = Vec::new();
+    for wanted in namespaces.unmatched() {
         if !wanted.is_name() {
             patterns.push(wanted);
             continue;
@@ -80,16 +78,16 @@ async fn find_missing(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), 
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 return Err(Failure::new(format!("there is no namespace {:?}", wanted.text())));
             }
-            Err(error) => return Err(unknown(cluster, &error, "get", wanted)),
+            Err(error) => return Err(unchecked(cluster, &error, "get", wanted)),
         }
     }
     let Some(first) = patterns.first().copied() else { return Ok(()) };
     let api: Api<Namespace> = Api::all(cluster.client.clone());
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(PAGE_SIZE);
     loop {
         let page = match within(cluster, api.list_metadata(&params)).await? {
             Ok(page) => page,
-            Err(error) => return Err(unknown(cluster, &error, "list", first)),
+            Err(error) => return Err(unchecked(cluster, &error, "list", first)),
         };
         let names: Vec<_> = page.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect();
         patterns.retain(|wanted| !names.iter().any(|name| wanted.matches(name)));
@@ -103,12 +101,12 @@ async fn find_missing(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), 
     }
 }
 
-fn unknown(cluster: &Cluster, error: &kube::Error, verb: &'static str, wanted: &Wanted) -> Failure {
+fn unchecked(cluster: &Cluster, error: &kube::Error, verb: &'static str, wanted: &NamespacePattern) -> Failure {
     let namespace = Some(wanted.text()).filter(|_| wanted.is_name());
     let permission = Permission { verb, resource: "namespaces", namespace, grant: Grant::View };
     let why = cluster.target.describe_denied(error, &permission);
     let (name, what) = (wanted.text(), if wanted.is_name() { "it exists" } else { "any namespace matches it" });
-    Failure::new(format!("no pods were found in {name:?}, and it cannot be known whether {what}: {why}"))
+    Failure::new(format!("found no pods in {name:?}, and cannot check whether {what}: {why}"))
 }
 
 async fn read_from(
@@ -116,30 +114,31 @@ async fn read_from(
     namespace: Option<&str>,
     selector: Option<&str>,
     clock: &ClusterClock,
-    tally: &mut Tally,
+    collector: &mut Collector,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
     let permission = Permission { verb: "list", resource: "pods", namespace, grant: Grant::View };
     let path = JsonPod::url_path(&(), namespace);
-    let mut params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE) };
+    let mut params =
+        ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE_SIZE) };
     loop {
         let request = Request::new(path.as_str()).list(&params).map_err(Failure::new)?;
         let next = match within(cluster, cluster.client.request_text(request)).await? {
             Ok(text) => {
                 let page: Page = serde_json::from_str(&text)
                     .map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
-                // The first response has set the clock.
-                tally.judge_as_of(clock.now());
-                for seen in page.items.into_iter().flatten() {
-                    match seen.pod {
-                        Ok(pod) => tally.pod(*pod),
-                        Err(unreadable) => tally.unreadable(Some(&unreadable.namespace), &unreadable.name, None),
+                // Each response sets the clock, so the time is known from the first page on.
+                collector.set_now(clock.now());
+                for watched in page.items.into_iter().flatten() {
+                    match watched.pod {
+                        Ok(pod) => collector.add_pod(*pod),
+                        Err(pod) => collector.add_undecodable(Some(&pod.namespace), &pod.name, None),
                     }
                 }
-                progress(tally.objects());
+                progress(collector.objects());
                 page.metadata.continue_
             }
-            Err(error) => match resume(&error) {
+            Err(error) => match continue_token(&error) {
                 Some(token) => Some(token),
                 None => return Err(cluster.target.describe_denied(&error, &permission)),
             },
@@ -151,25 +150,25 @@ async fn read_from(
     }
 }
 
-/// Reads the Jobs that decide about failed pods. Gives how many of them could not be read: their pods
-/// stay problems.
-pub(super) async fn read_jobs(cluster: &Cluster, tally: &mut Tally) -> usize {
-    let jobs = tally.jobs();
-    let mut answers =
-        stream::iter(jobs).map(|(namespace, name)| job(cluster, namespace, name)).buffer_unordered(JOBS_AT_ONCE);
+/// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read.
+pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> usize {
+    let jobs = collector.needed_jobs();
+    let mut responses = stream::iter(jobs)
+        .map(|(namespace, name)| read_job(cluster, namespace, name))
+        .buffer_unordered(CONCURRENT_JOBS);
     let mut unread = 0;
-    while let Some(answer) = answers.next().await {
-        match answer {
-            Some(job) => tally.job(&job),
+    while let Some(response) = responses.next().await {
+        match response {
+            Some(job) => collector.add_job(&job),
             None => unread += 1,
         }
     }
-    tally.settle_jobs();
+    collector.apply_jobs();
     unread
 }
 
-/// A Job; none where it can't be read, an empty one where it is gone.
-async fn job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
+/// `None` if the Job can't be read, an empty Job if it does not exist.
+async fn read_job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
     let request = request.get(&name, &GetParams::default()).ok()?;
     match within(cluster, cluster.client.request_text(request)).await.ok()? {
@@ -179,17 +178,17 @@ async fn job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> 
     }
 }
 
-/// Where to go on when the list's snapshot is gone (it lasts some minutes): the API server tells with its
-/// refusal. What follows may be newer than what came before, which a scan can bear.
-fn resume(error: &kube::Error) -> Option<String> {
+/// The token with which a list continues after its snapshot has expired, which takes some minutes. The API server sends it
+/// with the error 410. The remaining pages may be newer than those before, which is good enough for a scan.
+fn continue_token(error: &kube::Error) -> Option<String> {
     match error {
         kube::Error::Api(status) if status.code == 410 => status.metadata.as_ref()?.continue_.clone(),
         _ => None,
     }
 }
 
-async fn within<T>(cluster: &Cluster, answer: impl Future<Output = T>) -> Result<T, Failure> {
-    timeout(TIMEOUT, answer).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
+async fn within<T>(cluster: &Cluster, response: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(TIMEOUT, response).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
 }
 
 #[cfg(test)]
@@ -199,14 +198,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_goes_on_where_the_refusal_says() {
-        let answer = |code: u16, token: &str| {
+    fn an_expired_list_continues_with_the_token_of_the_error() {
+        let expired = |code: u16, token: &str| {
             let mut status = Status::failure("the provided continue parameter is too old", "Expired").with_code(code);
             status.metadata = Some(ListMeta { continue_: Some(token.to_owned()), ..ListMeta::default() });
             kube::Error::Api(status.boxed())
         };
-        assert_eq!(resume(&answer(410, "further")), Some("further".to_owned()));
-        assert_eq!(resume(&answer(500, "further")), None);
-        assert_eq!(resume(&kube::Error::Api(Status::failure("gone", "Gone").with_code(410).boxed())), None);
+        assert_eq!(continue_token(&expired(410, "further")), Some("further".to_owned()));
+        assert_eq!(continue_token(&expired(500, "further")), None);
+        assert_eq!(continue_token(&kube::Error::Api(Status::failure("gone", "Gone").with_code(410).boxed())), None);
     }
 }

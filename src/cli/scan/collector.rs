@@ -1,4 +1,4 @@
-//! What a scan has seen so far. Of healthy pods only the number is kept.
+//! Collects what a scan reads: checks each pod as it comes, keeps those with a problem and counts the others.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,50 +18,47 @@ use super::{namespaces::Namespaces, selector::LabelSelector};
 /// How many pods that can't be decoded are named.
 const NAMED: usize = 3;
 
-/// Which pods count.
+/// Which pods to check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    /// Those of these namespaces.
     pub(super) namespaces: Namespaces,
-    /// Those with these labels.
     pub(super) selector: LabelSelector,
 }
 
-/// What a scan has seen so far.
-pub(super) struct Tally {
+pub(super) struct Collector {
     thresholds: Thresholds,
     now: Timestamp,
     filter: Filter,
-    /// How many pods were seen that don't count.
-    passed_over: u64,
-    /// How many pods count.
+    /// Pods that the filter excludes.
+    excluded: u64,
+    /// Pods that were checked.
     pub(super) pods: u64,
-    /// Those with a problem.
-    pub(super) troubled: Vec<(Pod, Finding)>,
-    /// How many pods could not be decoded.
-    pub(super) unreadable: u64,
-    /// Some of them.
-    pub(super) unreadable_names: Vec<String>,
-    /// How many objects were no pods.
-    pub(super) strangers: u64,
-    /// What the first of them was.
-    pub(super) stranger_kind: Option<String>,
+    pub(super) problems: Vec<(Pod, Finding)>,
+    /// Pods that could not be decoded.
+    pub(super) undecodable: u64,
+    /// `namespace/name` of the first [`NAMED`] of them.
+    pub(super) undecodable_names: Vec<String>,
+    /// Objects of other kinds.
+    pub(super) other_objects: u64,
+    /// The kind of the first of them.
+    pub(super) other_kind: Option<String>,
+    /// By UID.
     jobs: HashMap<String, Arc<JobFacts>>,
 }
 
-impl Tally {
+impl Collector {
     pub(super) fn new(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
         Self {
             thresholds,
             now,
             filter,
-            passed_over: 0,
+            excluded: 0,
             pods: 0,
-            troubled: Vec::new(),
-            unreadable: 0,
-            unreadable_names: Vec::new(),
-            strangers: 0,
-            stranger_kind: None,
+            problems: Vec::new(),
+            undecodable: 0,
+            undecodable_names: Vec::new(),
+            other_objects: 0,
+            other_kind: None,
             jobs: HashMap::new(),
         }
     }
@@ -70,20 +67,25 @@ impl Tally {
         self.now
     }
 
-    /// Judges by this time from now on.
-    pub(super) fn judge_as_of(&mut self, now: Timestamp) {
+    /// Sets the time as of which the pods that follow are checked.
+    pub(super) fn set_now(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    /// How many objects were seen, of whatever kind.
-    pub(super) fn objects(&self) -> u64 {
-        self.pods + self.passed_over + self.unreadable + self.strangers
+    pub(super) fn namespaces(&self) -> &Namespaces {
+        &self.filter.namespaces
     }
 
-    pub(super) fn pod(&mut self, mut pod: Pod) {
+    /// How many objects of any kind were read.
+    pub(super) fn objects(&self) -> u64 {
+        self.pods + self.excluded + self.undecodable + self.other_objects
+    }
+
+    /// Checks a pod.
+    pub(super) fn add_pod(&mut self, mut pod: Pod) {
         let labels = pod.labels.iter().map(|(key, value)| (key, value));
         if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
-            self.passed_over += 1;
+            self.excluded += 1;
             return;
         }
         self.pods += 1;
@@ -92,12 +94,13 @@ impl Tally {
         }
         pod.remember(None, self.now);
         if let Health::Problem(finding) = judge(&pod, &Facts::default(), &self.thresholds, self.now).health {
-            self.troubled.push((pod, *finding));
+            self.problems.push((pod, *finding));
         }
     }
 
-    /// A pod that can't be decoded. It counts unless its namespace or its labels, if these are known, exclude it.
-    pub(super) fn unreadable(
+    /// Counts a pod that can't be decoded, unless the filter excludes its namespace or labels. An absent namespace or
+    /// absent labels could not be decoded either, and are not excluded.
+    pub(super) fn add_undecodable(
         &mut self,
         namespace: Option<&str>,
         name: &str,
@@ -106,36 +109,31 @@ impl Tally {
         if !namespace.is_none_or(|namespace| self.filter.namespaces.selects(namespace))
             || !labels.is_none_or(|labels| self.filter.selector.matches(labels))
         {
-            self.passed_over += 1;
+            self.excluded += 1;
             return;
         }
-        self.unreadable += 1;
-        if self.unreadable_names.len() < NAMED {
-            self.unreadable_names.push(format!("{}/{name}", namespace.unwrap_or_default()));
+        self.undecodable += 1;
+        if self.undecodable_names.len() < NAMED {
+            self.undecodable_names.push(format!("{}/{name}", namespace.unwrap_or_default()));
         }
     }
 
-    /// Where was looked.
-    pub(super) fn namespaces(&self) -> &Namespaces {
-        &self.filter.namespaces
+    /// Counts an object that is not a pod.
+    pub(super) fn add_other_object(&mut self, kind: String) {
+        self.other_objects += 1;
+        self.other_kind.get_or_insert(kind);
     }
 
-    /// An object that is no pod.
-    pub(super) fn stranger(&mut self, kind: String) {
-        self.strangers += 1;
-        self.stranger_kind.get_or_insert(kind);
-    }
-
-    /// A Job, which may decide about failed pods.
-    pub(super) fn job(&mut self, job: &Job) {
+    /// Keeps a Job for [`apply_jobs`](Self::apply_jobs).
+    pub(super) fn add_job(&mut self, job: &Job) {
         if let Some(uid) = &job.metadata.uid {
             self.jobs.insert(uid.clone(), Arc::new(JobFacts::of(job)));
         }
     }
 
-    /// The Jobs whose state decides about failed pods: namespace and name, each once.
-    pub(super) fn jobs(&self) -> Vec<(String, String)> {
-        let jobs = self.troubled.iter().filter_map(|(pod, _)| {
+    /// The Jobs that decide whether a failed pod is a problem, as unique pairs of namespace and name.
+    pub(super) fn needed_jobs(&self) -> Vec<(String, String)> {
+        let jobs = self.problems.iter().filter_map(|(pod, _)| {
             let job = needs_job(pod)?;
             Some((pod.namespace.clone(), job.name.clone()))
         });
@@ -145,10 +143,10 @@ impl Tally {
         jobs
     }
 
-    /// Judges the pods of Jobs again, now that these are known.
-    pub(super) fn settle_jobs(&mut self) {
+    /// Checks the pods of Jobs again with the state of their Jobs. A pod whose Job is not known stays a problem.
+    pub(super) fn apply_jobs(&mut self) {
         let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
-        self.troubled.retain_mut(|(pod, finding)| {
+        self.problems.retain_mut(|(pod, finding)| {
             let Some(job) = needs_job(pod).and_then(|job| jobs.get(&job.uid)) else { return true };
             let facts = Facts { job: Some(Arc::clone(job)), ..Facts::default() };
             match judge(pod, &facts, thresholds, now).health {

@@ -1,13 +1,16 @@
-//! `orchestr scan`: one look at the pods, of the cluster or of a file.
+//! `orchestr scan`: checks the pods of a cluster or of a file once.
 
 mod cluster;
+mod collector;
+mod document;
 mod file;
+mod file_error;
 mod namespaces;
 mod object;
 mod progress;
 mod selector;
 mod table;
-mod tally;
+mod yaml;
 
 use std::{
     fs::File,
@@ -33,18 +36,18 @@ use super::{
     connect::{ConnectionFlags, Retries, connect},
     ignore_broken_pipe,
 };
+use collector::{Collector, Filter};
 use namespaces::Namespaces;
 use progress::{Progress, thousands};
 use selector::LabelSelector;
 use table::Layout;
-use tally::{Filter, Tally};
 
-/// The exit code where pods have problems.
+/// The exit code when pods have problems.
 const PROBLEMS: u8 = 1;
-/// The exit code where nothing wrong was seen, but not everything could be looked at.
-const NOT_ALL_SEEN: u8 = 2;
-/// How much of a file is read at once, in bytes.
-const BUFFER: usize = 256 * 1024;
+/// The exit code when no problem was found, but not every pod could be checked.
+const INCOMPLETE: u8 = 2;
+/// The size of the read buffer for a file, in bytes.
+const BUFFER_SIZE: usize = 256 * 1024;
 
 /// The flags of `orchestr scan`.
 #[derive(Debug, Args)]
@@ -52,31 +55,31 @@ pub(super) struct ScanFlags {
     #[command(flatten)]
     connection: ConnectionFlags,
 
-    /// Look at these namespaces only: names, or patterns such as team-*; may be repeated
+    /// Check only these namespaces: names, or patterns such as team-*; may be repeated
     #[arg(short, long, value_name = "NAMESPACE,…")]
     namespace: Vec<String>,
 
-    /// Look at all namespaces, as is the default
+    /// Check all namespaces; this is the default
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
-    /// Look at the pods with these labels only, such as app=cart,tier!=web,cores>2
+    /// Check only pods with these labels, such as app=cart,tier!=web,cores>2
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
-    /// Look at the pods of a file that `kubectl get pods -A -o json` or -o yaml wrote; - is standard input
+    /// Check the pods in a file written by `kubectl get pods -A -o json` or -o yaml; - is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
 
-    /// Judge a file's pods as of this time, such as 2026-03-01T12:00:00Z; now by default
+    /// Check the pods of a file as of this time, such as 2026-03-01T12:00:00Z; now by default
     #[arg(long, value_name = "TIME", requires = "filename", value_parser = time)]
     at: Option<Timestamp>,
 
-    /// Exit 2 if there was no pod to look at
+    /// Exit 2 if there were no pods to check
     #[arg(long)]
     fail_on_empty: bool,
 
-    /// What is printed
+    /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 
@@ -84,7 +87,6 @@ pub(super) struct ScanFlags {
     thresholds: ThresholdFlags,
 }
 
-/// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A table
@@ -92,33 +94,33 @@ enum Output {
     Table,
     /// A table with all columns
     Wide,
-    /// JSON, with what the status of an Orchestr object holds
+    /// JSON with the incidents and pods of an Orchestr object's status
     Json,
     /// The same as YAML
     Yaml,
 }
 
-/// How long a state may last before it is a problem; the defaults of an object's `spec.thresholds`.
+/// The same as `spec.thresholds` of an object, with the same defaults.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How long a state may last before it is a problem")]
 struct ThresholdFlags {
-    /// Not scheduled, or containers being created; 1m by default
+    /// A pod that is not scheduled, or whose containers are being created; 1m by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pending: Option<Duration>,
 
-    /// An init container that still runs; 5m by default
+    /// A pod whose init container is still running; 5m by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     initializing: Option<Duration>,
 
-    /// Running, but not ready; 2m by default
+    /// A pod that is running but not ready; 2m by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     not_ready: Option<Duration>,
 
-    /// Being deleted, beyond the pod's own grace period; 1m by default
+    /// A pod that is still being deleted after its grace period; 1m by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     terminating: Option<Duration>,
 
-    /// How long a container that failed and runs again is told; 10m by default
+    /// How long to report a container after it restarts; 10m by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     restarted: Option<Duration>,
 }
@@ -145,10 +147,10 @@ impl ThresholdFlags {
     }
 }
 
-/// What `-o json` and `-o yaml` print.
+/// The output of `-o json` and `-o yaml`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct ScanOutput {
     watched_pods: u64,
     problematic_pod_count: usize,
     unreadable_pods: u64,
@@ -160,120 +162,120 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
     let selector = LabelSelector::new(flags.selector.as_deref().unwrap_or_default());
     let selector = selector.map_err(|error| Failure::new(format!("--selector: {error}")))?;
     let namespaces = Namespaces::new(&flags.namespace).map_err(Failure::new)?;
-    let tally = match &flags.filename {
-        Some(path) => of_file(path, &flags, Filter { namespaces, selector })?,
-        None => of_cluster(&flags, namespaces).await?,
+    let collector = match &flags.filename {
+        Some(path) => scan_file(path, &flags, Filter { namespaces, selector })?,
+        None => scan_cluster(&flags, namespaces).await?,
     };
-    tell_gaps(&tally);
+    report_skipped(&collector);
     match flags.output {
-        Output::Table => print_table(&tally, false)?,
-        Output::Wide => print_table(&tally, true)?,
-        Output::Json => print_document(&tally, |document| {
-            serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(Failure::new)
+        Output::Table => print_table(&collector, false)?,
+        Output::Wide => print_table(&collector, true)?,
+        Output::Json => print_output(&collector, |output| {
+            serde_json::to_string_pretty(output).map(|text| text + "\n").map_err(Failure::new)
         })?,
         Output::Yaml => {
-            print_document(&tally, |document| serde_yaml::to_string(document).map_err(Failure::new))?;
+            print_output(&collector, |output| serde_yaml::to_string(output).map_err(Failure::new))?;
         }
     }
-    Ok(match tally {
-        Tally { troubled, .. } if !troubled.is_empty() => ExitCode::from(PROBLEMS),
-        Tally { pods: 0, .. } if flags.fail_on_empty => {
-            note("there was no pod to look at (--fail-on-empty)");
-            ExitCode::from(NOT_ALL_SEEN)
+    Ok(match collector {
+        Collector { problems, .. } if !problems.is_empty() => ExitCode::from(PROBLEMS),
+        Collector { pods: 0, .. } if flags.fail_on_empty => {
+            note("there were no pods to check (--fail-on-empty)");
+            ExitCode::from(INCOMPLETE)
         }
-        Tally { unreadable: 0, .. } => ExitCode::SUCCESS,
-        _ => ExitCode::from(NOT_ALL_SEEN),
+        Collector { undecodable: 0, .. } => ExitCode::SUCCESS,
+        _ => ExitCode::from(INCOMPLETE),
     })
 }
 
-async fn of_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Tally, Failure> {
+async fn scan_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Collector, Failure> {
     let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
     cluster.client = clock.wrap_client(cluster.client);
-    // The API server sees to the labels.
+    // The API server evaluates the label selector.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
-    let mut tally = Tally::new(flags.thresholds.thresholds(), clock.now(), filter);
+    let mut collector = Collector::new(flags.thresholds.thresholds(), clock.now(), filter);
     let mut progress = Progress::new();
     let selector = flags.selector.as_deref();
-    cluster::read(&cluster, selector, &clock, &mut tally, &mut |pods| progress.tell(pods)).await?;
-    let unread = cluster::read_jobs(&cluster, &mut tally).await;
+    cluster::read(&cluster, selector, &clock, &mut collector, &mut |pods| progress.update(pods)).await?;
+    let unread = cluster::read_jobs(&cluster, &mut collector).await;
     drop(progress);
     if unread > 0 {
         let jobs = counted(unread as u64, "Job");
-        note(&format!("cannot read {jobs}: failed pods are listed even where a retry has completed their Job"));
+        note(&format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));
     }
-    Ok(tally)
+    Ok(collector)
 }
 
-fn of_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Tally, Failure> {
+fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Collector, Failure> {
     let now = flags.at.unwrap_or_else(Timestamp::now);
-    let mut tally = Tally::new(flags.thresholds.thresholds(), now, filter);
+    let mut collector = Collector::new(flags.thresholds.thresholds(), now, filter);
     let mut progress = Progress::new();
     let is_stdin = path == Path::new("-");
-    let outcome = if is_stdin {
-        file::read(io::stdin().lock(), &mut tally, &mut |pods| progress.tell(pods))
+    let result = if is_stdin {
+        file::read(io::stdin().lock(), &mut collector, &mut |pods| progress.update(pods))
     } else {
         File::open(path).map_err(Into::into).and_then(|file| {
-            file::read(BufReader::with_capacity(BUFFER, file), &mut tally, &mut |pods| progress.tell(pods))
+            file::read(BufReader::with_capacity(BUFFER_SIZE, file), &mut collector, &mut |pods| progress.update(pods))
         })
     };
     drop(progress);
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    outcome.map_err(|error| Failure::new(format!("cannot read pods from {name}: {error}")))?;
-    if let Some(wanted) = tally.namespaces().unseen().next() {
-        return Err(Failure::new(format!("{name} holds no pods of namespace {:?}", wanted.text())));
+    result.map_err(|error| Failure::new(format!("cannot read pods from {name}: {error}")))?;
+    if let Some(wanted) = collector.namespaces().unmatched().next() {
+        return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
-    tally.settle_jobs();
-    Ok(tally)
+    collector.apply_jobs();
+    Ok(collector)
 }
 
-/// Tells what was not looked at.
-fn tell_gaps(tally: &Tally) {
-    if tally.unreadable > 0 {
-        let names = tally.unreadable_names.join(", ");
-        let more = if tally.unreadable > tally.unreadable_names.len() as u64 { ", …" } else { "" };
-        note(&format!("cannot decode {}: {names}{more}", counted(tally.unreadable, "pod")));
+/// Prints which objects were not checked.
+fn report_skipped(collector: &Collector) {
+    if collector.undecodable > 0 {
+        let names = collector.undecodable_names.join(", ");
+        let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
+        note(&format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
     }
-    if let Some(kind) = tally.stranger_kind.as_ref().filter(|kind| *kind != "Job") {
-        note(&format!("passed over {} of another kind, such as a {kind}", counted(tally.strangers, "object")));
+    if let Some(kind) = collector.other_kind.as_ref().filter(|kind| *kind != "Job") {
+        note(&format!("skipped {} of another kind, such as a {kind}", counted(collector.other_objects, "object")));
     }
 }
 
 /// Such as `1 pod` or `2,000 pods`.
-fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
-fn print_table(tally: &Tally, wide: bool) -> Result<(), Failure> {
+fn print_table(collector: &Collector, wide: bool) -> Result<(), Failure> {
     let layout = Layout {
-        namespaces: tally.namespaces().single().is_none(),
+        namespaces: collector.namespaces().single().is_none(),
         wide,
-        // A line that wraps can't be read as a row; what is cut is to be had with -o wide.
+        // A wrapped line can't be read as a row. `-o wide` shows the whole text.
         width: terminal_size::terminal_size_of(io::stdout()).filter(|_| !wide).map(|(width, _)| width.0.into()),
     };
-    if !tally.troubled.is_empty() {
+    if !collector.problems.is_empty() {
         let mut out = anstream::AutoStream::auto(io::stdout().lock());
-        let table = table::write(&mut out, &tally.troubled, layout, tally.now());
+        let table = table::write(&mut out, &collector.problems, layout, collector.now());
         ignore_broken_pipe(table.and_then(|()| out.flush()))?;
     }
-    let place = tally.namespaces().place();
-    let pods = thousands(tally.pods);
-    say(&match (tally.pods, tally.troubled.len()) {
+    let place = collector.namespaces().place();
+    let pods = thousands(collector.pods);
+    print_to_stderr(&match (collector.pods, collector.problems.len()) {
         (0, _) => format!("No pods found{place}."),
-        (_, 0) => format!("No problems{place}: {}.", counted(tally.pods, "pod")),
+        (_, 0) => format!("No problems{place}: {}.", counted(collector.pods, "pod")),
         (_, 1) => format!("1 of {pods} pods{place} has a problem."),
         (_, problems) => format!("{} of {pods} pods{place} have problems.", thousands(problems as u64)),
     });
     Ok(())
 }
 
-fn print_document(tally: &Tally, text: impl Fn(&Document) -> Result<String, Failure>) -> Result<(), Failure> {
-    let troubled: Vec<_> = tally.troubled.iter().map(|(pod, finding)| Troubled { pod, finding }).collect();
-    let (incidents, problematic_pods) = in_full(&troubled);
-    let text = text(&Document {
-        watched_pods: tally.pods,
+fn print_output(collector: &Collector, text: impl Fn(&ScanOutput) -> Result<String, Failure>) -> Result<(), Failure> {
+    let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| Troubled { pod, finding }).collect();
+    let (incidents, problematic_pods) = in_full(&problems);
+    let text = text(&ScanOutput {
+        watched_pods: collector.pods,
         problematic_pod_count: problematic_pods.len(),
-        unreadable_pods: tally.unreadable,
+        unreadable_pods: collector.undecodable,
         incidents,
         problematic_pods,
     })?;
@@ -281,12 +283,12 @@ fn print_document(tally: &Tally, text: impl Fn(&Document) -> Result<String, Fail
     ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// A remark beside the output, in the form of a failure.
-fn note(sentence: &str) {
-    say(&format!("orchestr: {}", Failure::new(sentence)));
+/// Prints a note to standard error in the form of a failure.
+fn note(message: &str) {
+    print_to_stderr(&format!("orchestr: {}", Failure::new(message)));
 }
 
-fn say(line: &str) {
-    // Where nobody can be told, the output and the exit code have to do.
+fn print_to_stderr(line: &str) {
+    // If standard error is closed, the output and the exit code remain.
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,45 +1,44 @@
-//! `-n`: the namespaces to look at, by name or by the patterns that `spec.pods.namespaces` takes.
+//! `-n`: the namespaces to check, as names or as patterns in the syntax of `spec.pods.namespaces`.
 
 use crate::glob::Glob;
 
-/// The namespaces to look at; without any, all of them.
+/// The namespaces to check. Empty: all of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Namespaces(Vec<Wanted>);
+pub(super) struct Namespaces(Vec<NamespacePattern>);
 
 /// A name or a pattern.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct NamespacePattern {
     text: String,
     glob: Glob,
-    /// Whether a pod of such a namespace was seen.
-    seen: bool,
+    /// Whether a pod of a matching namespace was read.
+    matched: bool,
 }
 
-/// Why a text names no namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--namespace: {0:?} {1}")]
 pub(super) struct NamespaceError(String, crate::glob::GlobError);
 
 impl Namespaces {
-    /// Reads what was given: each value may hold several names and patterns.
+    /// Parses the values of the flag, each of which may contain several names and patterns.
     pub(super) fn new(given: &[String]) -> Result<Self, NamespaceError> {
-        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut wanted: Vec<NamespacePattern> = Vec::new();
         for text in given.iter().flat_map(|value| parts(value)).map(str::trim).filter(|text| !text.is_empty()) {
             if wanted.iter().all(|known| known.text != text) {
                 let glob = Glob::new(text).map_err(|error| NamespaceError(text.to_owned(), error))?;
-                wanted.push(Wanted { text: text.to_owned(), glob, seen: false });
+                wanted.push(NamespacePattern { text: text.to_owned(), glob, matched: false });
             }
         }
         Ok(Self(wanted))
     }
 
-    /// The names, if there are some and no patterns: then no other namespace need be read.
+    /// The names, if names and no patterns were given: then only these namespaces need to be read.
     pub(super) fn names(&self) -> Option<Vec<String>> {
-        let all = !self.0.is_empty() && self.0.iter().all(Wanted::is_name);
+        let all = !self.0.is_empty() && self.0.iter().all(NamespacePattern::is_name);
         all.then(|| self.0.iter().map(|wanted| wanted.text.clone()).collect())
     }
 
-    /// The name, if there is one and nothing else.
+    /// The name, if one name and nothing else was given.
     pub(super) fn single(&self) -> Option<&str> {
         match self.0.as_slice() {
             [one] if one.is_name() => Some(&one.text),
@@ -47,24 +46,24 @@ impl Namespaces {
         }
     }
 
-    /// Whether this namespace is to be looked at. Remembers that it was seen.
+    /// Whether to check the pods of this namespace. Marks the patterns that match it.
     pub(super) fn selects(&mut self, namespace: &str) -> bool {
         let mut selected = self.0.is_empty();
         for wanted in &mut self.0 {
             if wanted.matches(namespace) {
-                wanted.seen = true;
+                wanted.matched = true;
                 selected = true;
             }
         }
         selected
     }
 
-    /// Those of which no pod was seen.
-    pub(super) fn unseen(&self) -> impl Iterator<Item = &Wanted> {
-        self.0.iter().filter(|wanted| !wanted.seen)
+    /// The names and patterns that matched the namespace of no pod so far.
+    pub(super) fn unmatched(&self) -> impl Iterator<Item = &NamespacePattern> {
+        self.0.iter().filter(|wanted| !wanted.matched)
     }
 
-    /// Where was looked, as the end of a sentence.
+    /// The namespaces as the end of a sentence.
     pub(super) fn place(&self) -> String {
         let texts = || self.0.iter().map(|wanted| wanted.text.as_str()).collect::<Vec<_>>().join(", ");
         match (self.single(), self.0.is_empty()) {
@@ -75,8 +74,8 @@ impl Namespaces {
     }
 }
 
-impl Wanted {
-    /// Whether it stands for one namespace only.
+impl NamespacePattern {
+    /// Whether it is a name: it contains no wildcard.
     pub(super) fn is_name(&self) -> bool {
         !self.text.contains(['*', '?', '[', '{'])
     }
@@ -90,7 +89,7 @@ impl Wanted {
     }
 }
 
-/// The parts between commas that stand outside of `{…}`.
+/// Splits at the commas outside of `{…}`.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut open = false;
     text.split(move |c| {
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_patterns_are_separated_by_commas_or_given_one_by_one() {
+    fn accepts_comma_separated_and_repeated_values() {
         for (given, names, place) in [
             (&[][..], None, ""),
             (&["shop"], Some(vec!["shop"]), " in shop namespace"),
@@ -125,18 +124,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_known() {
+    fn reports_patterns_that_matched_nothing() {
         let mut namespaces = namespaces(&["shop", "team-*", "{ml,bank}"]).unwrap();
         assert!(namespaces.selects("team-a") && namespaces.selects("bank") && !namespaces.selects("kube-system"));
-        assert_eq!(namespaces.unseen().map(Wanted::text).collect::<Vec<_>>(), ["shop"]);
+        assert_eq!(namespaces.unmatched().map(NamespacePattern::text).collect::<Vec<_>>(), ["shop"]);
         assert!(Namespaces::default().selects("kube-system"));
     }
 
     #[test]
-    fn a_mistake_is_named() {
+    fn names_an_invalid_pattern() {
         assert_eq!(
             namespaces(&["shop,Cart"]).unwrap_err(),
-            "--namespace: \"Cart\" holds 'C', which is in no namespace's name"
+            "--namespace: \"Cart\" is not a glob pattern of namespaces: lower-case letters, digits, -, *, ?, [a-z], [!a-z] and {one,other}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! One object of a list, before it is known what it is.
+//! Decodes one object of a file, whose kind is not known in advance.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,16 @@ use serde_json::{Value, value::RawValue};
 
 use crate::pods::Pod;
 
-use super::tally::Tally;
+use super::collector::Collector;
 
-/// An object that was read without looking into it, so that one which can't be decoded spoils no other.
+/// An object that was read but not decoded yet, so that one malformed object does not fail the whole list.
 pub(super) trait Object: DeserializeOwned {
-    /// Decodes it.
     fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error>;
 
-    /// The object with these fields.
+    /// Makes an object of these fields.
     fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error>;
 }
 
-/// JSON as it was written.
 impl Object for Box<RawValue> {
     fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.get())
@@ -31,7 +29,7 @@ impl Object for Box<RawValue> {
     }
 }
 
-/// What YAML holds.
+/// For YAML, whose text is not kept.
 impl Object for Value {
     fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         T::deserialize(self)
@@ -42,10 +40,10 @@ impl Object for Value {
     }
 }
 
-/// Enough of an object to tell what it is.
+/// The fields that identify an object.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Head {
+struct Header {
     kind: Option<String>,
     metadata: Option<Meta>,
 }
@@ -59,31 +57,32 @@ struct Meta {
     labels: Option<Value>,
 }
 
-/// Whether an object that is no list is an empty pod, such as `{"kind": "Pod"}`: no API server has one without a name.
+/// Whether an object is a pod without a name, such as `{"kind": "Pod"}`, which no API server returns.
 pub(super) fn is_nameless_pod(object: &impl Object) -> bool {
-    let head: Head = object.decode().unwrap_or_default();
-    head.kind.as_deref() == Some("Pod") && head.metadata.is_none_or(|meta| meta.name.is_none_or(|name| name.is_empty()))
+    let header: Header = object.decode().unwrap_or_default();
+    header.kind.as_deref() == Some("Pod")
+        && header.metadata.is_none_or(|meta| meta.name.is_none_or(|name| name.is_empty()))
 }
 
-/// Looks at an object. Without a kind, as in the lists that the API itself gives, it is a pod.
-pub(super) fn look(tally: &mut Tally, object: &impl Object) {
-    let head: Head = object.decode().unwrap_or_default();
-    match head.kind.as_deref() {
+/// Adds an object to the collector. One without a kind is a pod: the API's own lists omit the kind of their items.
+pub(super) fn add_object(collector: &mut Collector, object: &impl Object) {
+    let header: Header = object.decode().unwrap_or_default();
+    match header.kind.as_deref() {
         None | Some("Pod") => match object.decode::<Pod>() {
-            Ok(pod) if !pod.name.is_empty() => tally.pod(pod),
+            Ok(pod) if !pod.name.is_empty() => collector.add_pod(pod),
             _ => {
-                let Meta { namespace, name, labels, .. } = head.metadata.unwrap_or_default();
+                let Meta { namespace, name, labels, .. } = header.metadata.unwrap_or_default();
                 let labels = labels.and_then(|labels| BTreeMap::deserialize(labels).ok());
-                tally.unreadable(namespace.as_deref(), &name.unwrap_or_default(), labels.as_ref());
+                collector.add_undecodable(namespace.as_deref(), &name.unwrap_or_default(), labels.as_ref());
             }
         },
         Some(kind) => {
             if kind == "Job"
                 && let Ok(job) = object.decode::<Job>()
             {
-                tally.job(&job);
+                collector.add_job(&job);
             }
-            tally.stranger(kind.to_owned());
+            collector.add_other_object(kind.to_owned());
         }
     }
 }

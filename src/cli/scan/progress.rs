@@ -1,35 +1,35 @@
-//! How far a scan has come, for somebody who waits at a terminal.
+//! Shows on a terminal how many pods a scan has read.
 
 use std::{
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
 
-/// How often the line is drawn again. Nothing is drawn before that: most scans are over by then.
-const EVERY: Duration = Duration::from_millis(200);
+/// How often the line is updated. Most scans end before its first update and show nothing.
+const INTERVAL: Duration = Duration::from_millis(200);
 const CLEAR: &str = "\r\x1b[K";
 
-/// One line on standard error that is drawn over itself, and gone when the scan is over.
+/// A line on standard error that is updated in place and cleared when the value is dropped.
 pub(super) struct Progress {
-    /// Absent where nobody looks on.
-    last: Option<Instant>,
+    /// Absent if standard error is not a terminal.
+    last_update: Option<Instant>,
     drawn: bool,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self { last: io::stderr().is_terminal().then(Instant::now), drawn: false }
+        Self { last_update: io::stderr().is_terminal().then(Instant::now), drawn: false }
     }
 
-    /// Tells how many pods were read.
-    pub(super) fn tell(&mut self, pods: u64) {
-        let Some(last) = &mut self.last else { return };
-        if last.elapsed() < EVERY {
+    /// Shows how many pods were read so far.
+    pub(super) fn update(&mut self, pods: u64) {
+        let Some(last_update) = &mut self.last_update else { return };
+        if last_update.elapsed() < INTERVAL {
             return;
         }
-        *last = Instant::now();
+        *last_update = Instant::now();
         self.drawn = true;
-        // Where nobody can be told, the scan goes on.
+        // If standard error is closed, the scan continues without progress.
         let _ = write!(io::stderr(), "{CLEAR}read {} pods…", thousands(pods));
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Progress {
     }
 }
 
-/// A number with its digits in groups: `12,500`.
+/// Formats a number with its digits in groups: `12,500`.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_are_grouped_from_the_right() {
+    fn groups_digits_from_the_right() {
         for (number, grouped) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_500, "12,500"), (1_234_567, "1,234,567")]
         {
             assert_eq!(thousands(number), grouped);

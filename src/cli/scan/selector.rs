@@ -1,30 +1,28 @@
-//! `-l`: label selectors in kubectl's notation.
+//! `-l`: label selectors in kubectl's syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{Expression, Selector, SelectorExt};
 
-/// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a label requirement such as app=cart, app!=cart, app in (cart,shop), app, !app or cores>2")]
 pub(super) struct SelectorError(String);
 
-/// What the labels of a pod must be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LabelSelector(Vec<Requirement>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Requirement {
-    /// What kube knows.
+    /// A requirement that kube can evaluate.
     Set(Expression),
-    /// `cores>2`: the label is a whole number above this one.
+    /// `cores>2`; the label's value must be an integer.
     Above(String, i64),
     /// `cores<2`
     Below(String, i64),
 }
 
 impl LabelSelector {
-    /// Reads a selector, such as `app=cart,tier in (web,api),!canary`.
+    /// Parses a selector such as `app=cart,tier in (web,api),!canary`.
     pub(super) fn new(text: &str) -> Result<Self, SelectorError> {
         let requirements = requirements(text).map(str::trim).filter(|requirement| !requirement.is_empty());
         requirements.map(requirement).collect::<Result<_, _>>().map(Self)
@@ -45,7 +43,7 @@ impl LabelSelector {
     }
 }
 
-/// The parts between commas that stand outside of parentheses.
+/// Splits at the commas outside of parentheses.
 fn requirements(text: &str) -> impl Iterator<Item = &str> {
     let mut open = false;
     text.split(move |c| {
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_kubectl_reads() {
+    fn parses_the_syntax_of_kubectl() {
         let set = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect::<BTreeSet<_>>();
         for (text, expected) in [
             ("", vec![]),
@@ -131,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn compares_whole_numbers_as_the_api_server_does() {
+    fn compares_integers_like_the_api_server() {
         for (text, cores, matches) in [
             ("cores>2", Some("3"), true),
             ("cores > 2", Some("2"), false),
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_that_is_wrong_is_named() {
+    fn names_the_requirement_that_cannot_be_parsed() {
         for (text, wrong) in [
             ("app=cart,tier on (web)", "tier on (web)"),
             ("a b", "a b"),

@@ -1,42 +1,40 @@
-//! Pods with a problem as a table like kubectl's.
+//! Prints the pods with a problem as a table in the layout of kubectl's.
 
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::{
     diagnosis::{Finding, human_duration, ready_counts, restarts},
     pods::Pod,
 };
 
-/// Between columns, as kubectl has it.
+/// Spaces between columns, as in kubectl's tables.
 const GAP: usize = 3;
-/// The least that is shown of a message, in characters, however narrow the terminal.
-const LEAST_MESSAGE: usize = 60;
+/// The minimum width of the message column, in terminal columns, however narrow the terminal.
+const MIN_MESSAGE_WIDTH: usize = 60;
 const HEADING: Style = Style::new().bold();
 const REASON: Style = AnsiColor::Red.on_default();
 
-/// What the table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Whether pods are of many namespaces.
+    /// Whether to print the NAMESPACE column.
     pub(super) namespaces: bool,
-    /// Whether all columns are shown.
     pub(super) wide: bool,
-    /// Where a line ends, in characters, if anywhere.
+    /// The maximum width of a line in terminal columns; absent if lines may be of any length.
     pub(super) width: Option<usize>,
 }
 
-/// Writes the table, sorted by namespace and name. Colours are written always: the stream takes them out
-/// where they don't belong.
+/// Writes the table, sorted by namespace and name, always with colours: the stream removes them if it is not a terminal.
 pub(super) fn write(
     out: &mut impl Write,
-    troubled: &[(Pod, Finding)],
+    problems: &[(Pod, Finding)],
     layout: Layout,
     now: Timestamp,
 ) -> io::Result<()> {
-    let mut pods: Vec<_> = troubled.iter().collect();
+    let mut pods: Vec<_> = problems.iter().collect();
     pods.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let columns = columns(layout);
     let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
@@ -46,13 +44,13 @@ pub(super) fn write(
         .collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(cell.width());
         }
     }
     if let (Some(width), Some((message, others))) = (layout.width, widths.split_last()) {
-        let left = width.saturating_sub(others.iter().map(|width| width + GAP).sum()).max(LEAST_MESSAGE);
-        if left < *message {
-            rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|cell| cut(cell, left));
+        let available = width.saturating_sub(others.iter().map(|width| width + GAP).sum()).max(MIN_MESSAGE_WIDTH);
+        if available < *message {
+            rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|cell| truncate(cell, available));
         }
     }
     let headings: Vec<_> = columns.iter().map(|column| column.heading.to_owned()).collect();
@@ -68,7 +66,7 @@ fn line(out: &mut impl Write, cells: &[String], widths: &[usize], style: impl Fn
         let style = style(index);
         write!(out, "{style}{cell}{style:#}")?;
         if index + 1 < cells.len() {
-            write!(out, "{:1$}", "", width - cell.chars().count() + GAP)?;
+            write!(out, "{:1$}", "", width - cell.width() + GAP)?;
         }
     }
     writeln!(out)
@@ -115,11 +113,17 @@ fn columns(layout: Layout) -> Vec<Column> {
     columns
 }
 
-/// Cuts a text to this many characters.
-fn cut(text: &mut String, width: usize) {
-    if text.chars().count() > width
-        && let Some((end, _)) = text.char_indices().nth(width.saturating_sub(1))
-    {
+/// Shortens a text to this many terminal columns.
+fn truncate(text: &mut String, width: usize) {
+    if text.width() <= width {
+        return;
+    }
+    let mut used = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or_default();
+        used >= width
+    });
+    if let Some((end, _)) = end {
         text.truncate(end);
         text.push('…');
     }
@@ -129,13 +133,13 @@ fn or_none(text: &str) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
 }
 
-/// A file is anybody's: what would steer the terminal or turn its writing direction becomes U+FFFD.
+/// Replaces control characters and those that change the writing direction by U+FFFD: the file may come from anyone.
 fn printable(text: &str) -> String {
-    let steers = |c: char| {
+    let is_control = |c: char| {
         c.is_control()
             || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if is_control(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -165,19 +169,19 @@ mod tests {
         (pod, finding)
     }
 
-    fn table(troubled: &[(Pod, Finding)], layout: Layout) -> String {
+    fn table(problems: &[(Pod, Finding)], layout: Layout) -> String {
         let mut out = anstream::StripStream::new(Vec::new());
-        write(&mut out, troubled, layout, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap();
+        write(&mut out, problems, layout, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap();
         String::from_utf8(out.into_inner()).unwrap()
     }
 
     const ALL: Layout = Layout { namespaces: true, wide: false, width: None };
 
     #[test]
-    fn rows_stand_by_namespace_and_name_under_their_headings() {
-        let troubled = [pod("shop", "cart-b", "killed"), pod("ml", "train", "gone"), pod("shop", "cart-a", "killed")];
+    fn sorts_rows_by_namespace_and_name() {
+        let problems = [pod("shop", "cart-b", "killed"), pod("ml", "train", "gone"), pod("shop", "cart-a", "killed")];
         assert_eq!(
-            table(&troubled, ALL),
+            table(&problems, ALL),
             "NAMESPACE   NAME     READY   STATUS             RESTARTS   AGE    REASON      MESSAGE\n\
              ml          train    0/2     CrashLoopBackOff   7          120m   OOMKilled   gone\n\
              shop        cart-a   0/2     CrashLoopBackOff   7          120m   OOMKilled   killed\n\
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_takes_no_column_and_wide_takes_more() {
+    fn omits_the_namespace_column_and_adds_the_wide_columns() {
         assert_eq!(
             table(&[pod("shop", "cart", "killed")], Layout { namespaces: false, wide: true, width: None }),
             "NAME   READY   STATUS             RESTARTS   AGE    REASON      CONTAINER   SINCE   OWNER    NODE     MESSAGE\n\
@@ -195,17 +199,26 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_where_the_terminal_does() {
-        let troubled = [pod("shop", "cart", &"é".repeat(99)), pod("shop", "note", "short")];
+    fn truncates_messages_to_the_width_of_the_terminal() {
+        let problems = [pod("shop", "cart", &"é".repeat(99)), pod("shop", "note", "short")];
         for (width, expected) in [(150, 150), (10, 136), (500, 175)] {
-            let table = table(&troubled, Layout { width: Some(width), ..ALL });
+            let table = table(&problems, Layout { width: Some(width), ..ALL });
             assert_eq!(table.lines().map(|line| line.chars().count()).max(), Some(expected), "{table}");
             assert!(table.contains("short"), "{table}");
         }
     }
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn counts_wide_characters_as_two_columns() {
+        for (width, expected) in [(6, "容器…"), (5, "容器…"), (4, "容…"), (8, "容器失敗")] {
+            let mut text = "容器失敗".to_owned();
+            truncate(&mut text, width);
+            assert_eq!(text, expected, "{width}");
+        }
+    }
+
+    #[test]
+    fn replaces_control_characters() {
         let table = table(&[pod("shop", "cart", "a\u{1b}[2Jb\u{202e}c\u{9b}1m")], ALL);
         assert!(table.ends_with("a\u{fffd}[2Jb\u{fffd}c\u{fffd}1m\n"), "{table:?}");
     }

@@ -84,7 +84,7 @@ async fn a_definition_that_is_not_yet_established_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
-    until_logged(&log, "waiting for the CustomResourceDefinition of Orchestr objects").await;
+    until_logged(&log, "waiting for the CustomResourceDefinition of Orchestr").await;
     crate::support::install_crd(&plane).await;
     until_logged(&log, "started").await;
     assert!(operator.try_wait().unwrap().is_none(), "it runs on");
@@ -105,8 +105,8 @@ async fn a_definition_that_never_comes_is_waited_for_half_a_minute() {
     assert_eq!(
         text.lines().last(),
         Some(
-            "orchestr: the cluster does not know Orchestr objects: define them with `orchestr crd | kubectl apply \
-             --server-side -f -`"
+            "orchestr: the CustomResourceDefinition of Orchestr is not installed: apply it with `orchestr crd | kubectl \
+             apply --server-side -f -`"
         )
     );
     assert_eq!(text.lines().count(), 2, "{text}");
