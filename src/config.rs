@@ -1,6 +1,6 @@
-//! How the operator runs: what the flags mean once they have been checked.
+//! The validated configuration of `orchestr run`.
 //!
-//! The raw flags are [`crate::cli`]'s. What each object asks for is in its spec, [`crate::settings`].
+//! The flags are parsed in [`crate::cli`]. The configuration of each object comes from its spec, see [`crate::settings`].
 
 use std::time::Duration;
 
@@ -8,97 +8,85 @@ use clap::ValueEnum;
 
 use crate::alerts::delivery::DeliveryOptions;
 
-/// How often `status.lastCheckTime` is refreshed: users are promised five minutes.
+/// How often `status.lastCheckTime` is refreshed. The documentation promises at least every five minutes.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(4 * 60);
 
-/// How `orchestr run` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
-    /// The only namespaces that are listed and watched, sorted, each once. Absent: the whole cluster,
-    /// which takes cluster-wide rights; present: Roles in these namespaces are enough. Never empty.
+    /// The only namespaces to watch, sorted and unique; never empty. Absent: the whole cluster, which needs cluster-wide
+    /// rights.
     pub namespaces: Option<Vec<String>>,
-    /// What alerts call this cluster; absent if it has no name. Never empty.
+    /// The name of this cluster in alerts; never empty.
     pub cluster_name: Option<String>,
-    /// Whether the first list of pods is streamed.
     pub streaming_lists: StreamingLists,
-    /// How many containers' logs are read at once, over all objects: 1 to 256.
+    /// How many container logs are read concurrently, for all objects together: 1 to 256.
     pub pod_log_reads: usize,
-    /// How often an object's `status.lastCheckTime` is refreshed at least.
+    /// The longest time between two updates of an object's `status.lastCheckTime`.
     pub check_interval: Duration,
-    /// What webhooks may do.
     pub webhooks: DeliveryOptions,
-    /// What the operator says of itself.
     pub logging: Logging,
 }
 
-/// Whether the first list of pods is streamed (Kubernetes' `WatchList`, on by default from 1.34): it
-/// costs both sides a fraction of the memory of a list in pages.
+/// When to stream the initial list of pods (`WatchList`, on by default from Kubernetes 1.34). A streamed list takes a
+/// fraction of the memory of a list in pages, on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StreamingLists {
-    /// Where the API server offers it, else in pages
+    /// If the API server supports it, else in pages
     #[default]
     Auto,
-    /// Even where the API server refuses it: then no pod is ever read
+    /// Always; if the API server does not support it, no pods are read
     Always,
-    /// In pages
+    /// Always in pages
     Never,
 }
 
-/// What the operator says of itself.
+/// The configuration of the operator's own log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// How a line looks.
     pub format: LogFormat,
-    /// Which lines: `tracing-subscriber`'s directives, such as `info` or `orchestr=debug`.
+    /// Directives of `tracing-subscriber`, such as `info` or `orchestr=debug`.
     pub filter: String,
 }
 
-/// How a line of the operator's own log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Text where a person reads it on a terminal, else JSON
+    /// Text on a terminal, else JSON
     #[default]
     Auto,
     /// One JSON object per line
     Json,
-    /// For people
+    /// Readable text
     Text,
 }
 
-/// Why a flag can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not what Kubernetes takes for a namespace's name.
     #[error("--namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
     Namespace(String),
-    /// Not fit to be a label's value.
     #[error("--cluster-name: {0:?} is not a name: at most 63 characters, none of them a control character")]
     ClusterName(String),
 }
 
 impl RunConfig {
-    /// Sorts and checks the namespaces of `--namespaces`. Empty names are passed over, so that a variable
-    /// that is set to nothing confines the operator to nothing less than the cluster.
+    /// Validates `--namespaces`. Empty names are dropped, so that an empty environment variable means the whole cluster.
     ///
     /// # Errors
-    /// When one can't be a namespace.
+    /// When a value is not a valid name.
     pub fn namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
         let mut namespaces: Vec<_> =
             given.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-        if let Some(wrong) = namespaces.iter().find(|name| !is_dns_label(name)) {
-            return Err(ConfigError::Namespace(wrong.clone()));
+        if let Some(invalid) = namespaces.iter().find(|name| !is_dns_label(name)) {
+            return Err(ConfigError::Namespace(invalid.clone()));
         }
         namespaces.sort_unstable();
         namespaces.dedup();
         Ok((!namespaces.is_empty()).then_some(namespaces))
     }
-}
 
-impl RunConfig {
-    /// Checks `--cluster-name`. An empty name counts as no name, so that the variable may be set to nothing.
+    /// Validates `--cluster-name`. An empty name, as of an empty environment variable, means no name.
     ///
     /// # Errors
-    /// When it is too long, or holds control characters.
+    /// When it is longer than 63 characters or contains control characters.
     pub fn cluster_name(given: Option<String>) -> Result<Option<String>, ConfigError> {
         let Some(name) = given.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()) else {
             return Ok(None);
@@ -110,7 +98,7 @@ impl RunConfig {
     }
 }
 
-/// RFC 1123's label, which names of namespaces are.
+/// Whether a name is an RFC 1123 label, as the names of namespaces are.
 fn is_dns_label(name: &str) -> bool {
     let bytes = name.as_bytes();
     (1..=63).contains(&bytes.len())
@@ -128,18 +116,18 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_sorted_and_each_stands_once() {
+    fn sorts_and_deduplicates_namespaces() {
         assert_eq!(namespaces(&["shop", " ml", "shop"]), Ok(Some(vec!["ml".to_owned(), "shop".to_owned()])));
     }
 
     #[test]
-    fn nothing_means_the_whole_cluster() {
+    fn no_namespaces_mean_the_whole_cluster() {
         assert_eq!(namespaces(&[]), Ok(None));
         assert_eq!(namespaces(&["", " "]), Ok(None));
     }
 
     #[test]
-    fn a_cluster_name_is_short_and_printable_or_absent() {
+    fn validates_cluster_names() {
         let name = |given: &str| RunConfig::cluster_name(Some(given.to_owned()));
         assert_eq!(RunConfig::cluster_name(None), Ok(None));
         assert_eq!(name(" "), Ok(None));
@@ -150,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_namespace_is_named() {
+    fn rejects_invalid_names_of_namespaces() {
         for wrong in ["Shop", "shop/cart", "-a", "a-", "*", "a.b", &"a".repeat(64)] {
             assert_eq!(namespaces(&["ml", wrong]), Err(ConfigError::Namespace(wrong.to_owned())));
         }

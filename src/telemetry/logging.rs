@@ -1,4 +1,4 @@
-//! The operator's own log: lines on standard error.
+//! The operator's own log, on standard error.
 
 use std::io::{self, IsTerminal};
 
@@ -13,24 +13,18 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, Logging};
 
-/// Why the log could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// The filter can't be read.
-    #[error("{filter:?} is not a log filter such as info or orchestr=debug")]
-    Filter {
-        /// The filter.
-        filter: String,
-    },
-    /// There is a log already.
-    #[error("the log is set up already")]
+    #[error("{0:?} is not a log filter such as info or orchestr=debug")]
+    Filter(String),
+    #[error("the log is already set up")]
     AlreadySet,
 }
 
-/// Sends this process's events to standard error.
+/// Sets up the log of this process.
 ///
 /// # Errors
-/// When the filter can't be read, or the process has a log already.
+/// When the filter can't be parsed, or the process already has a log.
 pub fn init(logging: &Logging) -> Result<(), LoggingError> {
     let json = match logging.format {
         LogFormat::Json => true,
@@ -44,27 +38,26 @@ fn subscriber<W>(filter: &str, json: bool, writer: W) -> Result<impl Subscriber 
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(filter).map_err(|_| LoggingError::Filter { filter: filter.to_owned() })?;
+    let filter = EnvFilter::try_new(filter).map_err(|_| LoggingError::Filter(filter.to_owned()))?;
     let lines = fmt::layer::<Registry>().with_writer(writer);
     let lines = if json {
         lines.json().flatten_event(true).with_span_list(false).boxed()
     } else {
         lines.with_ansi(io::stderr().is_terminal()).boxed()
     };
-    Ok(tracing_subscriber::registry().with(lines.with_filter(filter_fn(may_be_told))).with(filter))
+    Ok(tracing_subscriber::registry().with(lines.with_filter(filter_fn(is_allowed))).with(filter))
 }
 
-/// Whether an event may be told at all, whatever the filter asks for. What other crates say is beyond
-/// our control: kube writes whole answers of the API server, Secrets among them, when it can't decode
-/// them, and lists requests below `WARN`. Its errors reach us as values, and are told without what
-/// stood in the answer.
-fn may_be_told(metadata: &Metadata<'_>) -> bool {
-    let most = match metadata.target().split("::").next() {
+/// Whether an event may be logged at all, whatever the user's filter is. Other crates may log secrets: kube-client logs
+/// the whole response of the API server when it can't decode it, and other crates log requests below `WARN`. Nothing is
+/// lost, because kube returns its errors to us, and we log them without the contents of the response.
+fn is_allowed(metadata: &Metadata<'_>) -> bool {
+    let max_level = match metadata.target().split("::").next() {
         Some("orchestr") => LevelFilter::TRACE,
         Some("kube_client") => LevelFilter::OFF,
         _ => LevelFilter::from_level(Level::WARN),
     };
-    *metadata.level() <= most
+    *metadata.level() <= max_level
 }
 
 #[cfg(test)]
@@ -87,7 +80,7 @@ mod tests {
         }
     }
 
-    fn told(filter: &str, json: bool, events: impl FnOnce()) -> String {
+    fn logged(filter: &str, json: bool, events: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = subscriber(filter, json, move || writer.clone()).unwrap();
@@ -96,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_answers_are_never_told_whatever_the_filter() {
+    fn never_logs_response_bodies_whatever_the_filter() {
         let events = || {
             tracing::error!(target: "kube_client::client", "hunter2, expected a map");
             tracing::debug!(target: "kube_runtime::watcher", "hunter2");
@@ -104,27 +97,27 @@ mod tests {
             tracing::trace!(target: "orchestr::pods", "ours");
         };
         for filter in ["trace", "kube_client=trace,kube_runtime=trace,hyper=trace,orchestr=trace"] {
-            let told = told(filter, false, events);
-            assert!(told.contains("ours") && !told.contains("hunter2"), "{told}");
+            let log = logged(filter, false, events);
+            assert!(log.contains("ours") && !log.contains("hunter2"), "{log}");
         }
     }
 
     #[test]
-    fn the_filter_decides_about_our_own() {
+    fn applies_the_filter_to_our_own_events() {
         let events = || {
             tracing::info!(target: "orchestr::app", "one");
             tracing::debug!(target: "orchestr::app", "two");
             tracing::warn!(target: "kube_runtime::watcher", "three");
         };
-        let told = told("info", false, events);
-        assert!(told.contains("one") && !told.contains("two") && told.contains("three"), "{told}");
+        let log = logged("info", false, events);
+        assert!(log.contains("one") && !log.contains("two") && log.contains("three"), "{log}");
     }
 
     #[test]
-    fn a_line_of_json_is_one_object() {
-        let told = told("info", true, || tracing::info!(target: "orchestr::app", pods = 3, "a\nb\u{1b}[31m"));
-        assert_eq!(told.lines().count(), 1, "{told}");
-        let line: serde_json::Value = serde_json::from_str(&told).unwrap();
+    fn writes_one_json_object_per_line() {
+        let log = logged("info", true, || tracing::info!(target: "orchestr::app", pods = 3, "a\nb\u{1b}[31m"));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        let line: serde_json::Value = serde_json::from_str(&log).unwrap();
         assert_eq!(
             (&line["level"], &line["pods"], &line["message"]),
             (&"INFO".into(), &3.into(), &"a\nb\u{1b}[31m".into())
@@ -132,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_named() {
-        let Err(error) = subscriber("orchestr=loud", true, io::sink) else { panic!("it was taken") };
+    fn names_an_invalid_filter() {
+        let Err(error) = subscriber("orchestr=loud", true, io::sink) else { panic!("the filter was accepted") };
         assert_eq!(error.to_string(), r#""orchestr=loud" is not a log filter such as info or orchestr=debug"#);
     }
 }

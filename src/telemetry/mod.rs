@@ -1,3 +1,3 @@
-//! What the operator tells of itself.
+//! What the operator reports about itself.
 
 pub mod logging;
