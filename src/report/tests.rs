@@ -1,5 +1,6 @@
 //! Tests of whole statuses.
 
+mod attribution;
 mod bounds;
 
 use std::{collections::HashMap, time::Duration};
@@ -62,6 +63,10 @@ impl Scenario {
 
     pub(super) fn status(&self, previous: Option<&OrchestrStatus>) -> OrchestrStatus {
         self.with_input(previous, |input| watching(input, &|pod, container| self.tail(pod, container)).status)
+    }
+
+    pub(super) fn alert_incidents(&self) -> Vec<crate::alerts::Incident> {
+        self.with_input(None, |input| watching(input, &|pod, container| self.tail(pod, container)).incidents)
     }
 
     fn tail(&self, pod: &Pod, container: &ContainerFinding) -> Option<Tail> {

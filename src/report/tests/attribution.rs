@@ -1,0 +1,88 @@
+//! Troubles that go on: what the tracker keeps from one reconcile to the next, and after a restart.
+
+use super::*;
+use crate::pods::{ContainerState, ContainerStatus};
+
+/// A crash of a container of one pod.
+fn crash_in(container: &str, reason: &str, since: i64) -> (Pod, Box<Finding>) {
+    let (pod, finding) = crashing("shop", "cart", reason, since);
+    (Pod { uid: Uid::from(7), ..pod }, Box::new(Finding { container: container.to_owned(), ..finding }))
+}
+
+/// With an init container `migrate` that ended with this exit code.
+fn after_migration(exit_code: i32, pod: Pod) -> Pod {
+    let terminated = Some(Terminated { exit_code, ..Terminated::default() });
+    let state = ContainerState { terminated, ..ContainerState::default() };
+    Pod {
+        init_statuses: vec![ContainerStatus { name: "migrate".to_owned(), state, ..ContainerStatus::default() }],
+        ..pod
+    }
+}
+
+/// Updates the tracker with one pod. Returns what it is reported with, or `None` if it is ignored.
+fn update(
+    tracker: &mut Tracker,
+    (pod, finding): &(Pod, Box<Finding>),
+    previous: Option<&OrchestrStatus>,
+    generation: i64,
+    ignores: &dyn Fn(ProblemKind, &str) -> bool,
+) -> Option<Finding> {
+    let mut found = vec![(pod, finding.clone())];
+    let ignored = tracker.update(&mut found, &UpdateContext { previous, generation, ignores, remains: &|_| true });
+    assert_eq!(ignored, 1 - found.len());
+    found.pop().map(|(_, finding)| *finding)
+}
+
+#[test]
+fn what_is_ignored_is_decided_once_for_a_trouble_and_a_generation() {
+    let mut tracker = Tracker::default();
+    let ignores = |_: ProblemKind, reason: &str| reason == "OOMKilled";
+    assert!(update(&mut tracker, &crash_in("app", "Error", 50), None, 3, &ignores).is_some());
+    let more_telling = crash_in("app", "OOMKilled", 60);
+    assert!(update(&mut tracker, &more_telling, None, 3, &ignores).is_some(), "the trouble that is reported goes on");
+    assert!(update(&mut tracker, &more_telling, None, 4, &ignores).is_none(), "a changed spec is decided by itself");
+    let less_telling = crash_in("app", "Error", 70);
+    assert!(update(&mut tracker, &less_telling, None, 4, &ignores).is_none(), "the trouble that is ignored goes on");
+}
+
+#[test]
+fn a_tracker_resumes_with_its_first_update() {
+    let mut tracker = Tracker::default();
+    assert!(!tracker.is_resumed());
+    update(&mut tracker, &crash_in("app", "Error", 50), None, 3, &|_, _| false);
+    assert!(tracker.is_resumed());
+}
+
+#[test]
+fn a_trouble_stays_with_its_container_until_an_init_container_has_completed() {
+    for (exit_code, attributed) in [(0, "app"), (1, "migrate")] {
+        let mut tracker = Tracker::default();
+        update(&mut tracker, &crash_in("migrate", "Error", 50), None, 3, &|_, _| false);
+        let (pod, finding) = crash_in("app", "Error", 60);
+        let found = update(&mut tracker, &(after_migration(exit_code, pod), finding), None, 3, &|_, _| false);
+        assert_eq!(found.unwrap().container, attributed, "exit code {exit_code}");
+    }
+}
+
+#[test]
+fn a_trouble_stays_with_its_container_over_a_restart() {
+    let crash = crash_in("migrate", "Error", 50);
+    let status = Scenario { pods: vec![(crash.0.clone(), *crash.1)], ..Scenario::default() }.status(None);
+    assert_eq!(status.incidents[0].container, "migrate");
+    for (exit_code, attributed) in [(0, "app"), (1, "migrate")] {
+        let (pod, finding) = crash_in("app", "Error", 60);
+        let pod = after_migration(exit_code, pod);
+        let found = update(&mut Tracker::default(), &(pod, finding), Some(&status), 3, &|_, _| false);
+        assert_eq!(found.unwrap().container, attributed, "exit code {exit_code}");
+    }
+}
+
+#[test]
+fn an_alert_mentions_earlier_lines_only_if_its_log_is_cut() {
+    let earlier = "earlier lines are in the object's status";
+    for (lines, note) in [(3, ""), (3_000, earlier)] {
+        let mut scenario = Scenario { webhooks: true, ..Scenario::of([crashing("shop", "cart", "Error", 50)]) };
+        scenario.tails.insert((scenario.pods[0].0.uid, "app".to_owned()), tail(&"a line\n".repeat(lines)));
+        assert_eq!(scenario.alert_incidents()[0].log_note, note, "{lines} lines");
+    }
+}
