@@ -1,8 +1,7 @@
-//! The cluster's clock.
+//! The cluster's clock, estimated from the `Date` header of the API server's responses.
 //!
-//! The times of pods are written by the cluster's machines, and compared with the present. If the operator's own
-//! clock differs from theirs by minutes, a starting pod looks as if it had been stuck for long, or the other way
-//! round. The `Date` of the API server's responses gives the difference.
+//! The times in a pod are written by machines of the cluster and compared with the present. If the operator's own clock
+//! differed from theirs by minutes, a starting pod would seem to be stuck, or a stuck pod to be starting.
 
 use std::{
     collections::VecDeque,
@@ -15,32 +14,35 @@ use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimeParser};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-/// A smaller difference is the resolution of `Date`, which has whole seconds, and the time on the way.
+/// How far the clocks of nodes and of the API server may differ from ours. A time further in the future is not believed.
+pub(crate) const MAX_SKEW: SignedDuration = SignedDuration::from_mins(10);
+
+/// Smaller offsets are ignored: `Date` has whole seconds, and the response took some time.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
-/// A larger difference is not believed: a proxy's made-up `Date`, or a machine that woke up in 1970.
-const LIMIT: SignedDuration = SignedDuration::from_hours(24);
-/// A response that took longer says too little about the present.
-const SLOWEST: Duration = Duration::from_secs(5);
-/// How many measurements count. Their median ignores the odd one out.
+/// Larger offsets are ignored: a proxy may invent the `Date`, or a machine wake up in 1970.
+const MAX_OFFSET: SignedDuration = SignedDuration::from_hours(24);
+/// Slower responses are ignored.
+const MAX_LATENCY: Duration = Duration::from_secs(5);
+/// How many measurements are kept. Their median is the offset.
 const MEASUREMENTS: usize = 5;
-/// How long a measurement counts: either clock may have been set since.
-const LIFETIME: Duration = Duration::from_secs(10 * 60);
-/// A change that is worth a line in the log.
+/// How long a measurement counts: either clock may be set at any time.
+const MAX_AGE: Duration = Duration::from_secs(10 * 60);
+/// A change of the offset that is logged.
 const NOTABLE: SignedDuration = SignedDuration::from_secs(10);
 
-/// The time as the API server has it. Clones share what they know.
+/// The API server's time. Clones share the estimate.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterClock(Arc<Mutex<Estimate>>);
 
 impl ClusterClock {
-    /// The present, by the cluster's clock; by our own until the API server has answered.
+    /// The present by the cluster's clock, or by ours until the API server has responded.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         now.checked_add(self.estimate().offset).unwrap_or(now)
     }
 
-    /// The same client, whose responses set this clock.
+    /// Returns a client whose responses update this clock.
     #[must_use]
     pub fn wrap_client(&self, client: Client) -> Client {
         let clock = self.clone();
@@ -61,15 +63,15 @@ impl ClusterClock {
         let (now, wall) = (Instant::now(), Timestamp::now());
         let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
-        // The header is cut off to seconds: half of one is missing on average.
+        // The header is truncated to seconds, so half a second is missing on average.
         let offset = date.duration_since(wall) + SignedDuration::from_millis(500);
-        match self.estimate().measured(offset, now.saturating_duration_since(sent), now) {
-            News::None => {}
-            News::Moved(offset) => {
+        match self.estimate().add(offset, now.saturating_duration_since(sent), now) {
+            Notice::None => {}
+            Notice::Offset(offset) => {
                 let seconds = offset.as_secs();
                 tracing::info!(seconds, "the cluster's clock differs from ours: times are compared with the cluster's");
             }
-            News::Absurd => {
+            Notice::TooLarge => {
                 let hours = offset.as_hours();
                 tracing::warn!(hours, "the API server's clock differs from ours by more than a day: it is ignored");
             }
@@ -81,35 +83,34 @@ impl ClusterClock {
     }
 }
 
-/// How far the cluster's clock is ahead of ours, from the latest measurements.
+/// How far the cluster's clock is ahead of ours.
 #[derive(Debug, Default)]
 struct Estimate {
     measurements: VecDeque<(Instant, SignedDuration)>,
     offset: SignedDuration,
-    /// The offset that the log last told.
-    told: SignedDuration,
+    last_logged: SignedDuration,
     has_warned: bool,
 }
 
-/// What the log should say.
+/// What to log after a measurement.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+enum Notice {
     None,
-    /// The clocks differ by this much, which is new.
-    Moved(SignedDuration),
-    /// The measurement can't be believed; said once.
-    Absurd,
+    /// The offset has changed.
+    Offset(SignedDuration),
+    /// The measurement is too large to be believed; logged once.
+    TooLarge,
 }
 
 impl Estimate {
-    fn measured(&mut self, offset: SignedDuration, took: Duration, now: Instant) -> News {
-        if offset.abs() > LIMIT {
-            return if std::mem::replace(&mut self.has_warned, true) { News::None } else { News::Absurd };
+    fn add(&mut self, offset: SignedDuration, latency: Duration, now: Instant) -> Notice {
+        if offset.abs() > MAX_OFFSET {
+            return if std::mem::replace(&mut self.has_warned, true) { Notice::None } else { Notice::TooLarge };
         }
-        if took > SLOWEST {
-            return News::None;
+        if latency > MAX_LATENCY {
+            return Notice::None;
         }
-        self.measurements.retain(|(at, _)| now.saturating_duration_since(*at) < LIFETIME);
+        self.measurements.retain(|(at, _)| now.saturating_duration_since(*at) < MAX_AGE);
         if self.measurements.len() == MEASUREMENTS {
             self.measurements.pop_front();
         }
@@ -118,11 +119,11 @@ impl Estimate {
         offsets.sort_unstable();
         let median = offsets[offsets.len() / 2];
         self.offset = if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median };
-        if (self.offset - self.told).abs() < NOTABLE {
-            return News::None;
+        if (self.offset - self.last_logged).abs() < NOTABLE {
+            return Notice::None;
         }
-        self.told = self.offset;
-        News::Moved(self.offset)
+        self.last_logged = self.offset;
+        Notice::Offset(self.offset)
     }
 }
 
@@ -144,58 +145,58 @@ mod tests {
             .iter()
             .map(|(offset, took)| {
                 at += Duration::from_secs(1);
-                estimate.measured(seconds(*offset), *took, at);
+                estimate.add(seconds(*offset), *took, at);
                 estimate.offset.as_secs()
             })
             .collect()
     }
 
     #[test]
-    fn the_first_measurement_counts_immediately() {
+    fn uses_the_first_measurement_immediately() {
         assert_eq!(offsets(&[(480, FAST)]), [480]);
         assert_eq!(offsets(&[(-480, FAST)]), [-480]);
     }
 
     #[test]
-    fn small_differences_are_ignored() {
+    fn ignores_small_offsets() {
         assert_eq!(offsets(&[(1, FAST), (-1, FAST), (0, FAST)]), [0, 0, 0]);
     }
 
     #[test]
-    fn one_odd_measurement_changes_nothing_and_a_lasting_change_is_followed() {
+    fn ignores_an_outlier_and_follows_a_lasting_change() {
         let measured = [480, 480, 480, -3600, 480, 0, 0, 0].map(|offset| (offset, FAST));
         assert_eq!(offsets(&measured), [480, 480, 480, 480, 480, 480, 0, 0]);
     }
 
     #[test]
-    fn slow_responses_and_absurd_dates_do_not_count() {
-        let slow = SLOWEST + Duration::from_millis(1);
-        assert_eq!(offsets(&[(480, slow), (60, SLOWEST), (25 * 3600, FAST), (-25 * 3600, FAST)]), [0, 60, 60, 60]);
+    fn ignores_slow_responses_and_implausible_dates() {
+        let slow = MAX_LATENCY + Duration::from_millis(1);
+        assert_eq!(offsets(&[(480, slow), (60, MAX_LATENCY), (25 * 3600, FAST), (-25 * 3600, FAST)]), [0, 60, 60, 60]);
     }
 
     #[test]
-    fn old_measurements_do_not_outvote_new_ones() {
+    fn drops_old_measurements() {
         let (mut estimate, start) = (Estimate::default(), Instant::now());
         for _ in 0..MEASUREMENTS {
-            estimate.measured(seconds(480), FAST, start);
+            estimate.add(seconds(480), FAST, start);
         }
-        estimate.measured(seconds(0), FAST, start + LIFETIME);
+        estimate.add(seconds(0), FAST, start + MAX_AGE);
         assert_eq!(estimate.offset, SignedDuration::ZERO);
     }
 
     #[test]
-    fn the_log_says_each_thing_once() {
+    fn logs_each_change_once() {
         let (mut estimate, now) = (Estimate::default(), Instant::now());
-        let mut news = |offset| estimate.measured(seconds(offset), FAST, now);
-        assert_eq!(news(5), News::None, "not worth a line");
-        assert_eq!(news(480), News::Moved(seconds(480)));
-        assert_eq!(news(481), News::None);
-        assert_eq!(news(90_000), News::Absurd);
-        assert_eq!(news(-90_000), News::None);
+        let mut add = |offset| estimate.add(seconds(offset), FAST, now);
+        assert_eq!(add(5), Notice::None, "not worth a line");
+        assert_eq!(add(480), Notice::Offset(seconds(480)));
+        assert_eq!(add(481), Notice::None);
+        assert_eq!(add(90_000), Notice::TooLarge);
+        assert_eq!(add(-90_000), Notice::None);
     }
 
     #[test]
-    fn the_present_is_that_of_the_header() {
+    fn takes_the_time_from_the_date_header() {
         let clock = ClusterClock::default();
         let mut headers = HeaderMap::new();
         let server = Timestamp::now() - seconds(3600);

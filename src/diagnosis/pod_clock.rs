@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::pods::Pod;
-
-/// How far a time may lie in the future and still be believed: clocks differ.
-const SKEW: SignedDuration = SignedDuration::from_mins(10);
+use crate::{clock::MAX_SKEW, pods::Pod};
 
 /// Answers questions about the present of one pod, and remembers when the first of its answers will change.
 ///
@@ -64,13 +61,13 @@ impl PodClock {
     fn corrected(&self, instant: Timestamp) -> Timestamp {
         let instant = before(instant, self.node_ahead);
         match self.created {
-            Some(created) if instant < created && created.duration_since(instant) <= SKEW => created,
+            Some(created) if instant < created && created.duration_since(instant) <= MAX_SKEW => created,
             _ => instant,
         }
     }
 
     fn credible(&mut self, instant: Timestamp) -> bool {
-        instant > Timestamp::UNIX_EPOCH && self.reached(before(instant, SKEW))
+        instant > Timestamp::UNIX_EPOCH && self.reached(before(instant, MAX_SKEW))
     }
 }
 
@@ -130,7 +127,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_ahead_is_set_back() {
         let mut pod = Pod { created: Some(at(9_000)), started: Some(at(10_500)), ..Pod::default() };
-        pod.remember(None, at(9_980));
+        pod.update_history(None, at(9_980));
         let mut clock = clock(&pod);
         assert_eq!(clock.began([pod.started]), Some(at(9_980)), "it was seen 20 s ago, when it was new");
         assert_eq!(clock.later(Some(at(9_500)), Some(at(10_510))), Some(at(9_990)));

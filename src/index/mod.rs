@@ -130,7 +130,7 @@ impl Index {
         };
         self.pods.insert(uid, Entry { label_set, list: self.list });
 
-        pod.remember(self.suspects.get(&uid).map(|suspects| &*suspects.pod), now);
+        pod.update_history(self.suspects.get(&uid).map(|suspects| &*suspects.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
                 self.label_sets.saw_healthy(label_set, pod.created);

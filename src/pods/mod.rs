@@ -1,19 +1,21 @@
-//! Pods: what is kept of one, how it is decoded, watched and indexed.
+//! The pod model, and how pods are decoded, watched and selected.
 
-mod decode;
 mod history;
+mod json;
 mod pod;
 pub mod protobuf;
 mod selection;
+mod uid;
 mod watch;
 mod watched_pod;
 
-pub use decode::{DecodeError, from_json};
 pub use history::{History, StartCause};
+pub use json::{JsonPod, from_json};
 pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, RestartPolicy, Running,
-    TEXT_LIMIT, Terminated, Uid, Waiting,
+    TEXT_LIMIT, Terminated, Waiting,
 };
 pub use selection::PodSelection;
+pub use uid::Uid;
 pub use watch::watch_pods;
-pub use watched_pod::{JsonPod, UndecodablePod, WatchedPod};
+pub use watched_pod::{DecodeError, UndecodablePod, WatchedPod};

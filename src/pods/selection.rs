@@ -1,28 +1,28 @@
-//! Which pods an `Orchestr` selects, by namespace and label.
+//! Selects pods by namespace and label.
 
 use kube::core::Expression;
 
 use crate::glob::Glob;
 
-/// Which pods an object looks at.
+/// The pods that an `Orchestr` object selects.
 #[derive(Clone, Debug)]
 pub struct PodSelection {
-    /// None: all.
+    /// Empty: all namespaces.
     pub namespaces: Vec<Glob>,
     pub exclude_namespaces: Vec<Glob>,
-    /// All of them must hold.
+    /// A pod must match every expression.
     pub labels: Vec<Expression>,
 }
 
 impl PodSelection {
-    /// Whether pods of this namespace with these labels are looked at.
+    /// Whether a pod of this namespace with these labels is selected.
     #[must_use]
     pub fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
-        self.selects_namespace(namespace) && self.labels.iter().all(|expression| holds(expression, labels))
+        self.selects_namespace(namespace) && self.labels.iter().all(|expression| matches(expression, labels))
     }
 
-    /// Why some of what is selected is not watched, if only these namespaces are: none of them is selected, or another
-    /// one is by its name. What a wildcard means is what is watched.
+    /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or it names
+    /// another one. A pattern with a wildcard is taken to mean the watched namespaces only. Returns a message.
     #[must_use]
     pub fn outside(&self, watched: &[&str]) -> Option<String> {
         if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {
@@ -36,7 +36,7 @@ impl PodSelection {
         Some(format!("the namespace {outside} is not watched: --namespaces is {}", watched.join(",")))
     }
 
-    /// Whether any pods of this namespace are looked at.
+    /// Whether pods of this namespace can be selected.
     #[must_use]
     pub fn selects_namespace(&self, namespace: &str) -> bool {
         let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
@@ -44,8 +44,8 @@ impl PodSelection {
     }
 }
 
-/// As [`SelectorExt`](kube::core::SelectorExt) has it, without a map made of the labels for each pod.
-fn holds(expression: &Expression, labels: &[(String, String)]) -> bool {
+/// Like [`SelectorExt`](kube::core::SelectorExt), but does not need a map of the labels.
+fn matches(expression: &Expression, labels: &[(String, String)]) -> bool {
     let value = |key: &String| labels.iter().find(|(own, _)| own == key).map(|(_, value)| value);
     match expression {
         Expression::In(key, values) => value(key).is_some_and(|value| values.contains(value)),

@@ -1,4 +1,4 @@
-//! Watching pods: in protobuf, and if that is not to be had, in JSON.
+//! Watches pods, in protobuf or else in JSON.
 
 use futures::stream::BoxStream;
 use kube::{Api, Client};
@@ -10,7 +10,7 @@ use crate::{
 
 use super::{JsonPod, WatchedPod, protobuf};
 
-/// Watches the pods of a namespace, or of all, for ever.
+/// Watches the pods of a namespace, or of all namespaces. The stream never ends.
 pub fn watch_pods(
     client: Client,
     namespace: Option<&str>,
@@ -20,6 +20,6 @@ pub fn watch_pods(
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let in_json = Json { api, map: |pod: JsonPod| pod.pod };
-    watch_either(Box::new(protobuf::Pods::new(client, namespace, PAGE_SIZE)), Some(Box::new(in_json)), lists)
+    let json = Json { api, map: |pod: JsonPod| pod.pod };
+    watch_either(Box::new(protobuf::Pods::new(client, namespace, PAGE_SIZE)), Some(Box::new(json)), lists)
 }

@@ -366,7 +366,7 @@ fn never_a_restart_that_a_resize_asks_for() {
     assert_eq!(verdict(&ended, 51).health, Health::Settling);
     let after = policy(case("resized").app(after(life(137, "Error", 50), 1, running("app", 51))).ready(51));
     let mut pod = after.decode();
-    pod.remember(Some(&before.decode()), at(51));
+    pod.update_history(Some(&before.decode()), at(51));
     assert_eq!(judge(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
     assert_eq!(problem(&after, 52).kind, ProblemKind::Crash, "unless nobody saw the resize");
 }
@@ -493,13 +493,13 @@ fn row_not_scheduled() {
 #[test]
 fn a_gate_that_is_removed_starts_the_wait_again() {
     let mut pod = named("unschedulable").decode();
-    pod.remember(Some(&named("gated").decode()), at(500));
+    pod.update_history(Some(&named("gated").decode()), at(500));
     let verdict = |seconds| judge(&pod, &Facts::default(), &Thresholds::default(), at(seconds));
     assert_eq!(verdict(501), Verdict { health: Health::Settling, recheck: Some(at(560)) });
     let Health::Problem(found) = verdict(560).health else { panic!("{:?}", verdict(560)) };
     assert_eq!((found.reason.as_str(), found.since), ("Unschedulable", at(500)));
     let mut later = named("unschedulable").decode();
-    later.remember(Some(&pod), at(550));
+    later.update_history(Some(&pod), at(550));
     assert_eq!(later.history.gate_removed, Some(at(500)), "it is removed once");
 }
 

@@ -92,7 +92,7 @@ impl Collector {
         if pod.ignored {
             return;
         }
-        pod.remember(None, self.now);
+        pod.update_history(None, self.now);
         if let Health::Problem(finding) = judge(&pod, &Facts::default(), &self.thresholds, self.now).health {
             self.problems.push((pod, *finding));
         }

@@ -1,4 +1,4 @@
-//! From messages to what is used of them.
+//! Converts protobuf messages into the pod model.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use crate::{
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
         RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
-        decode::{LIST_LIMIT, RESTART_CONTAINER, restart_rule},
+        pod::{LIST_LIMIT, RESTART_CONTAINER},
     },
     watch::{json::INITIAL_EVENTS_END, list_watch::WatchEvent},
 };
@@ -20,25 +20,25 @@ use super::{
     wire::Malformed,
 };
 
-/// Reads one event of a watch.
-pub(super) fn told(frame: Bytes) -> Result<WatchEvent<WatchedPod>, Malformed> {
+/// Decodes an event of a watch.
+pub(super) fn decode_event(frame: Bytes) -> Result<WatchEvent<WatchedPod>, Malformed> {
     let message::WatchEvent { kind, object } = message::WatchEvent::decode(frame)?;
     let message::Unknown { type_meta, raw } = envelope(&object.unwrap_or_default().raw)?;
     let object_kind = type_meta.unwrap_or_default().kind;
     match (&kind[..], &object_kind[..]) {
         (b"ADDED" | b"MODIFIED", b"Pod") => {
-            let object = seen(raw);
+            let object = decode_pod(raw);
             Ok(WatchEvent::Applied { resource_version: object.resource_version.clone(), object })
         }
         (b"DELETED", b"Pod") => {
-            let object = seen(raw);
+            let object = decode_pod(raw);
             Ok(WatchEvent::Deleted { resource_version: object.resource_version.clone(), object })
         }
         (b"BOOKMARK", b"Pod") => {
             let metadata = message::Pod::decode(raw)?.metadata.unwrap_or_default();
             let resource_version = text(&metadata.resource_version);
             if resource_version.is_empty() {
-                return Err(Malformed("a bookmark without a version"));
+                return Err(Malformed("a bookmark without a resource version"));
             }
             Ok(WatchEvent::Bookmark {
                 resource_version,
@@ -57,8 +57,8 @@ fn envelope(bytes: &Bytes) -> Result<message::Unknown, Malformed> {
     Ok(message::Unknown::decode(bytes.slice(MAGIC.len()..))?)
 }
 
-/// The status that stands in an envelope, if there is one.
-pub(super) fn status_in(bytes: &Bytes) -> Option<Status> {
+/// Decodes a Status in its envelope, if the bytes are one.
+pub(super) fn decode_status(bytes: &Bytes) -> Option<Status> {
     let message::Unknown { type_meta, raw } = envelope(bytes).ok()?;
     if type_meta?.kind != "Status" {
         return None;
@@ -78,13 +78,13 @@ impl From<message::Status> for Status {
     }
 }
 
-/// Reads one pod. One that can't be read whole is named, if its name comes before what is wrong with it: a list of
-/// thousands must not be lost for one.
-pub(super) fn seen(raw: Bytes) -> WatchedPod {
+/// Decodes a pod. One that is malformed is still named if its metadata precedes the problem, so that it does not fail
+/// the whole list.
+pub(super) fn decode_pod(raw: Bytes) -> WatchedPod {
     let mut message = message::Pod::default();
-    let outcome = message.merge(raw);
+    let result = message.merge(raw);
     let resource_version = message.metadata.as_ref().map(|metadata| text(&metadata.resource_version));
-    let pod = match outcome {
+    let pod = match result {
         Ok(()) => Ok(Box::new(message.into())),
         Err(_) => {
             let metadata = message.metadata.unwrap_or_default();
@@ -208,7 +208,7 @@ fn restart_policy(name: &[u8]) -> Option<RestartPolicy> {
 fn exit_codes(rule: message::ContainerRestartRule) -> Option<ExitCodes> {
     let codes = rule.exit_codes.unwrap_or_default();
     let values = codes.values.into_iter().take(LIST_LIMIT).collect();
-    restart_rule(&text(&rule.action), &text(&codes.operator), values)
+    ExitCodes::from_restart_rule(&text(&rule.action), &text(&codes.operator), values)
 }
 
 fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {
@@ -219,14 +219,14 @@ fn uid(bytes: &[u8]) -> Uid {
     Uid::from_text(&String::from_utf8_lossy(bytes))
 }
 
-/// What is no time that can be written in RFC 3339 is none.
+/// Go's zero time, and times outside the range of RFC 3339, count as absent.
 fn time(time: Option<message::Time>) -> Option<Timestamp> {
     Timestamp::from_second(time?.seconds?).ok()
 }
 
-/// At most [`TEXT_LIMIT`] bytes of text; what is no UTF-8 is U+FFFD.
+/// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.
 pub(super) fn text(bytes: &[u8]) -> String {
-    // No character is longer than four bytes: what is cut off here is cut off below.
+    // A character has at most four bytes, so the cut below removes any character that is split here.
     let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned();
     if text.len() > TEXT_LIMIT {
         text.truncate(text.floor_char_boundary(TEXT_LIMIT));

@@ -1,20 +1,20 @@
-//! The messages, with the fields that are used: those that make a [`Pod`](crate::pods::Pod), those that tell lists and
-//! watches where they are, and refusals. Numbers are those of `generated.proto` of `k8s.io/api/core/v1` and of
-//! apimachinery's `meta/v1` and `runtime`; what is not named here is skipped unread.
+//! The protobuf messages, reduced to the fields that are used: those of a [`Pod`](crate::pods::Pod), the metadata of
+//! lists and watch events, and Status. The numbers come from `generated.proto` in `k8s.io/api/core/v1` and in
+//! apimachinery's `meta/v1` and `runtime`. All other fields are skipped.
 //!
-//! Text is bytes here: unlike JSON, protobuf as the API server takes and gives it may hold what is no UTF-8.
+//! Texts are bytes, because the API server also accepts and returns invalid UTF-8 in protobuf.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// What an envelope begins with.
+/// The first bytes of an envelope.
 pub(super) const MAGIC: [u8; 4] = *b"k8s\0";
 /// `Unknown.typeMeta`.
 pub(super) const TYPE_META: u64 = 1;
 /// `Unknown.raw`.
 pub(super) const RAW: u64 = 2;
 
-/// `runtime.Unknown`: what stands in an envelope.
+/// `runtime.Unknown`, the envelope.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Unknown {
     #[prost(message, optional, tag = "1")]
@@ -61,7 +61,7 @@ pub(super) struct ListMeta {
     pub continue_token: Bytes,
 }
 
-/// `meta/v1.Status`: a refusal.
+/// `meta/v1.Status`, an error response.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Status {
     #[prost(bytes = "bytes", tag = "3")]
@@ -96,7 +96,7 @@ pub(super) struct ObjectMeta {
     pub finalizers: Vec<Bytes>,
 }
 
-/// An entry of a map from text to text.
+/// An entry of a `map<string, string>`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Pair {
     #[prost(bytes = "bytes", tag = "1")]
@@ -105,8 +105,8 @@ pub(super) struct Pair {
     pub value: Bytes,
 }
 
-/// `meta/v1.Time`. The API's times are of whole seconds, and Go's zero time is an empty message,
-/// unlike the start of 1970, which kubelets write for what never began.
+/// `meta/v1.Time`, in whole seconds. Go's zero time is an empty message; the epoch, which kubelets write for containers
+/// that never started, is not.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Time {
     #[prost(int64, optional, tag = "1")]
@@ -155,7 +155,7 @@ pub(super) struct Container {
     pub restart_policy_rules: Vec<ContainerRestartRule>,
 }
 
-/// Of a probe, only that there is one matters.
+/// Only the presence of a probe matters.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Probe {}
 
@@ -187,7 +187,7 @@ pub(super) struct ResourceRequirements {
     pub limits: Vec<Limit>,
 }
 
-/// An entry of a map from text to `resource.Quantity`.
+/// An entry of a `map<string, resource.Quantity>`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Limit {
     #[prost(bytes = "bytes", tag = "1")]

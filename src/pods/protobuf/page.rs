@@ -1,11 +1,11 @@
-//! A page of a list, of which pods are handed on while it still comes.
+//! Decodes a page of a list. Each pod is returned as soon as it is complete, while the rest of the page still arrives.
 
 use prost::Message;
 
 use crate::{pods::WatchedPod, watch::list_watch};
 
 use super::{
-    convert::{seen, text},
+    convert::{decode_pod, text},
     message::{ListMeta, MAGIC, RAW, TYPE_META, TypeMeta},
     wire::{Buffer, Malformed},
 };
@@ -15,42 +15,42 @@ const METADATA: u64 = 1;
 /// `PodList.items`.
 const ITEMS: u64 = 2;
 
-/// Where in a page we are.
+/// The position in a page.
 #[derive(Debug, Default)]
-pub(super) enum Page {
+pub(super) enum PageReader {
     /// Before the magic bytes.
     #[default]
     Start,
     /// In the envelope, before the list.
-    Envelope { kind: TypeMeta },
-    /// In the list, with so many bytes of it to come.
+    Envelope { type_meta: TypeMeta },
+    /// In the list, of which `left` bytes remain.
     List { left: usize, metadata: ListMeta },
 }
 
 pub(super) type Part = list_watch::Part<WatchedPod>;
 
-impl Page {
-    /// Takes the next part out of the buffer. There is none as long as more must come first.
+impl PageReader {
+    /// Takes the next part out of the buffer. Returns nothing until the part is complete.
     pub(super) fn next(&mut self, buffer: &mut Buffer) -> Result<Option<Part>, Malformed> {
         loop {
             match self {
                 Self::Start => match buffer.take(MAGIC.len()) {
-                    Some(magic) if *magic == MAGIC => *self = Self::Envelope { kind: TypeMeta::default() },
+                    Some(magic) if *magic == MAGIC => *self = Self::Envelope { type_meta: TypeMeta::default() },
                     Some(_) => return Err(Malformed("no envelope")),
                     None => return Ok(None),
                 },
-                Self::Envelope { kind } => {
+                Self::Envelope { type_meta } => {
                     let Some(field) = buffer.peek_field()? else { return Ok(None) };
                     match field.number {
-                        RAW if kind.kind == "PodList" => {
+                        RAW if type_meta.kind == "PodList" => {
                             buffer.skip(field.header);
                             *self = Self::List { left: field.length, metadata: ListMeta::default() };
                         }
-                        RAW => return Err(Malformed("an answer of another type")),
+                        RAW => return Err(Malformed("a response of another type")),
                         number => {
                             let Some(content) = buffer.take_field(field)? else { return Ok(None) };
                             if number == TYPE_META {
-                                *kind = TypeMeta::decode(content)?;
+                                *type_meta = TypeMeta::decode(content)?;
                             }
                         }
                     }
@@ -59,7 +59,7 @@ impl Page {
                     let token = Some(text(&metadata.continue_token)).filter(|token| !token.is_empty());
                     let resource_version = text(&metadata.resource_version);
                     if token.is_none() && resource_version.is_empty() {
-                        return Err(Malformed("a list without a version"));
+                        return Err(Malformed("a list without a resource version"));
                     }
                     return Ok(Some(Part::End { token, resource_version }));
                 }
@@ -68,12 +68,12 @@ impl Page {
                     let length = field.header.checked_add(field.length);
                     let after = length
                         .and_then(|length| left.checked_sub(length))
-                        .ok_or(Malformed("a list that is longer than itself"))?;
+                        .ok_or(Malformed("an item beyond the end of its list"))?;
                     let Some(content) = buffer.take_field(field)? else { return Ok(None) };
                     *left = after;
                     match field.number {
                         METADATA => *metadata = ListMeta::decode(content)?,
-                        ITEMS => return Ok(Some(Part::Object(seen(content)))),
+                        ITEMS => return Ok(Some(Part::Object(decode_pod(content)))),
                         _ => {}
                     }
                 }

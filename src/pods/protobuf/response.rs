@@ -1,4 +1,4 @@
-//! Asking the API server, and what comes of its answer.
+//! Sends a request and reads its protobuf response.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 use super::{
-    convert::{status_in, told},
-    page::{Page, Part},
+    convert::{decode_event, decode_status},
+    page::{PageReader, Part},
     wire::{Buffer, Malformed},
 };
 
@@ -23,56 +23,57 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json");
 
-/// The longest refusal that is read, in bytes.
-const REFUSAL_LIMIT: usize = 64 << 10;
-/// What may follow a list in its answer, in bytes. It is a few.
+/// The longest error response that is read, in bytes.
+const STATUS_LIMIT: usize = 64 << 10;
+/// How much may follow a list in its response, in bytes. Usually it is a few.
 const REST_LIMIT: usize = 64 << 10;
-/// How long that is waited for: another connection costs less.
-const REST_PATIENCE: Duration = Duration::from_millis(100);
-/// How many causes of an error are looked at.
-const CAUSES: usize = 16;
-/// An answer in protobuf, as far as it has come.
-pub(super) struct Answer {
+/// How long to wait for it: a new connection costs less.
+const REST_TIMEOUT: Duration = Duration::from_millis(100);
+/// How many nested causes of an error are inspected.
+const MAX_CAUSES: usize = 16;
+
+/// A protobuf response that is being received.
+pub(super) struct ProtobufResponse {
     body: BodyDataStream<Body>,
     buffer: Buffer,
     has_ended: bool,
 }
 
-/// What comes next of an answer.
-enum More {
+/// What [`ProtobufResponse::receive`] got.
+enum Received {
     Chunk,
     End,
-    /// The connection was cut, or was silent for too long.
+    /// The connection was closed early or timed out.
     Cut,
 }
 
-/// Sends a request, and waits for its answer to begin.
-pub(super) async fn ask(client: &Client, request: Request<Vec<u8>>) -> kube::Result<Answer> {
+/// Sends a request and waits for the headers of the response.
+pub(super) async fn send(client: &Client, request: Request<Vec<u8>>) -> kube::Result<ProtobufResponse> {
     let mut request = request.map(Body::from);
     request.headers_mut().insert(header::ACCEPT, ACCEPTED);
     let response = client.send(request).await?;
     let (head, body) = response.into_parts();
     if !head.status.is_success() {
-        return Err(kube::Error::Api(Box::new(refusal(head.status, body).await)));
+        return Err(kube::Error::Api(Box::new(error_status(head.status, body).await)));
     }
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if kind.starts_with(PROTOBUF) {
         let (body, buffer) = (body.into_data_stream(), Buffer::default());
-        return Ok(Answer { body, buffer, has_ended: false });
+        return Ok(ProtobufResponse { body, buffer, has_ended: false });
     }
     Err(if kind.starts_with(JSON) {
         kube::Error::Service(Box::new(WrongEncoding))
     } else {
-        unreadable(Malformed("an answer of another content type"))
+        service_error(Malformed("a response of another content type"))
     })
 }
 
-/// What the API server says of a refusal. Something in front of it may say something else, or nothing: then the HTTP
-/// status does.
-async fn refusal(code: StatusCode, body: Body) -> Status {
-    let body = Limited::new(body, REFUSAL_LIMIT).collect().await;
+/// The API server's Status for an error response. A proxy in front of it may send something else or nothing: then the
+/// HTTP status is used.
+async fn error_status(code: StatusCode, body: Body) -> Status {
+    let body = Limited::new(body, STATUS_LIMIT).collect().await;
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let status = status_in(&bytes).or_else(|| serde_json::from_slice(&bytes).ok());
+    let status = decode_status(&bytes).or_else(|| serde_json::from_slice(&bytes).ok());
     let mut status = status.unwrap_or_default();
     if status.code == 0 {
         status.code = code.as_u16();
@@ -83,10 +84,10 @@ async fn refusal(code: StatusCode, body: Body) -> Status {
     status
 }
 
-/// Whether a connection ended in the middle of an answer, as it does when an API server goes, or a proxy in front of it
-/// or the connection itself has waited for long enough. Goes down to the cause, of which TLS and HTTP each add a layer.
+/// Whether a connection ended in the middle of a response. This is normal when an API server shuts down, or when a proxy
+/// or the connection itself times out. The cause is nested, because TLS and HTTP each add a layer.
 fn is_cut(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |error| error.source()).take(CAUSES);
+    let mut causes = std::iter::successors(Some(error), |error| error.source()).take(MAX_CAUSES);
     causes.any(|cause| {
         let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         matches!(kind, Some(std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::TimedOut))
@@ -94,70 +95,69 @@ fn is_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-impl Answer {
-    /// Waits for more of it.
-    async fn more(&mut self) -> kube::Result<More> {
+impl ProtobufResponse {
+    /// Waits for the next chunk.
+    async fn receive(&mut self) -> kube::Result<Received> {
         match self.body.next().await {
             Some(Ok(chunk)) => {
                 self.buffer.push(&chunk);
-                Ok(More::Chunk)
+                Ok(Received::Chunk)
             }
-            Some(Err(error)) if is_cut(&error) => Ok(More::Cut),
+            Some(Err(error)) if is_cut(&error) => Ok(Received::Cut),
             Some(Err(error)) => Err(kube::Error::ReadEvents(std::io::Error::other(error))),
-            None => Ok(More::End),
+            None => Ok(Received::End),
         }
     }
 
-    /// What a watch sends next; nothing more once it has ended or was cut off.
+    /// The next event of a watch. Returns none once the response has ended or was cut off.
     pub(super) async fn next_event(&mut self) -> Option<kube::Result<WatchEvent<WatchedPod>>> {
         while !self.has_ended {
             match self.buffer.take_frame() {
-                Ok(Some(frame)) => return Some(told(frame).map_err(unreadable)),
+                Ok(Some(frame)) => return Some(decode_event(frame).map_err(service_error)),
                 Ok(None) => {}
-                Err(malformed) => return Some(Err(unreadable(malformed))),
+                Err(malformed) => return Some(Err(service_error(malformed))),
             }
-            match self.more().await {
-                Ok(More::Chunk) => {}
-                Ok(More::End) => {
+            match self.receive().await {
+                Ok(Received::Chunk) => {}
+                Ok(Received::End) => {
                     self.has_ended = true;
                     return Some(Ok(WatchEvent::End));
                 }
-                Ok(More::Cut) => self.has_ended = true,
+                Ok(Received::Cut) => self.has_ended = true,
                 Err(error) => return Some(Err(error)),
             }
         }
         None
     }
 
-    /// Reads what comes after a list, unless that takes long. A connection whose answer was not read to its end can't be
-    /// used again.
-    async fn finish(&mut self) {
+    /// Reads to the end of the response, unless that takes long. Otherwise its connection cannot be reused.
+    async fn drain(&mut self) {
         let rest = async {
             let mut rest = self.buffer.skip(usize::MAX);
-            while rest < REST_LIMIT && matches!(self.more().await, Ok(More::Chunk)) {
+            while rest < REST_LIMIT && matches!(self.receive().await, Ok(Received::Chunk)) {
                 rest += self.buffer.skip(usize::MAX);
             }
         };
-        // All is known by now that was asked for.
-        let _ = timeout(REST_PATIENCE, rest).await;
+        // The list is already complete, so a timeout is no error.
+        let _ = timeout(REST_TIMEOUT, rest).await;
     }
 
     /// The next part of a page.
-    pub(super) async fn next_part(&mut self, page: &mut Page) -> kube::Result<Part> {
+    pub(super) async fn next_part(&mut self, page: &mut PageReader) -> kube::Result<Part> {
         loop {
-            if let Some(part) = page.next(&mut self.buffer).map_err(unreadable)? {
+            if let Some(part) = page.next(&mut self.buffer).map_err(service_error)? {
                 if matches!(part, Part::End { .. }) {
-                    self.finish().await;
+                    self.drain().await;
                 }
                 return Ok(part);
             }
-            if !matches!(self.more().await?, More::Chunk) {
-                return Err(unreadable(Malformed("it ends early")));
+            if !matches!(self.receive().await?, Received::Chunk) {
+                return Err(service_error(Malformed("it ends early")));
             }
         }
     }
 }
 
-fn unreadable(malformed: Malformed) -> kube::Error {
+fn service_error(malformed: Malformed) -> kube::Error {
     kube::Error::Service(Box::new(malformed))
 }

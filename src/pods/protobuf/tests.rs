@@ -4,13 +4,13 @@ use prost::Message;
 
 use crate::{
     pods::{Pod, TEXT_LIMIT},
-    watch::list_watch::WatchEvent as Told,
+    watch::list_watch,
 };
 
 use super::{
-    convert::{seen, status_in, text, told},
+    convert::{decode_event, decode_pod, decode_status, text},
     message::{self, MAGIC, RawExtension, TypeMeta, Unknown, WatchEvent},
-    page::{Page, Part},
+    page::{PageReader, Part},
     wire::{Buffer, Malformed},
 };
 
@@ -39,16 +39,16 @@ fn list(names: &[&str], token: &'static str) -> Bytes {
     envelope("PodList", &PodList { metadata: Some(metadata), items: names.iter().map(|name| pod(name)).collect() })
 }
 
-/// The names that a page tells, and its token and version, if it ends.
+/// The names in a page and, if it is complete, its token and resource version.
 type Read = (Vec<String>, Option<(Option<String>, String)>);
 
 fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
-    let (mut page, mut buffer, mut names) = (Page::default(), Buffer::default(), Vec::new());
+    let (mut page, mut buffer, mut names) = (PageReader::default(), Buffer::default(), Vec::new());
     for chunk in chunks {
         buffer.push(chunk);
         while let Some(part) = page.next(&mut buffer)? {
             match part {
-                Part::Object(seen) => names.push(seen.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
+                Part::Object(pod) => names.push(pod.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
                 Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
             }
         }
@@ -57,7 +57,7 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
 }
 
 #[test]
-fn a_page_ends_with_its_token_or_its_version() {
+fn a_page_ends_with_its_token_or_resource_version() {
     let all = ["a", "b"].map(str::to_owned).to_vec();
     let end = |token: Option<&str>| Some((token.map(str::to_owned), "9".to_owned()));
     assert_eq!(read([&list(&["a", "b"], "")[..]].into_iter()), Ok((all.clone(), end(None))));
@@ -66,11 +66,11 @@ fn a_page_ends_with_its_token_or_its_version() {
 }
 
 #[test]
-fn a_page_may_be_longer_than_any_message() {
-    // Of a gigabyte, its metadata and first pod.
+fn accepts_a_page_longer_than_any_message() {
+    // The metadata and the first pod of a page of a gigabyte.
     let start = b"k8s\0\x0a\x09\x12\x07PodList\x12\x80\x80\x80\x80\x04\x0a\x03\x12\x019";
     let item = pod("a").encode_to_vec();
-    let (mut page, mut buffer) = (Page::default(), Buffer::default());
+    let (mut page, mut buffer) = (PageReader::default(), Buffer::default());
     buffer.push(start);
     buffer.push(&[&[0x12, item.len() as u8], &item[..]].concat());
     assert!(matches!(page.next(&mut buffer), Ok(Some(Part::Object(_)))));
@@ -78,38 +78,42 @@ fn a_page_may_be_longer_than_any_message() {
 }
 
 #[test]
-fn what_is_no_list_of_pods_is_refused() {
+fn rejects_responses_that_are_not_pod_lists() {
     let without_metadata = PodList { metadata: None, items: vec![pod("a")] };
     for (bytes, problem) in [
         (Bytes::from_static(b"{\"kind\":\"PodList\"}"), "no envelope"),
-        (envelope("ServiceList", &without_metadata), "an answer of another type"),
-        (envelope("PodList", &without_metadata), "a list without a version"),
-        (Bytes::from_static(b"k8s\0\x08"), "a field that is not made of bytes"),
-        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "a number beyond all bounds"),
-        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\x0f"), "a message beyond all bounds"),
+        (envelope("ServiceList", &without_metadata), "a response of another type"),
+        (envelope("PodList", &without_metadata), "a list without a resource version"),
+        (Bytes::from_static(b"k8s\0\x08"), "a field that is not length-delimited"),
+        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "a number that is too large"),
+        (Bytes::from_static(b"k8s\0\x0a\xff\xff\xff\xff\x0f"), "a message that is too long"),
         // A list of two bytes, whose first pod has nine.
-        (Bytes::from_static(b"k8s\0\x0a\x09\x12\x07PodList\x12\x02\x12\x09"), "a list that is longer than itself"),
+        (Bytes::from_static(b"k8s\0\x0a\x09\x12\x07PodList\x12\x02\x12\x09"), "an item beyond the end of its list"),
     ] {
         assert_eq!(read([&bytes[..]].into_iter()).map(|(_, end)| end), Err(Malformed(problem)));
     }
 }
 
 #[test]
-fn a_watch_tells_pods_bookmarks_and_refusals() {
+fn decodes_pods_bookmarks_and_errors_of_a_watch() {
     let event = |kind: &'static str, raw| {
-        told(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
+        decode_event(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
     };
-    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(Told::Applied { .. })));
-    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(Told::Deleted { .. })));
-    let Ok(Told::Bookmark { resource_version, ends_list: false }) = event("BOOKMARK", envelope("Pod", &pod(""))) else {
+    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(list_watch::WatchEvent::Applied { .. })));
+    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(list_watch::WatchEvent::Deleted { .. })));
+    let Ok(list_watch::WatchEvent::Bookmark { resource_version, ends_list: false }) =
+        event("BOOKMARK", envelope("Pod", &pod("")))
+    else {
         panic!("no bookmark");
     };
     assert_eq!(resource_version, "7");
     let status = message::Status { code: 410, message: "too old".into(), reason: "Expired".into() };
-    let Ok(Told::Refused(refused)) = event("ERROR", envelope("Status", &status)) else { panic!("no refusal") };
+    let Ok(list_watch::WatchEvent::Refused(refused)) = event("ERROR", envelope("Status", &status)) else {
+        panic!("no status")
+    };
     assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));
-    assert_eq!(status_in(&envelope("Status", &status)).unwrap().code, 410);
-    assert!(status_in(&envelope("Pod", &status)).is_none());
+    assert_eq!(decode_status(&envelope("Status", &status)).unwrap().code, 410);
+    assert!(decode_status(&envelope("Pod", &status)).is_none());
     for (kind, raw) in [("ADDED", envelope("Status", &status)), ("SURPRISE", envelope("Pod", &pod("a")))] {
         assert!(matches!(event(kind, raw), Err(Malformed("an event of another type"))), "{kind}");
     }
@@ -121,25 +125,25 @@ fn a_watch_tells_pods_bookmarks_and_refusals() {
                 &message::Pod { metadata: Some(Default::default()), spec: Some(Default::default()), status: None }
             )
         ),
-        Err(Malformed("a bookmark without a version"))
+        Err(Malformed("a bookmark without a resource version"))
     ));
     assert!(matches!(event("ADDED", "{}".into()), Err(Malformed("no envelope"))));
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_named() {
+fn names_a_pod_that_cannot_be_decoded() {
     let mut bytes = pod("bad").encode_to_vec();
     // A spec that is a number.
     bytes.extend([0x10, 7]);
-    let seen = seen(bytes.into());
-    assert_eq!(seen.resource_version, "7");
-    let unreadable = seen.pod.unwrap_err();
-    assert_eq!(unreadable.name, "bad");
-    assert_eq!(unreadable.error.to_string(), "a value of the wrong type, or an early end");
+    let pod = decode_pod(bytes.into());
+    assert_eq!(pod.resource_version, "7");
+    let undecodable = pod.pod.unwrap_err();
+    assert_eq!(undecodable.name, "bad");
+    assert_eq!(undecodable.error.to_string(), "a value of the wrong type, or an unexpected end");
 }
 
 #[test]
-fn what_is_no_utf8_is_replaced_and_texts_are_bounded() {
+fn replaces_invalid_utf8_and_bounds_texts() {
     assert_eq!(text(b"exit\xff\xc3"), "exit\u{fffd}\u{fffd}");
     assert_eq!(text("é".repeat(TEXT_LIMIT).as_bytes()), "é".repeat(TEXT_LIMIT / 2));
     let odd = format!("a{}", "é".repeat(TEXT_LIMIT));
@@ -151,7 +155,7 @@ fn what_is_no_utf8_is_replaced_and_texts_are_bounded() {
 
 proptest! {
     #[test]
-    fn a_page_is_the_same_in_whatever_pieces_it_comes(sizes in prop::collection::vec(1_usize..40, 1..20), token in prop::bool::ANY) {
+    fn decodes_a_page_independently_of_its_chunks(sizes in prop::collection::vec(1_usize..40, 1..20), token in prop::bool::ANY) {
         let bytes = list(&["a", "bb", "a-rather-long-name-of-a-pod"], if token { "more" } else { "" });
         let mut rest = &bytes[..];
         let mut chunks = Vec::new();
@@ -167,20 +171,20 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_crash(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200), at in 0_usize..200) {
-        // Half of them begin as they should.
-        let mut spoilt = list(&["a", "bb"], "").to_vec();
-        let length = spoilt.len();
-        spoilt.splice(at.min(length)..(at + bytes.len()).min(length), bytes.iter().copied());
-        for bytes in [bytes, spoilt] {
+    fn never_panics(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200), at in 0_usize..200) {
+        // Random bytes, and a valid list with some of its bytes replaced.
+        let mut damaged = list(&["a", "bb"], "").to_vec();
+        let length = damaged.len();
+        damaged.splice(at.min(length)..(at + bytes.len()).min(length), bytes.iter().copied());
+        for bytes in [bytes, damaged] {
             let _ = read([&bytes[..]].into_iter());
-            let _ = told(bytes.clone().into());
-            let _ = status_in(&bytes.clone().into());
-            let _ = seen(bytes.clone().into());
+            let _ = decode_event(bytes.clone().into());
+            let _ = decode_status(&bytes.clone().into());
+            let _ = decode_pod(bytes.clone().into());
             let mut buffer = Buffer::default();
             buffer.push(&bytes);
             while let Ok(Some(frame)) = buffer.take_frame() {
-                let _ = told(frame);
+                let _ = decode_event(frame);
             }
         }
     }

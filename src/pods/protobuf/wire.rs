@@ -1,11 +1,11 @@
-//! The wire format, as far as it must be understood before a message is complete.
+//! The wire format, as far as it must be parsed before a message is complete.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// The longest message that is taken, in bytes. etcd refuses objects of over 1.5 MiB unless it is told otherwise.
+/// The longest message that is accepted, in bytes. etcd's default limit for an object is 1.5 MiB.
 const MESSAGE_LIMIT: u64 = 64 << 20;
 
-/// An answer that is not what it says it is. Tells nothing of what stood there.
+/// A malformed response. The text never quotes its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server's protobuf cannot be read: {0}")]
 pub(super) struct Malformed(pub(super) &'static str);
@@ -16,16 +16,16 @@ impl From<prost::DecodeError> for Malformed {
     }
 }
 
-/// What has come and was not yet taken.
+/// Received bytes that have not been consumed yet.
 #[derive(Debug, Default)]
 pub(super) struct Buffer(BytesMut);
 
-/// A field's number and, where it is itself made of bytes, how many.
+/// The header of a length-delimited field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub number: u64,
     pub length: usize,
-    /// The bytes that number and length take.
+    /// The length of the header itself.
     pub header: usize,
 }
 
@@ -34,19 +34,19 @@ impl Buffer {
         self.0.extend_from_slice(chunk);
     }
 
-    /// Takes so many bytes, if they are there.
+    /// Takes `count` bytes, if they have arrived.
     pub(super) fn take(&mut self, count: usize) -> Option<Bytes> {
         (self.0.len() >= count).then(|| self.0.split_to(count).freeze())
     }
 
-    /// Drops at most so many bytes, and returns how many.
+    /// Drops up to `count` bytes, and returns how many.
     pub(super) fn skip(&mut self, count: usize) -> usize {
         let count = count.min(self.0.len());
         self.0.advance(count);
         count
     }
 
-    /// A message behind its length of four bytes, if it is there.
+    /// Takes a message that follows its length in four bytes, if it has arrived.
     pub(super) fn take_frame(&mut self) -> Result<Option<Bytes>, Malformed> {
         let Some(length) = self.0.first_chunk::<4>() else { return Ok(None) };
         let length = bounded(u32::from_be_bytes(*length).into())?;
@@ -57,19 +57,19 @@ impl Buffer {
         Ok(self.take(length))
     }
 
-    /// The field that comes next, if its header is there. All fields where this is used are made of bytes, and only those
-    /// that are taken whole are bounded.
+    /// The header of the next field, if it has arrived. Every field of an envelope and a list is length-delimited. The
+    /// length is bounded only by [`take_field`](Self::take_field): a list may be longer than any message.
     pub(super) fn peek_field(&self) -> Result<Option<Field>, Malformed> {
         let Some((key, key_bytes)) = varint(&self.0)? else { return Ok(None) };
         if key & 7 != 2 {
-            return Err(Malformed("a field that is not made of bytes"));
+            return Err(Malformed("a field that is not length-delimited"));
         }
         let Some((length, length_bytes)) = varint(&self.0[key_bytes..])? else { return Ok(None) };
-        let length = usize::try_from(length).map_err(|_| Malformed("a message beyond all bounds"))?;
+        let length = usize::try_from(length).map_err(|_| TOO_LONG)?;
         Ok(Some(Field { number: key >> 3, length, header: key_bytes + length_bytes }))
     }
 
-    /// A field's content, if all of it is there.
+    /// Takes the content of the next field, if it has arrived.
     pub(super) fn take_field(&mut self, field: Field) -> Result<Option<Bytes>, Malformed> {
         let length = bounded(field.length as u64)?;
         if self.0.len() < field.header + length {
@@ -80,12 +80,14 @@ impl Buffer {
     }
 }
 
+const TOO_LONG: Malformed = Malformed("a message that is too long");
+
 fn bounded(length: u64) -> Result<usize, Malformed> {
     let length = Some(length).filter(|length| *length <= MESSAGE_LIMIT).and_then(|length| usize::try_from(length).ok());
-    length.ok_or(Malformed("a message beyond all bounds"))
+    length.ok_or(TOO_LONG)
 }
 
-/// A number of seven bits a byte and how many bytes it takes, if it is there.
+/// Parses a varint, if it has arrived. Returns its value and its length.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(9).enumerate() {
@@ -94,5 +96,5 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
             return Ok(Some((value, index + 1)));
         }
     }
-    if bytes.len() < 9 { Ok(None) } else { Err(Malformed("a number beyond all bounds")) }
+    if bytes.len() < 9 { Ok(None) } else { Err(Malformed("a number that is too large")) }
 }

@@ -1,7 +1,10 @@
+use kube::core::ObjectList;
+
 use super::*;
+use crate::pods::{TEXT_LIMIT, pod::LIST_LIMIT};
 
 #[test]
-fn keeps_what_is_used_and_skips_the_rest() {
+fn keeps_used_fields_and_skips_the_rest() {
     let pod = from_json(
         r#"{"kind":"Pod","metadata":{"uid":"0d1b2c3d-0000-0000-0000-00000000000f","name":"a","namespace":"b",
             "labels":{"z":"1","a":"2"},"annotations":{"x":"y","kopf.dev/ignore":"true"},"managedFields":[{}],
@@ -21,13 +24,13 @@ fn keeps_what_is_used_and_skips_the_rest() {
 }
 
 #[test]
-fn an_empty_object_is_a_pod() {
+fn accepts_empty_objects_and_nulls() {
     assert_eq!(from_json("{}").unwrap(), Pod { uid: Uid::from_text(""), ..Pod::default() });
     assert!(from_json(r#"{"metadata":null,"spec":null,"status":{"containerStatuses":null}}"#).is_ok());
 }
 
 #[test]
-fn texts_and_lists_are_bounded() {
+fn bounds_texts_and_lists() {
     let json = format!(
         r#"{{"metadata":{{"finalizers":[{}]}},"status":{{"message":"{}"}}}}"#,
         vec![r#""f""#; LIST_LIMIT + 9].join(","),
@@ -39,13 +42,25 @@ fn texts_and_lists_are_bounded() {
 }
 
 #[test]
-fn errors_tell_where_but_not_what() {
+fn errors_name_the_position_but_not_the_content() {
     let error = from_json(r#"{"status":{"phase":{"password":"hunter2"}}}"#).unwrap_err().to_string();
     assert!(error.contains("wrong type") && error.contains("line 1"), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
 }
 
 #[test]
-fn uids_that_are_no_uuid_stay_apart() {
-    assert_ne!(Uid::from_text("mirror-a"), Uid::from_text("mirror-b"));
+fn decodes_a_list_that_contains_a_bad_pod() {
+    let list: ObjectList<JsonPod> = serde_json::from_str(
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
+            {"metadata":{"name":"a","namespace":"n","uid":"1","resourceVersion":"5"}},
+            {"metadata":{"name":"b","namespace":"n","uid":"2","resourceVersion":"6"},"status":{"phase":["hunter2"]}},
+            {"metadata":{"name":"c","namespace":"n","uid":"3","resourceVersion":"7"}}]}"#,
+    )
+    .unwrap();
+    let [a, b, c] = list.items.try_into().unwrap();
+    assert_eq!(a.pod.pod.unwrap().name, "a");
+    assert_eq!(b.meta.resource_version.as_deref(), Some("6"));
+    let undecodable = b.pod.pod.unwrap_err();
+    assert_eq!((undecodable.uid, undecodable.to_string().as_str()), (Uid::from_text("2"), "n/b"));
+    assert_eq!(c.pod.pod.unwrap().name, "c");
 }

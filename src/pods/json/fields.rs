@@ -1,0 +1,135 @@
+//! Deserializers that bound what they keep.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+use crate::{
+    api::IGNORE_ANNOTATION,
+    pods::{TEXT_LIMIT, pod::LIST_LIMIT},
+};
+
+/// Reads null as the default: Go writes null for an empty list or map.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A text of at most [`TEXT_LIMIT`] bytes.
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let mut text: String = or_default(deserializer)?;
+    if text.len() > TEXT_LIMIT {
+        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+        text.shrink_to_fit();
+    }
+    Ok(text)
+}
+
+/// An element of a list, or a label, as [`text`] reads it.
+#[derive(Default)]
+pub(super) struct Text(pub(super) String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer).map(Self)
+    }
+}
+
+/// A list of at most [`LIST_LIMIT`] elements; null is an empty list.
+pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct List<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            // Most pods have one container, and a growing vector would allocate room for four.
+            let mut list = Vec::with_capacity(1);
+            while list.len() < LIST_LIMIT {
+                match seq.next_element()? {
+                    Some(element) => list.push(element),
+                    None => return Ok(list),
+                }
+            }
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_any(List(PhantomData))
+}
+
+/// Label pairs, sorted by key.
+#[derive(Default)]
+pub(super) struct Labels(pub(super) Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default().min(LIST_LIMIT));
+                while let Some((Text(key), Text(value))) = map.next_entry()? {
+                    if labels.len() < LIST_LIMIT {
+                        labels.push((key, value));
+                    }
+                }
+                labels.sort_unstable();
+                Ok(Labels(labels))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Whether [`IGNORE_ANNOTATION`] is "true".
+#[derive(Default)]
+pub(super) struct IgnoreAnnotation(pub(super) bool);
+
+impl<'de> Deserialize<'de> for IgnoreAnnotation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Annotations;
+
+        impl<'de> Visitor<'de> for Annotations {
+            type Value = IgnoreAnnotation;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut ignored = false;
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    if key == IGNORE_ANNOTATION {
+                        ignored = map.next_value::<String>()? == "true";
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(IgnoreAnnotation(ignored))
+            }
+        }
+
+        deserializer.deserialize_map(Annotations)
+    }
+}

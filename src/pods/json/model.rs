@@ -1,0 +1,311 @@
+//! The shape of a pod in JSON. serde_json skips fields that are not listed here without building them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::pods::{
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, History, Pod, PodCondition, RestartPolicy,
+    Running, Terminated, Uid, Waiting, pod::RESTART_CONTAINER,
+};
+
+use super::fields::{IgnoreAnnotation, Labels, Text, list, or_default, text};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct PodJson {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metadata: MetaJson,
+    #[serde(deserialize_with = "or_default")]
+    spec: SpecJson,
+    #[serde(deserialize_with = "or_default")]
+    status: StatusJson,
+}
+
+impl From<PodJson> for Pod {
+    fn from(PodJson { metadata, spec, status }: PodJson) -> Self {
+        Self {
+            uid: Uid::from_text(&metadata.uid),
+            namespace: metadata.namespace,
+            name: metadata.name,
+            labels: metadata.labels.0,
+            ignored: metadata.annotations.0,
+            controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
+                api_version: owner.api_version,
+                kind: owner.kind,
+                name: owner.name,
+                uid: owner.uid,
+            }),
+            finalizers: metadata.finalizers.into_iter().map(|Text(text)| text).collect(),
+            created: metadata.creation_timestamp,
+            deletion: metadata.deletion_timestamp,
+            node: spec.node_name,
+            restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
+            init_containers: spec.init_containers.into_iter().map(Into::into).collect(),
+            containers: spec.containers.into_iter().map(Into::into).collect(),
+            phase: status.phase,
+            reason: status.reason,
+            message: status.message,
+            started: status.start_time,
+            conditions: status.conditions.into_iter().map(Into::into).collect(),
+            init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
+            statuses: status.container_statuses.into_iter().map(Into::into).collect(),
+            history: History::default(),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct MetaJson {
+    #[serde(deserialize_with = "text")]
+    uid: String,
+    #[serde(deserialize_with = "text")]
+    namespace: String,
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "text")]
+    pub(super) resource_version: String,
+    #[serde(deserialize_with = "or_default")]
+    labels: Labels,
+    #[serde(deserialize_with = "or_default")]
+    annotations: IgnoreAnnotation,
+    #[serde(deserialize_with = "list")]
+    owner_references: Vec<OwnerJson>,
+    #[serde(deserialize_with = "list")]
+    finalizers: Vec<Text>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct OwnerJson {
+    #[serde(rename = "apiVersion", deserialize_with = "text")]
+    api_version: String,
+    #[serde(deserialize_with = "text")]
+    kind: String,
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "text")]
+    uid: String,
+    #[serde(deserialize_with = "or_default")]
+    controller: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecJson {
+    #[serde(deserialize_with = "text")]
+    node_name: String,
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
+    #[serde(deserialize_with = "list")]
+    init_containers: Vec<ContainerJson>,
+    #[serde(deserialize_with = "list")]
+    containers: Vec<ContainerJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerJson {
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
+    #[serde(deserialize_with = "list")]
+    restart_policy_rules: Vec<RestartRuleJson>,
+    #[serde(deserialize_with = "list")]
+    resize_policy: Vec<ResizePolicyJson>,
+    readiness_probe: Option<IgnoredAny>,
+    #[serde(deserialize_with = "or_default")]
+    resources: ResourcesJson,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RestartRuleJson {
+    #[serde(deserialize_with = "text")]
+    action: String,
+    #[serde(deserialize_with = "or_default")]
+    exit_codes: ExitCodesJson,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ExitCodesJson {
+    #[serde(deserialize_with = "text")]
+    operator: String,
+    #[serde(deserialize_with = "list")]
+    values: Vec<i32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ResizePolicyJson {
+    #[serde(deserialize_with = "text")]
+    restart_policy: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ResourcesJson {
+    #[serde(deserialize_with = "or_default")]
+    limits: LimitsJson,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct LimitsJson {
+    #[serde(deserialize_with = "text")]
+    memory: String,
+}
+
+impl RestartRuleJson {
+    fn into_exit_codes(self) -> Option<ExitCodes> {
+        ExitCodes::from_restart_rule(&self.action, &self.exit_codes.operator, self.exit_codes.values)
+    }
+}
+
+impl From<ContainerJson> for ContainerSpec {
+    fn from(json: ContainerJson) -> Self {
+        Self {
+            name: json.name,
+            restart_policy: RestartPolicy::from_name(&json.restart_policy),
+            restart_rules: json.restart_policy_rules.into_iter().filter_map(RestartRuleJson::into_exit_codes).collect(),
+            restarts_on_resize: json.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
+            readiness_probe: json.readiness_probe.is_some(),
+            memory_limit: json.resources.limits.memory,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusJson {
+    #[serde(deserialize_with = "text")]
+    phase: String,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    start_time: Option<Timestamp>,
+    #[serde(deserialize_with = "list")]
+    conditions: Vec<ConditionJson>,
+    #[serde(deserialize_with = "list")]
+    init_container_statuses: Vec<ContainerStatusJson>,
+    #[serde(deserialize_with = "list")]
+    container_statuses: Vec<ContainerStatusJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ConditionJson {
+    #[serde(rename = "type", deserialize_with = "text")]
+    kind: String,
+    #[serde(deserialize_with = "text")]
+    status: String,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    last_transition_time: Option<Timestamp>,
+}
+
+impl From<ConditionJson> for PodCondition {
+    fn from(json: ConditionJson) -> Self {
+        Self {
+            kind: json.kind,
+            status: json.status,
+            reason: json.reason,
+            message: json.message,
+            since: json.last_transition_time,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatusJson {
+    #[serde(deserialize_with = "text")]
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    ready: bool,
+    started: Option<bool>,
+    #[serde(deserialize_with = "or_default")]
+    restart_count: i32,
+    #[serde(deserialize_with = "or_default")]
+    state: StateJson,
+    #[serde(deserialize_with = "or_default")]
+    last_state: StateJson,
+}
+
+impl From<ContainerStatusJson> for ContainerStatus {
+    fn from(json: ContainerStatusJson) -> Self {
+        Self {
+            name: json.name,
+            ready: json.ready,
+            started: json.started,
+            restarts: json.restart_count,
+            state: ContainerState {
+                waiting: json.state.waiting.map(|json| Waiting { reason: json.reason, message: json.message }),
+                running: json.state.running.map(|json| Running { started: json.started_at }),
+                terminated: json.state.terminated.map(Into::into),
+            },
+            last: json.last_state.terminated.map(Into::into),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StateJson {
+    waiting: Option<WaitingJson>,
+    running: Option<RunningJson>,
+    terminated: Option<TerminatedJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WaitingJson {
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct RunningJson {
+    started_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct TerminatedJson {
+    #[serde(deserialize_with = "or_default")]
+    exit_code: i32,
+    #[serde(deserialize_with = "or_default")]
+    signal: i32,
+    #[serde(deserialize_with = "text")]
+    reason: String,
+    #[serde(deserialize_with = "text")]
+    message: String,
+    started_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+    #[serde(rename = "containerID", deserialize_with = "text")]
+    container_id: String,
+}
+
+impl From<TerminatedJson> for Terminated {
+    fn from(json: TerminatedJson) -> Self {
+        Self {
+            exit_code: json.exit_code,
+            signal: json.signal,
+            reason: json.reason,
+            message: json.message,
+            started: json.started_at,
+            finished: json.finished_at,
+            container_id: json.container_id,
+        }
+    }
+}

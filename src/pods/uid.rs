@@ -1,0 +1,44 @@
+//! The identity of a pod.
+
+/// A pod's UID: the 128 bits of a UUID, or a hash of any other text. Stored in halves, because a `u128` would pad the
+/// structs that contain it to a multiple of 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid([u64; 2]);
+
+impl Uid {
+    /// Parses a UUID. Other texts, such as the UIDs of static pods, are hashed (FNV-1a).
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        let digits = || text.bytes().filter(|byte| *byte != b'-');
+        if digits().count() == 32 && digits().all(|byte| byte.is_ascii_hexdigit()) {
+            let digit = |byte| u128::from(char::from(byte).to_digit(16).unwrap_or_default());
+            return digits().fold(0, |uid: u128, byte| uid << 4 | digit(byte)).into();
+        }
+        let hash = text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
+            (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+        });
+        hash.into()
+    }
+}
+
+impl From<u128> for Uid {
+    fn from(bits: u128) -> Self {
+        Self([(bits >> 64) as u64, bits as u64])
+    }
+}
+
+impl From<Uid> for u128 {
+    fn from(Uid([high, low]): Uid) -> Self {
+        Self::from(high) << 64 | Self::from(low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distinguishes_uids_that_are_not_uuids() {
+        assert_ne!(Uid::from_text("mirror-a"), Uid::from_text("mirror-b"));
+    }
+}
