@@ -1,4 +1,4 @@
-//! Collections in JSON, by kube's own requests.
+//! Requests a collection in JSON, through kube's API client.
 
 use std::fmt::Debug;
 
@@ -18,7 +18,7 @@ use super::{
 /// A bookmark with this annotation ends the initial events of a streaming list.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A collection in JSON, each of whose objects becomes something else.
+/// A collection in JSON. `map` converts each object.
 pub(crate) struct Json<K, F> {
     pub(crate) api: Api<K>,
     pub(crate) map: F,
@@ -40,7 +40,7 @@ where
             let token = list.metadata.continue_.filter(|token| !token.is_empty());
             let resource_version = list.metadata.resource_version.unwrap_or_default();
             if token.is_none() && resource_version.is_empty() {
-                return Err(kube::Error::SerdeError(serde::de::Error::custom("a list without a version")));
+                return Err(kube::Error::SerdeError(serde::de::Error::custom("a list without a resource version")));
             }
             let objects = list.items.into_iter().map(move |object| Ok(Part::Object(map(object))));
             let end = Ok(Part::End { token, resource_version });
@@ -57,7 +57,7 @@ where
         let (params, resource_version, map) = (params.clone(), resource_version.to_owned(), self.map);
         async move {
             let events = self.api.watch(&params, &resource_version).await?;
-            // kube does not distinguish a response that ended from one that was cut off: there is no `End`.
+            // kube does not distinguish a regular end from a cut connection, so this never sends `WatchEvent::End`.
             let events = events.map_ok(move |event| match event {
                 core::WatchEvent::Added(object) | core::WatchEvent::Modified(object) => {
                     let resource_version = object.resource_version().unwrap_or_default();
@@ -71,7 +71,7 @@ where
                     ends_list: bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END),
                     resource_version: bookmark.metadata.resource_version,
                 },
-                core::WatchEvent::Error(status) => WatchEvent::Refused(status),
+                core::WatchEvent::Error(status) => WatchEvent::Error(status),
             });
             Ok(events.boxed())
         }

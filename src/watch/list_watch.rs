@@ -1,10 +1,10 @@
-//! The state machine of a list and a watch, whatever the encoding. It asks for one thing after another, and decides
-//! where to go on after an error: with the next page, from the last resource version, or with a new list. How long to
-//! wait before that is [`ListWatch::delay`]'s answer.
+//! The state machine of a list and watch, independent of the encoding. It sends one request after another, and decides
+//! how to continue after an error: with the next page, from the last resource version, or with a new list.
+//! [`ListWatch::delay`] returns how long to wait first.
 //!
-//! A watch that resumes after an interruption has a backlog, and nothing in the protocol marks its end. So such a watch
-//! is asked to end after a few seconds: an API server sends a bookmark two seconds before, and ends the response in any
-//! case. Either comes after the backlog.
+//! A watch that resumes after an interruption starts with a backlog, whose end the protocol does not mark. Such a watch
+//! therefore requests a timeout of a few seconds: the API server sends a bookmark two seconds before the timeout, and
+//! ends the response at the timeout. Both follow the backlog.
 
 use std::time::Duration;
 
@@ -25,39 +25,39 @@ use crate::backoff::Backoff;
 use super::WatchUpdate;
 
 /// How long a response may be silent before its connection counts as lost.
-pub const SILENCE: Duration = Duration::from_secs(150);
-/// How long a watch lasts, in seconds: less than [`SILENCE`]. An API server before 1.34 sends no bookmarks as long as
-/// nothing happens and etcd, too, is silent, which by default it is for ten minutes; but it ends a watch in time.
-const LENGTH: u32 = 120;
-/// How long a watch lasts that begins with a list, in seconds: the list may take as long.
-const STREAMING_LENGTH: u32 = 290;
-/// How long a watch lasts that catches up, in seconds.
-const CATCH_UP_LENGTH: u32 = 3;
-/// How long the end of such a watch may be overdue.
-const CATCH_UP_PATIENCE: Duration = Duration::from_secs(8);
-/// A watch that has told nothing for so long before it ends in time has no backlog left.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(150);
+/// The timeout of a watch in seconds. It is shorter than [`READ_TIMEOUT`], because an API server before 1.34 may send no
+/// bookmarks for ten minutes when nothing happens, but always ends a watch at its timeout.
+const WATCH_TIMEOUT: u32 = 120;
+/// The timeout of a watch that begins with a streaming list, in seconds. It includes the list.
+const STREAMING_TIMEOUT: u32 = 290;
+/// The timeout of a watch that catches up, in seconds.
+const CATCH_UP_TIMEOUT: u32 = 3;
+/// How long such a watch may be silent before its connection counts as lost.
+const CATCH_UP_READ_TIMEOUT: Duration = Duration::from_secs(8);
+/// A watch that was idle for this long before its timeout has no backlog left.
 const IDLE: Duration = Duration::from_secs(1);
-/// How many watches may fail to catch up before everything is listed instead.
-const CATCH_UPS: u32 = 5;
-/// The longest interruption that leaves nothing to catch up with but what any watch lags behind.
-const GAP: Duration = Duration::from_secs(1);
-/// A watch that ends within this time and has told nothing is an error, as in client-go's reflector: otherwise it would
-/// be opened again immediately, and so on.
-const SHORT: Duration = Duration::from_secs(1);
-/// A watch that stays open for so long was worth its list.
-const LIVED: Duration = Duration::from_secs(30);
+/// How many watches in a row may fail to catch up before a new list.
+const MAX_CATCH_UPS: u32 = 5;
+/// After a shorter interruption, a watch does not need to catch up.
+const MAX_GAP: Duration = Duration::from_secs(1);
+/// A watch that ends within this time without any event is an error, as in client-go's reflector. Otherwise it would be
+/// reopened immediately, in a loop.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
+/// A watch that stays open for this long resets the backoff between lists.
+const LONG_WATCH: Duration = Duration::from_secs(30);
 
-/// What answered does not speak the encoding that was asked for: no API server, but perhaps something in front of one.
+/// The response came in another encoding than requested. A proxy may cause this; an API server does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the response came in another encoding than was asked for")]
+#[error("the response came in another encoding than requested")]
 pub struct WrongEncoding;
 
-/// A collection of objects in some encoding. A [`WrongEncoding`] is wrapped in a [`kube::Error::Service`].
+/// The requests for a collection of objects, in one encoding. A [`WrongEncoding`] is wrapped in a
+/// [`kube::Error::Service`].
 pub trait Collection: Send + Sync {
-    /// The type of its objects.
     type Object: Send + 'static;
 
-    /// Asks for a page of a list: the first, or the one that a token stands for.
+    /// Requests a page of a list: the first, or the one that a continue token refers to.
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<Self::Object>>>;
 
     /// Opens a watch.
@@ -68,110 +68,90 @@ pub trait Collection: Send + Sync {
     ) -> BoxFuture<'a, kube::Result<WatchEvents<Self::Object>>>;
 }
 
-/// What a page holds. Its last part is [`Part::End`].
+/// The parts of a page. The last one is [`Part::End`].
 pub type Parts<K> = BoxStream<'static, kube::Result<Part<K>>>;
 
-/// What a watch sends.
+/// The events of a watch.
 pub type WatchEvents<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
-/// A part of a page.
 pub enum Part<K> {
-    /// An object.
     Object(K),
-    /// The end of the page. The list is complete as of this version unless there is a token for the next page.
+    /// The end of the page. Without a continue token, it is the last page, and the list is complete as of this resource
+    /// version.
     End {
-        /// Stands for the next page.
         token: Option<String>,
-        /// The list's.
         resource_version: String,
     },
 }
 
-/// What a watch sends.
+/// An event of a watch.
 pub enum WatchEvent<K> {
-    /// An object was made or changed, or is part of the list.
-    Applied {
-        /// The object.
-        object: K,
-        /// Its version.
-        resource_version: String,
-    },
-    /// An object was deleted.
-    Deleted {
-        /// The object.
-        object: K,
-        /// The version of its deletion.
-        resource_version: String,
-    },
-    /// Everything up to this version was sent.
-    Bookmark {
-        /// The version.
-        resource_version: String,
-        /// Whether it ends the initial events of a streaming list.
-        ends_list: bool,
-    },
-    /// The watch can't go on.
-    Refused(Box<Status>),
-    /// The response ended as it should. A stream that ends without was cut off, or does not show it.
+    /// An object was created or changed, or is part of a streaming list.
+    Applied { object: K, resource_version: String },
+    /// An object was deleted. The resource version is that of the deletion.
+    Deleted { object: K, resource_version: String },
+    /// All events up to this version were sent. `ends_list` marks the end of a streaming list.
+    Bookmark { resource_version: String, ends_list: bool },
+    /// The watch cannot continue.
+    Error(Box<Status>),
+    /// The response ended regularly. If the stream ends without this, the response may have been cut off.
     End,
 }
 
-/// A list and a watch.
+/// Lists a collection, then watches it.
 pub struct ListWatch<K> {
     collection: Box<dyn Collection<Object = K>>,
     state: State<K>,
-    /// Whether lists are streamed.
-    pub streaming: bool,
-    /// When everything that had happened was known last; absent since a failure.
-    heard: Option<Instant>,
+    /// Whether the next list is streamed.
+    pub(super) streaming: bool,
+    /// When the known state was last complete; absent after a failure.
+    last_current: Option<Instant>,
     /// Watches in a row that failed to catch up.
     catch_ups: u32,
-    /// Whether a list has begun since the last new one was put off.
+    /// Whether a list was started since `relist` last delayed one.
     has_listed: bool,
-    /// Between requests that fail.
+    /// The delay between requests that fail.
     retry: Backoff,
-    /// Between lists that no watch followed which lived.
+    /// The delay between lists, if no watch in between stayed open.
     relist: Backoff,
 }
 
 enum State<K> {
-    /// Nothing is known.
+    /// Before a list.
     Empty,
     /// In the middle of a page.
     Page { token: Option<String>, parts: Parts<K> },
     /// Before the next page.
     NextPage { token: String },
-    /// In the initial events of a streaming list.
-    Initial { events: WatchEvents<K>, opened: Instant },
-    /// All is known as of this version, and no watch is open.
+    /// In a streaming list.
+    StreamingList { events: WatchEvents<K>, opened: Instant },
+    /// All objects are known as of this version, and no watch is open.
     Listed { resource_version: String },
-    /// A watch is open; all is known as of its version.
-    Watching(Watching<K>),
+    /// All objects are known as of this version, and a watch is open.
+    Watching(OpenWatch<K>),
 }
 
-struct Watching<K> {
+struct OpenWatch<K> {
     events: WatchEvents<K>,
     resource_version: String,
     opened: Instant,
-    /// How long it is to last, in seconds.
-    length: u32,
-    /// When the last event came.
-    told: Option<Instant>,
-    /// Whether there may be a backlog.
+    /// The requested timeout, in seconds.
+    timeout: u32,
+    last_event: Option<Instant>,
+    /// Whether events of a backlog may follow.
     is_behind: bool,
 }
 
 type Step<K> = (Option<Result<WatchUpdate<K>>>, State<K>);
 
 impl<K: Send + 'static> ListWatch<K> {
-    /// A source that has asked for nothing yet.
     #[must_use]
     pub fn new(collection: Box<dyn Collection<Object = K>>, streaming: bool) -> Self {
         Self {
             collection,
             state: State::Empty,
             streaming,
-            heard: None,
+            last_current: None,
             catch_ups: 0,
             has_listed: false,
             retry: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
@@ -179,27 +159,25 @@ impl<K: Send + 'static> ListWatch<K> {
         }
     }
 
-    /// Begins with another collection, and with a new list.
-    pub fn begin_with(&mut self, collection: Box<dyn Collection<Object = K>>) {
+    /// Starts again with a new list of another collection.
+    pub(super) fn switch_to(&mut self, collection: Box<dyn Collection<Object = K>>) {
         self.collection = collection;
         self.state = State::Empty;
     }
 
-    /// Whether a list begins next.
-    #[must_use]
-    pub fn is_at_beginning(&self) -> bool {
+    /// Whether the next request starts a list.
+    pub(super) fn is_at_beginning(&self) -> bool {
         matches!(self.state, State::Empty)
     }
 
-    /// Whether a streaming list is asked for next, or comes.
-    #[must_use]
-    pub fn is_streaming(&self) -> bool {
-        matches!(self.state, State::Initial { .. }) || self.streaming && self.is_at_beginning()
+    /// Whether a streaming list is under way or comes next.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.state, State::StreamingList { .. }) || self.streaming && self.is_at_beginning()
     }
 
-    /// How long to wait after an error. Requests that fail come ever less often until one succeeds, and lists until a
-    /// watch has lived.
-    pub fn delay(&mut self) -> Duration {
+    /// How long to wait after an error. The delay between failing requests grows until one succeeds, and the delay between
+    /// lists grows until a watch stays open for [`LONG_WATCH`].
+    pub(super) fn delay(&mut self) -> Duration {
         let retry = self.retry.next_delay();
         if self.is_at_beginning() && std::mem::take(&mut self.has_listed) {
             retry.max(self.relist.next_delay())
@@ -208,47 +186,47 @@ impl<K: Send + 'static> ListWatch<K> {
         }
     }
 
-    /// All that happens, without delays: errors are part of it.
+    /// All updates and errors, without delays after errors.
     pub fn into_stream(self) -> BoxStream<'static, Result<WatchUpdate<K>>> {
         stream::unfold(self, |mut source| async move {
             loop {
-                if let Some(change) = source.step().await {
-                    return Some((change, source));
+                if let Some(update) = source.step().await {
+                    return Some((update, source));
                 }
             }
         })
         .boxed()
     }
 
-    /// Asks or waits for the next thing.
-    pub async fn step(&mut self) -> Option<Result<WatchUpdate<K>>> {
+    /// Sends the next request or waits for the next event. Many steps have nothing to report.
+    pub(super) async fn step(&mut self) -> Option<Result<WatchUpdate<K>>> {
         let state = std::mem::replace(&mut self.state, State::Empty);
-        let (change, state) = self.next(state).await;
-        if matches!(change, Some(Err(_))) {
-            self.heard = None;
+        let (update, state) = self.next(state).await;
+        if matches!(update, Some(Err(_))) {
+            self.last_current = None;
         }
         self.state = state;
-        change
+        update
     }
 
     async fn next(&mut self, state: State<K>) -> Step<K> {
         match state {
             State::Empty if self.streaming => {
-                let params = WatchParams::streaming_lists().timeout(STREAMING_LENGTH);
-                match watch(&*self.collection, &params, "0").await {
-                    Ok(events) => self.relisting(State::Initial { events, opened: Instant::now() }),
+                let params = WatchParams::streaming_lists().timeout(STREAMING_TIMEOUT);
+                match request_watch(&*self.collection, &params, "0").await {
+                    Ok(events) => self.relisting(State::StreamingList { events, opened: Instant::now() }),
                     Err(error) => (Some(Err(Error::WatchStartFailed(error))), State::Empty),
                 }
             }
-            State::Empty => match page(&*self.collection, None).await {
+            State::Empty => match request_page(&*self.collection, None).await {
                 Ok(state) => self.relisting(state),
                 Err(error) => (Some(Err(Error::InitialListFailed(error))), State::Empty),
             },
-            State::NextPage { token } => match page(&*self.collection, Some(token.clone())).await {
+            State::NextPage { token } => match request_page(&*self.collection, Some(token.clone())).await {
                 Ok(state) => (None, state),
                 Err(error) => failed_page(Some(token), error),
             },
-            State::Page { token, mut parts } => match within(SILENCE, parts.next()).await {
+            State::Page { token, mut parts } => match within(READ_TIMEOUT, parts.next()).await {
                 Ok(Some(Ok(Part::Object(object)))) => {
                     (Some(Ok(WatchUpdate::Listed(object))), State::Page { token, parts })
                 }
@@ -259,27 +237,33 @@ impl<K: Send + 'static> ListWatch<K> {
                 Ok(Some(Ok(Part::End { token: None, resource_version }))) => {
                     self.synced(State::Listed { resource_version })
                 }
-                Ok(None) => failed_page(token, ended()),
+                Ok(None) => failed_page(token, ended_early()),
                 Ok(Some(Err(error))) | Err(error) => failed_page(token, error),
             },
-            State::Initial { mut events, opened } => match within(SILENCE, events.next()).await {
+            State::StreamingList { mut events, opened } => match within(READ_TIMEOUT, events.next()).await {
                 Ok(Some(Ok(WatchEvent::Applied { object, .. }))) => {
-                    (Some(Ok(WatchUpdate::Listed(object))), State::Initial { events, opened })
+                    (Some(Ok(WatchUpdate::Listed(object))), State::StreamingList { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Deleted { object, .. }))) => {
-                    (Some(Ok(WatchUpdate::Deleted(object))), State::Initial { events, opened })
+                    (Some(Ok(WatchUpdate::Deleted(object))), State::StreamingList { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark { resource_version, ends_list: true }))) => {
-                    let (length, told, is_behind) = (STREAMING_LENGTH, Some(Instant::now()), false);
-                    self.synced(State::Watching(Watching { events, resource_version, opened, length, told, is_behind }))
+                    self.synced(State::Watching(OpenWatch {
+                        events,
+                        resource_version,
+                        opened,
+                        timeout: STREAMING_TIMEOUT,
+                        last_event: Some(Instant::now()),
+                        is_behind: false,
+                    }))
                 }
-                Ok(Some(Ok(WatchEvent::Bookmark { .. }))) => (None, State::Initial { events, opened }),
-                Ok(Some(Ok(WatchEvent::Refused(status)))) => (Some(Err(Error::WatchError(status))), State::Empty),
-                Ok(Some(Ok(WatchEvent::End)) | None) => (Some(Err(Error::WatchFailed(ended()))), State::Empty),
+                Ok(Some(Ok(WatchEvent::Bookmark { .. }))) => (None, State::StreamingList { events, opened }),
+                Ok(Some(Ok(WatchEvent::Error(status)))) => (Some(Err(Error::WatchError(status))), State::Empty),
+                Ok(Some(Ok(WatchEvent::End)) | None) => (Some(Err(Error::WatchFailed(ended_early()))), State::Empty),
                 Ok(Some(Err(error))) | Err(error) => (Some(Err(Error::WatchFailed(error))), State::Empty),
             },
             State::Listed { resource_version } => self.open(resource_version).await,
-            State::Watching(watching) => self.watching(watching).await,
+            State::Watching(watch) => self.next_event(watch).await,
         }
     }
 
@@ -294,30 +278,30 @@ impl<K: Send + 'static> ListWatch<K> {
     }
 
     fn caught_up(&mut self) {
-        self.heard = Some(Instant::now());
+        self.last_current = Some(Instant::now());
         self.catch_ups = 0;
         self.retry.reset();
     }
 
-    /// Opens a watch where the list or the last watch ended.
+    /// Opens a watch from the resource version where the list or the last watch ended.
     async fn open(&mut self, resource_version: String) -> Step<K> {
-        let is_behind = self.heard.is_none_or(|heard| heard.elapsed() > GAP);
-        if is_behind && self.catch_ups >= CATCH_UPS {
+        let is_behind = self.last_current.is_none_or(|time| time.elapsed() > MAX_GAP);
+        if is_behind && self.catch_ups >= MAX_CATCH_UPS {
             self.catch_ups = 0;
             return (Some(Err(Error::WatchFailed(never_caught_up()))), State::Empty);
         }
-        let length = if is_behind { CATCH_UP_LENGTH } else { LENGTH };
-        match watch(&*self.collection, &WatchParams::default().timeout(length), &resource_version).await {
+        let timeout = if is_behind { CATCH_UP_TIMEOUT } else { WATCH_TIMEOUT };
+        match request_watch(&*self.collection, &WatchParams::default().timeout(timeout), &resource_version).await {
             Ok(events) => {
                 self.catch_ups += u32::from(is_behind);
+                let update = if is_behind { WatchUpdate::Behind } else { WatchUpdate::CaughtUp };
                 let opened = Instant::now();
-                let change = if is_behind { WatchUpdate::Behind } else { WatchUpdate::CaughtUp };
-                let watching = Watching { events, resource_version, opened, length, told: None, is_behind };
-                (Some(Ok(change)), State::Watching(watching))
+                let watch = OpenWatch { events, resource_version, opened, timeout, last_event: None, is_behind };
+                (Some(Ok(update)), State::Watching(watch))
             }
             Err(error) => {
                 let state = match &error {
-                    kube::Error::Api(status) => after(status, resource_version),
+                    kube::Error::Api(status) => state_after(status, resource_version),
                     _ => State::Listed { resource_version },
                 };
                 (Some(Err(Error::WatchStartFailed(error))), state)
@@ -325,68 +309,68 @@ impl<K: Send + 'static> ListWatch<K> {
         }
     }
 
-    async fn watching(&mut self, mut watching: Watching<K>) -> Step<K> {
-        let patience = if watching.is_behind { CATCH_UP_PATIENCE } else { SILENCE };
-        let event = timeout(patience, watching.events.next()).await;
-        if watching.opened.elapsed() >= LIVED {
+    async fn next_event(&mut self, mut watch: OpenWatch<K>) -> Step<K> {
+        let read_timeout = if watch.is_behind { CATCH_UP_READ_TIMEOUT } else { READ_TIMEOUT };
+        let event = timeout(read_timeout, watch.events.next()).await;
+        if watch.opened.elapsed() >= LONG_WATCH {
             self.relist.reset();
         }
         match event {
             Ok(Some(Ok(WatchEvent::Applied { object, resource_version }))) => {
-                self.told(watching, resource_version, WatchUpdate::Applied(object))
+                self.changed(watch, resource_version, WatchUpdate::Applied(object))
             }
             Ok(Some(Ok(WatchEvent::Deleted { object, resource_version }))) => {
-                self.told(watching, resource_version, WatchUpdate::Deleted(object))
+                self.changed(watch, resource_version, WatchUpdate::Deleted(object))
             }
             Ok(Some(Ok(WatchEvent::Bookmark { resource_version, .. }))) => {
-                let change = watching.is_behind.then_some(Ok(WatchUpdate::CaughtUp));
+                let update = watch.is_behind.then_some(Ok(WatchUpdate::CaughtUp));
                 self.caught_up();
-                (change, State::Watching(Watching { resource_version, is_behind: false, ..watching }))
+                (update, State::Watching(OpenWatch { resource_version, is_behind: false, ..watch }))
             }
-            Ok(Some(Ok(WatchEvent::Refused(status)))) => {
-                let state = after(&status, watching.resource_version);
+            Ok(Some(Ok(WatchEvent::Error(status)))) => {
+                let state = state_after(&status, watch.resource_version);
                 (Some(Err(Error::WatchError(status))), state)
             }
-            // What can't be read stood for a change, which only a list makes up for.
+            // The malformed event was a change. Only a new list can replace it.
             Ok(Some(Err(error))) if loses_an_event(&error) => (Some(Err(Error::WatchFailed(error))), State::Empty),
             Ok(Some(Err(error))) => {
-                (Some(Err(Error::WatchFailed(error))), State::Listed { resource_version: watching.resource_version })
+                (Some(Err(Error::WatchFailed(error))), State::Listed { resource_version: watch.resource_version })
             }
-            Ok(Some(Ok(WatchEvent::End))) => self.ended(watching, true),
+            Ok(Some(Ok(WatchEvent::End))) => self.ended(watch, true),
             Ok(None) => {
-                // What comes when it was to end is no accident.
-                let length = Duration::from_secs(watching.length.saturating_sub(1).into());
-                let in_order = watching.opened.elapsed() >= length;
-                self.ended(watching, in_order)
+                // At its timeout, a watch ends regularly.
+                let timeout = Duration::from_secs(watch.timeout.saturating_sub(1).into());
+                let is_regular = watch.opened.elapsed() >= timeout;
+                self.ended(watch, is_regular)
             }
-            // Nothing may have happened. If the connection is lost, the next request shows it.
-            Err(_) => (None, State::Listed { resource_version: watching.resource_version }),
+            // Perhaps nothing happened. If the connection is lost, the next request fails.
+            Err(_) => (None, State::Listed { resource_version: watch.resource_version }),
         }
     }
 
-    fn told(&mut self, watching: Watching<K>, resource_version: String, change: WatchUpdate<K>) -> Step<K> {
+    fn changed(&mut self, watch: OpenWatch<K>, resource_version: String, update: WatchUpdate<K>) -> Step<K> {
         if resource_version.is_empty() {
-            // A watch that resumes from no version sends everything again, but not what is gone.
+            // A watch that resumed without a version would send all objects again, but no deletions.
             return (Some(Err(Error::NoResourceVersion)), State::Empty);
         }
         let now = Instant::now();
-        if !watching.is_behind {
-            self.heard = Some(now);
+        if !watch.is_behind {
+            self.last_current = Some(now);
         }
-        (Some(Ok(change)), State::Watching(Watching { resource_version, told: Some(now), ..watching }))
+        (Some(Ok(update)), State::Watching(OpenWatch { resource_version, last_event: Some(now), ..watch }))
     }
 
-    /// A watch has ended, as it should or by a connection that was cut.
-    fn ended(&mut self, watching: Watching<K>, in_order: bool) -> Step<K> {
-        let Watching { resource_version, opened, told, is_behind, .. } = watching;
+    /// Continues after a watch has ended, regularly or because its connection was cut.
+    fn ended(&mut self, watch: OpenWatch<K>, is_regular: bool) -> Step<K> {
+        let OpenWatch { resource_version, opened, last_event, is_behind, .. } = watch;
         let state = State::Listed { resource_version };
-        if told.is_none() && opened.elapsed() < SHORT {
-            return (Some(Err(Error::WatchFailed(ended()))), state);
+        if last_event.is_none() && opened.elapsed() < SHORT_WATCH {
+            return (Some(Err(Error::WatchFailed(ended_early()))), state);
         }
-        if !in_order {
+        if !is_regular {
             return (None, state);
         }
-        let idle = told.unwrap_or(opened).elapsed();
+        let idle = last_event.unwrap_or(opened).elapsed();
         if is_behind && idle < IDLE {
             return (None, state);
         }
@@ -395,63 +379,62 @@ impl<K: Send + 'static> ListWatch<K> {
     }
 }
 
-async fn page<K: Send + 'static>(
+async fn request_page<K: Send + 'static>(
     collection: &dyn Collection<Object = K>,
     token: Option<String>,
 ) -> kube::Result<State<K>> {
-    let parts = within(SILENCE, collection.page(token.as_deref())).await??;
+    let parts = within(READ_TIMEOUT, collection.page(token.as_deref())).await??;
     Ok(State::Page { token, parts })
 }
 
-async fn watch<K: Send + 'static>(
+async fn request_watch<K: Send + 'static>(
     collection: &dyn Collection<Object = K>,
     params: &WatchParams,
     resource_version: &str,
 ) -> kube::Result<WatchEvents<K>> {
-    within(SILENCE, collection.watch(params, resource_version)).await?
+    within(READ_TIMEOUT, collection.watch(params, resource_version)).await?
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> kube::Result<T> {
-    timeout(limit, work).map(|result| result.map_err(|_| silent())).await
+    timeout(limit, work).map(|result| result.map_err(|_| timed_out())).await
 }
 
-/// A page that failed is asked for again, unless its token is refused: then the list begins again.
+/// Requests a page that failed again, unless the error is permanent: then the list starts again.
 fn failed_page<K>(token: Option<String>, error: kube::Error) -> Step<K> {
-    let is_final = match &error {
-        kube::Error::Api(status) => !is_passing(status),
+    let is_permanent = match &error {
+        kube::Error::Api(status) => !is_temporary(status),
         kube::Error::Service(error) => error.is::<WrongEncoding>(),
         _ => false,
     };
-    let state = token.filter(|_| !is_final).map_or(State::Empty, |token| State::NextPage { token });
+    let state = token.filter(|_| !is_permanent).map_or(State::Empty, |token| State::NextPage { token });
     (Some(Err(Error::InitialListFailed(error))), state)
 }
 
-/// Where to go on after a refusal: from the same version if it was not refused for the version's sake.
-fn after<K>(status: &Status, resource_version: String) -> State<K> {
-    if is_passing(status) { State::Listed { resource_version } } else { State::Empty }
+/// Continues after an error: from the same resource version, unless that may have caused the error.
+fn state_after<K>(status: &Status, resource_version: String) -> State<K> {
+    if is_temporary(status) { State::Listed { resource_version } } else { State::Empty }
 }
 
-/// Whether a refusal has nothing to do with what was asked for in particular.
-fn is_passing(status: &Status) -> bool {
+/// Whether an error does not depend on the continue token or resource version of the request.
+fn is_temporary(status: &Status) -> bool {
     matches!(status.code, 401 | 403 | 405 | 406 | 429 | 500..)
 }
 
-/// Whether a watch that resumes after this error would do so without an event that it should have sent. kube takes an
-/// event that it can't read for a `Status`, whose fields are all optional.
+/// Whether this error stands for an event that a resumed watch would not send again. kube decodes a malformed event as a
+/// `Status`, whose fields are all optional.
 pub(super) fn loses_an_event(error: &kube::Error) -> bool {
     matches!(error, kube::Error::SerdeError(_) | kube::Error::Api(_) | kube::Error::Service(_))
 }
 
-/// That a watch ended before it had told anything.
-fn ended() -> kube::Error {
+fn ended_early() -> kube::Error {
     kube::Error::ReadEvents(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the response ended early"))
 }
 
-fn silent() -> kube::Error {
-    let text = format!("the server sent nothing for {} s", SILENCE.as_secs());
+fn timed_out() -> kube::Error {
+    let text = format!("the server sent nothing for {} s", READ_TIMEOUT.as_secs());
     kube::Error::ReadEvents(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }
 
 fn never_caught_up() -> kube::Error {
-    kube::Error::ReadEvents(std::io::Error::other("the server does not show when it has sent all that was missed"))
+    kube::Error::ReadEvents(std::io::Error::other("the watch never catches up with the missed events"))
 }

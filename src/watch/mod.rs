@@ -1,5 +1,5 @@
-//! A resilient list-and-watch stream. It falls back from streaming lists to pages and from one encoding to another,
-//! backs off, and distinguishes a right that is missing from an outage.
+//! A resilient list-and-watch stream. It backs off after errors, falls back from streaming lists to pages and from
+//! protobuf to JSON, and distinguishes a missing permission from an outage.
 
 pub(crate) mod json;
 pub mod list_watch;
@@ -18,57 +18,57 @@ use crate::config::StreamingLists;
 
 use self::{
     json::Json,
-    list_watch::{Collection, ListWatch, SILENCE, WrongEncoding, loses_an_event},
+    list_watch::{Collection, ListWatch, READ_TIMEOUT, WrongEncoding, loses_an_event},
 };
 
-/// Objects in one page of a paged list. Smaller pages cost round trips, larger ones memory if they come in JSON: kube
-/// holds a page's bytes twice while it is decoded.
+/// Objects per page of a list. Smaller pages cost round trips. Larger ones cost memory in JSON: kube holds the bytes of a
+/// page twice while it decodes them.
 pub(crate) const PAGE_SIZE: u32 = 500;
 
-/// The longest text of a server's refusal that is passed on, in bytes.
-const REFUSAL_LIMIT: usize = 512;
+/// The longest error text that is passed on, in bytes.
+const ERROR_LIMIT: usize = 512;
 
-/// How long requests must be refused, without one that is not, before the right counts as lost: an API server that
-/// starts may refuse everything until its authorizer is ready.
+/// How long every request must be forbidden before the permission counts as missing: a starting API server may forbid
+/// everything until its authorizer is ready.
 const CONFIRMATION: Duration = Duration::from_secs(5);
 
-/// How many streaming lists may fail before pages are read instead.
+/// How many streaming lists in a row may fail before the fallback to pages.
 const STREAMING_TRIES: u32 = 3;
-/// How long pages are read then.
+/// How long the fallback to pages lasts.
 const STREAMING_PAUSE: Duration = Duration::from_secs(3600);
 
-/// Drops connections that have been silent for too long. Otherwise one whose other end has vanished is
-/// noticed after five minutes while it is watched, and never while a list is awaited.
+/// Drops connections that have been idle for too long. Otherwise a connection whose peer has vanished is noticed only
+/// after five minutes during a watch, and never during a list.
 pub fn set_read_timeout(config: &mut kube::Config) {
-    config.read_timeout = Some(SILENCE);
-    // Silence counts from a request, not from when its connection was last used.
+    config.read_timeout = Some(READ_TIMEOUT);
+    // The timeout starts with each request, not with the last use of the connection.
     config.reset_reader_on_write = true;
 }
 
-/// What happens to a watched collection.
+/// An item of the stream that [`watch`] returns.
 #[derive(Debug)]
 pub enum WatchUpdate<K> {
-    /// A new list begins: what it doesn't name by the time of [`WatchUpdate::Synced`] is gone.
+    /// A new list begins. Objects that are not listed before [`WatchUpdate::Synced`] no longer exist.
     Relisting,
-    /// An object of that list.
+    /// An object of the new list.
     Listed(K),
-    /// That list is complete.
+    /// The new list is complete.
     Synced,
-    /// An object was made or changed.
+    /// An object was created or changed.
     Applied(K),
     /// An object was deleted.
     Deleted(K),
-    /// The watch is open again, and begins with what was missed.
+    /// The watch has resumed; missed events follow.
     Behind,
-    /// Nothing that was missed is left.
+    /// All missed events have been received.
     CaughtUp,
-    /// The server refuses the list or the watch. Its own words, which name the verb and the resource.
+    /// The API server forbids the list or the watch. Its message names the verb and the resource.
     Denied(String),
-    /// Something else went wrong. What was known stands, and the watch goes on by itself.
+    /// Another error. The known objects stay valid, and the stream continues by itself.
     Failed(String),
 }
 
-/// Watches a collection for ever, in JSON.
+/// Watches a collection in JSON. The stream never ends.
 pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, WatchUpdate<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -76,60 +76,61 @@ where
     watch_either(Box::new(Json { api, map: |object| object }), None, lists)
 }
 
-/// Watches a collection for ever: the first, or if its encoding is not to be had, the second.
+/// Watches a collection through `collection`, or through `fallback` if the server does not support the encoding of the
+/// first. The stream never ends.
 pub(crate) fn watch_either<K: Send + 'static>(
     collection: Box<dyn Collection<Object = K>>,
-    otherwise: Option<Box<dyn Collection<Object = K>>>,
+    fallback: Option<Box<dyn Collection<Object = K>>>,
     lists: StreamingLists,
 ) -> BoxStream<'static, WatchUpdate<K>> {
     let watch = Watch {
-        source: ListWatch::new(collection, lists != StreamingLists::Never),
-        otherwise,
-        may_fall_back: lists == StreamingLists::Auto,
+        list_watch: ListWatch::new(collection, lists != StreamingLists::Never),
+        fallback,
+        may_use_pages: lists == StreamingLists::Auto,
         streaming_failures: 0,
-        streaming_again: None,
-        refused: None,
-        pause: None,
+        retry_streaming_at: None,
+        forbidden_since: None,
+        resume_at: None,
     };
     stream::unfold(watch, |mut watch| async move {
-        let change = watch.next().await;
-        Some((change, watch))
+        let update = watch.next().await;
+        Some((update, watch))
     })
     .boxed()
 }
 
 struct Watch<K> {
-    source: ListWatch<K>,
-    otherwise: Option<Box<dyn Collection<Object = K>>>,
-    may_fall_back: bool,
+    list_watch: ListWatch<K>,
+    fallback: Option<Box<dyn Collection<Object = K>>>,
+    may_use_pages: bool,
     /// Streaming lists in a row that failed.
     streaming_failures: u32,
-    /// When one is tried again.
-    streaming_again: Option<Instant>,
-    /// Since when everything is refused.
-    refused: Option<Instant>,
-    pause: Option<Instant>,
+    retry_streaming_at: Option<Instant>,
+    /// Since when every request has been forbidden.
+    forbidden_since: Option<Instant>,
+    /// The end of the delay after an error.
+    resume_at: Option<Instant>,
 }
 
 impl<K: Send + 'static> Watch<K> {
     async fn next(&mut self) -> WatchUpdate<K> {
         loop {
-            if let Some(until) = self.pause.take() {
+            if let Some(until) = self.resume_at.take() {
                 sleep_until(until).await;
             }
-            if self.source.is_at_beginning() && self.streaming_again.is_some_and(|at| at <= Instant::now()) {
-                self.streaming_again = None;
-                self.source.streaming = true;
+            if self.list_watch.is_at_beginning() && self.retry_streaming_at.is_some_and(|at| at <= Instant::now()) {
+                self.retry_streaming_at = None;
+                self.list_watch.streaming = true;
             }
-            let was_streaming = self.source.is_streaming();
-            match self.source.step().await {
+            let was_streaming = self.list_watch.is_streaming();
+            match self.list_watch.step().await {
                 None => {}
-                Some(Ok(change)) => {
-                    self.refused = None;
-                    if matches!(change, WatchUpdate::Synced) {
+                Some(Ok(update)) => {
+                    self.forbidden_since = None;
+                    if matches!(update, WatchUpdate::Synced) {
                         self.streaming_failures = 0;
                     }
-                    return change;
+                    return update;
                 }
                 Some(Err(error)) => return self.failed(&error, was_streaming),
             }
@@ -142,49 +143,49 @@ impl<K: Send + 'static> Watch<K> {
         if let Some(status) = status
             && (status.is_forbidden() || status.code == 403)
         {
-            return self.refused(bounded(&status.message), now);
+            return self.forbidden(bounded(&status.message), now);
         }
         if is_wrong_encoding(error)
-            && let Some(otherwise) = self.otherwise.take()
+            && let Some(fallback) = self.fallback.take()
         {
-            tracing::info!("no protobuf from this server: reading JSON");
-            self.source.begin_with(otherwise);
-        } else if was_streaming && self.may_fall_back && self.gives_up_streaming(error, status, now) {
-            self.source.streaming = false;
+            tracing::info!("the API server sends no protobuf: falling back to JSON");
+            self.list_watch.switch_to(fallback);
+        } else if was_streaming && self.may_use_pages && self.gives_up_streaming(error, status, now) {
+            self.list_watch.streaming = false;
         } else {
-            self.pause = Some(now + self.source.delay());
+            self.resume_at = Some(now + self.list_watch.delay());
         }
         WatchUpdate::Failed(describe(error))
     }
 
-    fn refused(&mut self, refusal: String, now: Instant) -> WatchUpdate<K> {
-        let since = *self.refused.get_or_insert(now);
+    fn forbidden(&mut self, message: String, now: Instant) -> WatchUpdate<K> {
+        let since = *self.forbidden_since.get_or_insert(now);
         if now.saturating_duration_since(since) >= CONFIRMATION {
-            self.pause = Some(now + self.source.delay());
-            WatchUpdate::Denied(refusal)
+            self.resume_at = Some(now + self.list_watch.delay());
+            WatchUpdate::Denied(message)
         } else {
-            self.pause = Some(now + CONFIRMATION / 2);
-            WatchUpdate::Failed(refusal)
+            self.resume_at = Some(now + CONFIRMATION / 2);
+            WatchUpdate::Failed(message)
         }
     }
 
     fn gives_up_streaming(&mut self, error: &watcher::Error, status: Option<&Status>, now: Instant) -> bool {
-        if status.is_some_and(refuses_streaming) {
-            tracing::info!("no streaming lists on this server: reading pages");
+        if status.is_some_and(does_not_support_streaming) {
+            tracing::info!("the API server does not support streaming lists: falling back to pages");
             return true;
         }
-        // Without an answer, pages would fail as well.
-        let is_answer = match status {
+        // Only a response counts: without one, pages would fail as well.
+        let has_response = match status {
             Some(status) => !matches!(status.code, 401 | 429),
             None => matches!(error, watcher::Error::WatchFailed(_)),
         };
-        self.streaming_failures += u32::from(is_answer);
+        self.streaming_failures += u32::from(has_response);
         if self.streaming_failures < STREAMING_TRIES {
             return false;
         }
-        tracing::warn!(error = describe(error), "streaming lists fail again and again: reading pages");
+        tracing::warn!(error = describe(error), "streaming lists keep failing: falling back to pages");
         self.streaming_failures = 0;
-        self.streaming_again = Some(now + STREAMING_PAUSE);
+        self.retry_streaming_at = Some(now + STREAMING_PAUSE);
         true
     }
 }
@@ -199,9 +200,9 @@ fn api_status(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// A server without streaming lists answers 422: `sendInitialEvents: Forbidden: sendInitialEvents is
-/// forbidden for watch unless the WatchList feature gate is enabled`.
-fn refuses_streaming(status: &Status) -> bool {
+/// Without the WatchList feature gate, an API server responds with 422: `sendInitialEvents: Forbidden: sendInitialEvents
+/// is forbidden for watch unless the WatchList feature gate is enabled`.
+fn does_not_support_streaming(status: &Status) -> bool {
     status.is_invalid() || status.code == 400
 }
 
@@ -213,7 +214,7 @@ fn is_wrong_encoding(error: &watcher::Error) -> bool {
     }
 }
 
-/// What went wrong, without what a response held: bodies of pods and objects may stand in it.
+/// Describes an error without quoting the response, which may contain pods and objects.
 fn describe(error: &watcher::Error) -> String {
     match (api_status(error), error) {
         (_, watcher::Error::WatchFailed(error)) if loses_an_event(error) => {
@@ -237,5 +238,5 @@ fn describe(error: &watcher::Error) -> String {
 }
 
 fn bounded(text: &str) -> String {
-    text[..text.floor_char_boundary(REFUSAL_LIMIT)].to_owned()
+    text[..text.floor_char_boundary(ERROR_LIMIT)].to_owned()
 }

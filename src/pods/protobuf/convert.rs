@@ -45,7 +45,7 @@ pub(super) fn decode_event(frame: Bytes) -> Result<WatchEvent<WatchedPod>, Malfo
                 ends_list: metadata.annotations.iter().any(|pair| pair.key == INITIAL_EVENTS_END),
             })
         }
-        (b"ERROR", b"Status") => Ok(WatchEvent::Refused(Box::new(message::Status::decode(raw)?.into()))),
+        (b"ERROR", b"Status") => Ok(WatchEvent::Error(Box::new(message::Status::decode(raw)?.into()))),
         _ => Err(Malformed("an event of another type")),
     }
 }

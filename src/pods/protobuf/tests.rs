@@ -108,7 +108,7 @@ fn decodes_pods_bookmarks_and_errors_of_a_watch() {
     };
     assert_eq!(resource_version, "7");
     let status = message::Status { code: 410, message: "too old".into(), reason: "Expired".into() };
-    let Ok(list_watch::WatchEvent::Refused(refused)) = event("ERROR", envelope("Status", &status)) else {
+    let Ok(list_watch::WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else {
         panic!("no status")
     };
     assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));
