@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::constant;
+use super::pattern::constant;
 
 /// The longest error text that is looked for at the end of a log, in bytes.
 const ERROR: usize = 4096;

@@ -1,9 +1,10 @@
-//! Logs: which one explains a failure, read in bounds, cleaned and masked before anyone else sees it.
+//! Container logs: chooses the log that explains a failure, reads its end, and cleans and redacts it.
 
 mod clean;
 mod escapes;
 mod kubelet;
 mod node_limiter;
+mod pattern;
 mod read_error;
 mod reader;
 mod redact;
@@ -18,9 +19,3 @@ pub use redact::{MASK, redact};
 pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};
 pub use store::{StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};
-
-/// Compiles a pattern that stands in the code: one that doesn't compile fails every test that uses it.
-#[expect(clippy::expect_used, reason = "a mask that silently matches nothing would be worse than a panic in a test")]
-fn constant(pattern: &str) -> regex::Regex {
-    regex::Regex::new(pattern).expect("a valid pattern")
-}

@@ -22,7 +22,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::backoff::Backoff;
 
-use super::WatchUpdate;
+use super::update::WatchUpdate;
+
+/// Objects per page of a list. Smaller pages cost round trips. Larger ones cost memory in JSON: kube holds the bytes of a
+/// page twice while it decodes them.
+pub(crate) const PAGE_SIZE: u32 = 500;
 
 /// How long a response may be silent before its connection counts as lost.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(150);

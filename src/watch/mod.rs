@@ -3,6 +3,7 @@
 
 pub(crate) mod json;
 pub mod list_watch;
+mod update;
 
 use std::{fmt::Debug, time::Duration};
 
@@ -16,14 +17,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::StreamingLists;
 
+pub(crate) use self::list_watch::PAGE_SIZE;
+pub use self::update::WatchUpdate;
+
 use self::{
     json::Json,
     list_watch::{Collection, ListWatch, READ_TIMEOUT, WrongEncoding, loses_an_event},
 };
-
-/// Objects per page of a list. Smaller pages cost round trips. Larger ones cost memory in JSON: kube holds the bytes of a
-/// page twice while it decodes them.
-pub(crate) const PAGE_SIZE: u32 = 500;
 
 /// The longest error text that is passed on, in bytes.
 const ERROR_LIMIT: usize = 512;
@@ -43,29 +43,6 @@ pub fn set_read_timeout(config: &mut kube::Config) {
     config.read_timeout = Some(READ_TIMEOUT);
     // The timeout starts with each request, not with the last use of the connection.
     config.reset_reader_on_write = true;
-}
-
-/// An item of the stream that [`watch`] returns.
-#[derive(Debug)]
-pub enum WatchUpdate<K> {
-    /// A new list begins. Objects that are not listed before [`WatchUpdate::Synced`] no longer exist.
-    Relisting,
-    /// An object of the new list.
-    Listed(K),
-    /// The new list is complete.
-    Synced,
-    /// An object was created or changed.
-    Applied(K),
-    /// An object was deleted.
-    Deleted(K),
-    /// The watch has resumed; missed events follow.
-    Behind,
-    /// All missed events have been received.
-    CaughtUp,
-    /// The API server forbids the list or the watch. Its message names the verb and the resource.
-    Denied(String),
-    /// Another error. The known objects stay valid, and the stream continues by itself.
-    Failed(String),
 }
 
 /// Watches a collection in JSON. The stream never ends.

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-use crate::logs::constant;
+use crate::logs::pattern::constant;
 
 static MARKER: LazyLock<Regex> =
     LazyLock::new(|| constant(r"(?-u)-----(?:(BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));

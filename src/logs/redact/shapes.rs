@@ -4,7 +4,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-use crate::logs::constant;
+use crate::logs::pattern::constant;
 
 /// Tokens that are masked whole. The shapes are those that their issuers publish, with lengths taken
 /// loosely: a token that lost its end is still most of a token.

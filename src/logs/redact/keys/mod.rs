@@ -8,7 +8,7 @@ use std::{ops::Range, sync::LazyLock};
 use regex::Regex;
 
 use self::values::{Context, Notation};
-use crate::logs::constant;
+use crate::logs::pattern::constant;
 
 /// What a key's name has in it, at least. [`names`] decides with the whole name.
 static STEM: LazyLock<Regex> = LazyLock::new(|| {

@@ -1,0 +1,24 @@
+//! The items of a list-and-watch stream.
+
+/// A change of a watched collection, or of the watch itself.
+#[derive(Debug)]
+pub enum WatchUpdate<K> {
+    /// A new list begins. Objects that are not listed before [`WatchUpdate::Synced`] no longer exist.
+    Relisting,
+    /// An object of the new list.
+    Listed(K),
+    /// The new list is complete.
+    Synced,
+    /// An object was created or changed.
+    Applied(K),
+    /// An object was deleted.
+    Deleted(K),
+    /// The watch has resumed; missed events follow.
+    Behind,
+    /// All missed events have been received.
+    CaughtUp,
+    /// The API server forbids the list or the watch. Its message names the verb and the resource.
+    Denied(String),
+    /// Another error. The known objects stay valid, and the stream continues by itself.
+    Failed(String),
+}
