@@ -1,5 +1,5 @@
-//! Events on the object when problems begin and end: what `kubectl describe orchestr` shows. They are
-//! folded and rationed; the status is the record.
+//! Publishes Kubernetes events about an object when problems begin and end, for `kubectl describe orchestr`. Events are
+//! limited in rate and not retried, because the status holds the same information.
 
 use std::time::Duration;
 
@@ -21,67 +21,65 @@ use crate::{
     spec_error::SpecError,
 };
 
-use super::status::WriteError;
+use super::write_error::WriteError;
 
-/// Events that may come at once; one more every [`REFILL`] after that.
+/// How many events an object may have in a burst. After that, one more every [`REFILL`].
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(30);
-/// The API's bound on a note is 1 kB.
+/// The API limits a note to 1 kB.
 const NOTE_LIMIT: usize = 1000;
-/// The longest cause, in bytes: there must be room for the pods.
+/// The longest cause, in bytes, so that the note has room for the pods.
 const CAUSE_LIMIT: usize = 400;
-/// The API's bound on a reason.
+/// The API's limit on a reason.
 const REASON_LIMIT: usize = 128;
 
-/// Objects whose events wait to be published, and of how many they are published at once.
+/// How many objects' events may wait to be published, and for how many objects they are published concurrently.
 const QUEUE: usize = 256;
-const AT_ONCE: usize = 4;
-/// How long the publication of one may take.
+const CONCURRENCY: usize = 4;
+/// How long it may take to publish one event.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Publishes events, those of one object one after the other. Losing one is not worth a retry: the status
-/// is the record.
+/// Publishes events in a task of its own.
 #[derive(Debug)]
-pub struct EventPublisher {
+pub(super) struct EventPublisher {
     queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
     task: JoinHandle<()>,
 }
 
 impl EventPublisher {
-    /// One who has nothing to tell yet.
-    #[must_use]
-    pub fn new(client: Client) -> Self {
+    /// Starts the task.
+    pub(super) fn new(client: Client) -> Self {
         let recorder = Recorder::new(client, Reporter { controller: "orchestr".to_owned(), instance: None });
         let (queue, queued) = mpsc::channel(QUEUE);
         let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
-        let task = tokio::spawn(queued.for_each_concurrent(AT_ONCE, move |(reference, events)| {
+        let task = tokio::spawn(queued.for_each_concurrent(CONCURRENCY, move |(reference, events)| {
             let recorder = recorder.clone();
             async move {
                 for event in events {
-                    publish(&recorder, &reference, &event).await;
+                    publish_one(&recorder, &reference, &event).await;
                 }
             }
         }));
         Self { queue: Some(queue), task }
     }
 
-    /// Has an object's events published in their order. Returns how many there was no room for.
+    /// Queues an object's events, to be published in this order. Returns how many were dropped because the queue is full.
     #[must_use]
-    pub fn tell(&self, key: &NamespacedName, uid: &str, events: Vec<Event>) -> usize {
+    pub(super) fn publish(&self, key: &NamespacedName, uid: &str, events: Vec<Event>) -> usize {
         let count = events.len();
         let Some(queue) = &self.queue else { return count };
         queue.try_send((reference(key, uid), events)).map_or(count, |()| 0)
     }
 
-    /// Waits until all are published. There are none after this.
-    pub async fn finish(&mut self) {
+    /// Waits until all queued events are published. Later ones are dropped.
+    pub(super) async fn finish(&mut self) {
         self.queue = None;
-        // It ends with its queue.
+        // The task ends when its queue is closed and empty.
         let _ = (&mut self.task).await;
     }
 }
 
-async fn publish(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
+async fn publish_one(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
     let (namespace, name) = (&reference.namespace, &reference.name);
     match timeout(TIMEOUT, recorder.publish(event, reference)).await {
         Ok(Ok(())) => {}
@@ -93,25 +91,23 @@ async fn publish(recorder: &Recorder, reference: &ObjectReference, event: &Event
     }
 }
 
-/// How many events an object may still have.
+/// Limits the events of one object with a token bucket.
 #[derive(Debug)]
-pub struct EventLimiter {
+pub(super) struct EventLimiter {
     tokens: u32,
     refilled: Instant,
-    /// Incidents that began or ended without an event.
-    untold: usize,
+    /// How many incidents began or ended without an event since the last one.
+    dropped: usize,
 }
 
 impl EventLimiter {
-    /// A full ration.
-    #[must_use]
-    pub fn new(now: Instant) -> Self {
-        Self { tokens: BURST, refilled: now, untold: 0 }
+    pub(super) fn new(now: Instant) -> Self {
+        Self { tokens: BURST, refilled: now, dropped: 0 }
     }
 
-    /// So many events were not published after all.
-    pub fn missed(&mut self, events: usize) {
-        self.untold += events;
+    /// Counts events that were granted but not published.
+    pub(super) fn add_dropped(&mut self, events: usize) {
+        self.dropped += events;
     }
 
     fn take(&mut self, now: Instant) -> bool {
@@ -127,25 +123,30 @@ impl EventLimiter {
         granted
     }
 
-    /// The events that tell of these transitions to a status. What the ration leaves out is counted, and told
-    /// by the next event.
-    pub fn events(&mut self, transitions: &Transitions<'_>, status: &OrchestrStatus, now: Instant) -> Vec<Event> {
+    /// The events for these transitions to a status. Events beyond the limit are dropped, and the next event mentions
+    /// their number.
+    pub(super) fn events(
+        &mut self,
+        transitions: &Transitions<'_>,
+        status: &OrchestrStatus,
+        now: Instant,
+    ) -> Vec<Event> {
         let began = transitions.began.iter().map(|incident| (EventType::Warning, *incident));
         let ended = transitions.ended.iter().map(|incident| (EventType::Normal, *incident));
         let mut events = Vec::new();
         for (type_, incident) in began.chain(ended) {
             if self.take(now) {
-                let untold = std::mem::take(&mut self.untold);
-                events.push(incident_event(type_, incident, cause(incident, status), untold));
+                let dropped = std::mem::take(&mut self.dropped);
+                events.push(incident_event(type_, incident, cause(incident, status), dropped));
             } else {
-                self.untold += 1;
+                self.dropped += 1;
             }
         }
         events
     }
 }
 
-/// What an incident's example says of its cause, if the status details one.
+/// The message of one of the incident's example pods, if the status lists one.
 fn cause<'s>(incident: &Incident, status: &'s OrchestrStatus) -> Option<&'s str> {
     let examples = status.problematic_pods.iter().filter(|pod| {
         pod.namespace == incident.namespace && pod.kind == incident.kind && incident.example_pods.contains(&pod.name)
@@ -153,18 +154,18 @@ fn cause<'s>(incident: &Incident, status: &'s OrchestrStatus) -> Option<&'s str>
     examples.map(|pod| pod.message.as_str()).find(|message| !message.is_empty())
 }
 
-fn incident_event(type_: EventType, incident: &Incident, cause: Option<&str>, untold: usize) -> Event {
+fn incident_event(type_: EventType, incident: &Incident, cause: Option<&str>, dropped: usize) -> Event {
     let Incident { namespace, owner, container, reason, .. } = incident;
     let subject = format!("{} {namespace}/{}", owner.kind, owner.name);
     let container = if container.is_empty() { String::new() } else { format!(", container {container}") };
     let mut note = match (type_, cause) {
-        // The cause names the container.
+        // The cause already names the container.
         (EventType::Warning, Some(cause)) => format!("{subject}: {}{}", clip(cause, CAUSE_LIMIT), pods_of(incident)),
         (EventType::Warning, None) => format!("{subject}{container}: {reason}{}", pods_of(incident)),
         (EventType::Normal, _) => format!("{subject}{container}: {reason} is over"),
     };
-    if untold > 0 {
-        note = format!("{note} ({untold} more changes had no event of their own)");
+    if dropped > 0 {
+        note = format!("{note} ({dropped} more changes had no event of their own)");
     }
     Event {
         type_,
@@ -174,7 +175,7 @@ fn incident_event(type_: EventType, incident: &Incident, cause: Option<&str>, un
         },
         note: Some(clip(&note, NOTE_LIMIT)),
         action: "Watch".to_owned(),
-        // Repeats are folded per owner and reason: another owner's trouble is another event.
+        // Repeated events are merged per owner and reason, because the recorder compares this reference.
         secondary: Some(ObjectReference {
             kind: Some(owner.kind.clone()),
             name: Some(owner.name.clone()),
@@ -185,7 +186,7 @@ fn incident_event(type_: EventType, incident: &Incident, cause: Option<&str>, un
     }
 }
 
-/// Which pods, in parentheses; nothing for a pod that is its own owner and so named already.
+/// The pods in parentheses; empty for a pod without an owner, which is named already.
 fn pods_of(incident: &Incident) -> String {
     let Incident { owner, pods, example_pods, .. } = incident;
     match (*pods, example_pods.as_slice()) {
@@ -197,9 +198,8 @@ fn pods_of(incident: &Incident) -> String {
     }
 }
 
-/// The event that tells of a spec that can't be used.
-#[must_use]
-pub fn spec_event(error: &SpecError) -> Event {
+/// The event about a spec that cannot be used.
+pub(super) fn spec_event(error: &SpecError) -> Event {
     Event {
         type_: EventType::Warning,
         reason: match error {
@@ -213,7 +213,7 @@ pub fn spec_event(error: &SpecError) -> Event {
     }
 }
 
-/// How events refer to the object.
+/// The reference to the object that events are about.
 fn reference(NamespacedName { namespace, name }: &NamespacedName, uid: &str) -> ObjectReference {
     let resource = api_resource();
     ObjectReference {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_is_rationed_and_what_it_cut_is_told() {
+    fn limits_a_burst_and_counts_the_dropped_events() {
         let incidents: Vec<_> = (0..50).map(|index| incident(&format!("web{index}"))).collect();
         let storm = Transitions { began: incidents.iter().collect(), ended: vec![] };
         let (start, status) = (Instant::now(), OrchestrStatus::default());
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_within_the_bounds_of_the_api() {
+    fn long_names_stay_within_the_limits_of_the_api() {
         let mut long = incident(&"é".repeat(2000));
         long.reason = "é".repeat(2000);
         let event = incident_event(EventType::Warning, &long, Some(&"é".repeat(2000)), 3);

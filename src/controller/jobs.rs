@@ -1,5 +1,5 @@
-//! What the Jobs of broken pods show: whether the work succeeded after all, and which CronJob owns it. A Job is read
-//! when one of its pods has a problem, and again only while the answer may change.
+//! Decides when to read the Jobs of failing pods. A Job shows whether the work succeeded in the end, and which CronJob owns
+//! it. It is read when one of its pods has a problem, and again only while the answer may change.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,159 +14,157 @@ use crate::{
 
 /// How long one read may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How soon a Job is read again after one of its pods ended; twice as long after each further read, up to [`SLOWEST`].
+/// The delay until a Job is read again after one of its pods ended. It doubles with each further read, up to
+/// [`SLOWEST`].
 const SOONEST: Duration = Duration::from_secs(1);
-/// How soon a Job is read again if nothing suggests that it has changed.
+/// The delay until a Job is read again if nothing suggests that it has changed.
 const USUAL: Duration = Duration::from_secs(60);
 const SLOWEST: Duration = Duration::from_secs(15 * 60);
-/// The longest time until a Job is read again that could not be read even once: a status may wait for it.
+/// The longest delay for a Job that was never read, since a status may be waiting for it.
 const UNREAD: Duration = Duration::from_secs(15);
-/// The longest refusal that is kept, in bytes.
-const REFUSAL_LIMIT: usize = 512;
+/// How much of the API server's message is kept when it denies access, in bytes.
+const DENIAL_LIMIT: usize = 512;
 
-/// What is known of Jobs.
+/// The Jobs that were asked for, with what was read.
 #[derive(Debug, Default)]
-pub struct Jobs {
+pub(super) struct Jobs {
     known: HashMap<JobKey, State>,
 }
 
-/// A Job as an owner reference names it. All of it: what one pod claims of its owner must say nothing of another pod's.
+/// A Job as a pod's owner reference names it. The key contains all three, so that a pod with a forged reference affects no
+/// other pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct JobKey {
-    /// The Job's namespace, which is its pod's.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
+pub(super) struct JobKey {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Absent until it was read, or is known not to be readable.
+    /// Absent until the first read that gave an answer.
     reading: Option<JobReading>,
-    /// Whether the Job is gone since it was read.
-    gone: bool,
-    asked: bool,
+    /// Whether the Job was deleted after it was read.
+    is_gone: bool,
+    /// Whether a read is under way.
+    is_reading: bool,
     asked_since: Instant,
-    ask_at: Instant,
+    /// When to read it next, and the delay after that.
+    read_at: Instant,
     delay: Duration,
 }
 
-/// What reading a Job has shown.
+/// The result of reading a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobReading {
-    /// What matters of it.
+pub(super) enum JobReading {
     Read {
-        /// The facts.
         facts: Arc<JobFacts>,
-        /// Why its CronJob could not be read, in the API server's words; empty if it could, or if there was no need.
-        refusal: String,
+        /// The API server's message if it denied access to the CronJob; else empty.
+        denial: String,
     },
-    /// It is gone, or another object has its name. That is final.
+    /// The Job is gone, or another Job has its name. This is final.
     Gone,
-    /// The right to get Jobs is missing; in the API server's words.
-    Refused(String),
-    /// It could not be read now.
+    /// RBAC denies access to Jobs, with the API server's message.
+    Denied(String),
+    /// It could not be read for another reason.
     Unavailable,
 }
 
-/// What is known of one Job.
+/// The answer to [`Jobs::ask`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct JobAnswer {
-    /// The facts; absent until it was read once, and problems of its pods can't be reported.
-    pub facts: Option<Arc<JobFacts>>,
-    /// When it was first asked for.
-    pub asked_since: Instant,
-    /// What could not be read for want of a right; empty if nothing.
-    pub refusal: String,
-    /// A read that is due now, which the caller starts.
-    pub query: Option<JobKey>,
-    /// When the next one will be.
-    pub ask_at: Option<Instant>,
+pub(super) struct JobAnswer {
+    /// Absent until the Job was read.
+    pub(super) facts: Option<Arc<JobFacts>>,
+    /// When the Job was first asked for.
+    pub(super) asked_since: Instant,
+    /// The API server's message if it denied access to the Job or its CronJob; else empty.
+    pub(super) denial: String,
+    /// A read that is due now. The caller starts it.
+    pub(super) query: Option<JobKey>,
+    /// When the next read will be due.
+    pub(super) read_at: Option<Instant>,
 }
 
 impl JobKey {
     /// The key of the Job that controls a pod.
-    #[must_use]
-    pub fn new(pod: &Pod, job: &Controller) -> Self {
+    pub(super) fn new(pod: &Pod, job: &Controller) -> Self {
         Self { namespace: pod.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() }
     }
 }
 
 impl JobReading {
-    /// Whether reading it again would show the same.
+    /// Whether another read would give the same result.
     fn is_final(&self) -> bool {
         match self {
             Self::Read { facts, .. } => {
                 facts.complete || facts.superseded || facts.failed.is_some() && facts.cron_job.is_none()
             }
             Self::Gone => true,
-            Self::Refused(_) | Self::Unavailable => false,
+            Self::Denied(_) | Self::Unavailable => false,
         }
     }
 
     fn facts(&self) -> Arc<JobFacts> {
         match self {
             Self::Read { facts, .. } => Arc::clone(facts),
-            Self::Gone | Self::Refused(_) | Self::Unavailable => Arc::default(),
+            Self::Gone | Self::Denied(_) | Self::Unavailable => Arc::default(),
         }
     }
 
-    fn refusal(&self) -> &str {
+    fn denial(&self) -> &str {
         match self {
-            Self::Read { refusal, .. } | Self::Refused(refusal) => refusal,
+            Self::Read { denial, .. } | Self::Denied(denial) => denial,
             Self::Gone | Self::Unavailable => "",
         }
     }
 }
 
 impl Jobs {
-    /// What is known of the Job that controls a pod with a problem.
-    pub fn ask(&mut self, key: JobKey, now: Instant) -> JobAnswer {
+    /// What is known of the Job of a pod with a problem, and whether to read it now.
+    pub(super) fn ask(&mut self, key: JobKey, now: Instant) -> JobAnswer {
         let state = self.known.entry(key.clone()).or_insert(State {
             reading: None,
-            gone: false,
-            asked: false,
+            is_gone: false,
+            is_reading: false,
             asked_since: now,
-            ask_at: now,
+            read_at: now,
             delay: SOONEST,
         });
-        let open = !state.gone && !state.reading.as_ref().is_some_and(JobReading::is_final) && !state.asked;
-        let due = open && state.ask_at <= now;
-        state.asked |= due;
+        let open = !state.is_gone && !state.reading.as_ref().is_some_and(JobReading::is_final) && !state.is_reading;
+        let due = open && state.read_at <= now;
+        state.is_reading |= due;
         JobAnswer {
             facts: state.reading.as_ref().map(JobReading::facts),
             asked_since: state.asked_since,
-            refusal: state.reading.as_ref().map(JobReading::refusal).unwrap_or_default().to_owned(),
+            denial: state.reading.as_ref().map(JobReading::denial).unwrap_or_default().to_owned(),
             query: due.then_some(key),
-            ask_at: (open && !due).then_some(state.ask_at),
+            read_at: (open && !due).then_some(state.read_at),
         }
     }
 
-    /// What a read has shown. Returns whether that changes what is known, or when to ask again.
-    pub fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
+    /// Stores the result of a read. Returns whether objects must be reconciled because of it.
+    pub(super) fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
         let Some(state) = self.known.get_mut(key) else { return false };
-        state.asked = false;
+        state.is_reading = false;
         if state.reading.is_none() {
             if reading == JobReading::Unavailable {
-                state.ask_at = now + state.delay;
+                state.read_at = now + state.delay;
                 state.delay = (2 * state.delay).min(UNREAD);
                 return true;
             }
             state.delay = USUAL;
         }
-        state.ask_at = now + state.delay;
+        state.read_at = now + state.delay;
         state.delay = (2 * state.delay).min(SLOWEST);
-        // What was read before still says more than that it can't be read now: a Job never changes its owner, nor does
-        // it become incomplete.
+        // An earlier result stays valid when a later read fails: the owner of a Job does not change, and a complete Job stays
+        // complete.
         let reading = match (&state.reading, reading) {
             (_, JobReading::Unavailable) => return false,
-            (Some(JobReading::Read { facts, .. }), JobReading::Refused(refusal)) => {
-                JobReading::Read { facts: Arc::clone(facts), refusal }
+            (Some(JobReading::Read { facts, .. }), JobReading::Denied(denial)) => {
+                JobReading::Read { facts: Arc::clone(facts), denial }
             }
             (Some(JobReading::Read { .. }), JobReading::Gone) => {
-                state.gone = true;
+                state.is_gone = true;
                 return false;
             }
             (_, reading) => reading,
@@ -176,10 +174,10 @@ impl Jobs {
         changes
     }
 
-    /// A pod of this Job ended, which may end the Job, or a run of a CronJob: the controllers say so a moment later.
-    /// Returns the Jobs that are worth another look.
-    pub fn pod_ended(&mut self, key: &JobKey, now: Instant) -> Vec<JobKey> {
-        let mut worth_it = Vec::new();
+    /// A pod of this Job ended. The Job's status, or that of other runs of its CronJob, may change a moment later. Returns
+    /// the Jobs to read again.
+    pub(super) fn pod_ended(&mut self, key: &JobKey, now: Instant) -> Vec<JobKey> {
+        let mut jobs = Vec::new();
         for (known, state) in &mut self.known {
             let Some(reading) = state.reading.as_ref().filter(|reading| !reading.is_final()) else { continue };
             let is_other_run = || {
@@ -189,21 +187,21 @@ impl Jobs {
             };
             if known == key || is_other_run() {
                 state.delay = SOONEST;
-                state.ask_at = now;
-                worth_it.push(known.clone());
+                state.read_at = now;
+                jobs.push(known.clone());
             }
         }
-        worth_it
+        jobs
     }
 
-    /// Forgets Jobs without a pod that may have a problem.
-    pub fn retain(&mut self, is_needed: impl Fn(&JobKey) -> bool) {
-        self.known.retain(|key, state| state.asked || is_needed(key));
+    /// Forgets the Jobs that are not needed any more.
+    pub(super) fn retain(&mut self, is_needed: impl Fn(&JobKey) -> bool) {
+        self.known.retain(|key, state| state.is_reading || is_needed(key));
     }
 }
 
-/// Reads a Job, and the CronJob of one that failed.
-pub async fn read(client: &Client, query: &JobKey) -> JobReading {
+/// Reads a Job, and if it failed, its CronJob.
+pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
     let api: Api<Job> = Api::namespaced(client.clone(), &query.namespace);
     let job = match timeout(TIMEOUT, api.get(&query.name)).await {
         Ok(Ok(job)) if job.metadata.uid.as_deref() == Some(&query.uid) => job,
@@ -212,7 +210,7 @@ pub async fn read(client: &Client, query: &JobKey) -> JobReading {
         Err(_) => return JobReading::Unavailable,
     };
     let mut facts = JobFacts::of(&job);
-    let mut refusal = String::new();
+    let mut denial = String::new();
     if let (Some(name), Some(failed_at)) = (&facts.cron_job, facts.failed) {
         let api: Api<CronJob> = Api::namespaced(client.clone(), &query.namespace);
         match timeout(TIMEOUT, api.get(name)).await {
@@ -222,21 +220,21 @@ pub async fn read(client: &Client, query: &JobKey) -> JobReading {
             }
             Ok(Ok(_)) => {}
             Ok(Err(error)) => match unread(error) {
-                JobReading::Refused(message) => refusal = message,
+                JobReading::Denied(message) => denial = message,
                 JobReading::Unavailable => return JobReading::Unavailable,
                 JobReading::Gone | JobReading::Read { .. } => {}
             },
             Err(_) => return JobReading::Unavailable,
         }
     }
-    JobReading::Read { facts: Arc::new(facts), refusal }
+    JobReading::Read { facts: Arc::new(facts), denial }
 }
 
 fn unread(error: kube::Error) -> JobReading {
     match error {
         kube::Error::Api(status) if status.is_not_found() => JobReading::Gone,
         kube::Error::Api(status) if status.is_forbidden() => {
-            JobReading::Refused(status.message[..status.message.floor_char_boundary(REFUSAL_LIMIT)].to_owned())
+            JobReading::Denied(status.message[..status.message.floor_char_boundary(DENIAL_LIMIT)].to_owned())
         }
         _ => JobReading::Unavailable,
     }
@@ -253,30 +251,30 @@ mod tests {
     }
 
     fn read(facts: JobFacts) -> JobReading {
-        JobReading::Read { facts: Arc::new(facts), refusal: String::new() }
+        JobReading::Read { facts: Arc::new(facts), denial: String::new() }
     }
 
     #[test]
-    fn a_job_is_read_once_and_again_only_while_it_may_change() {
+    fn reads_a_job_again_only_while_it_may_change() {
         let mut jobs = Jobs::default();
         let start = Instant::now();
 
         let answer = jobs.ask(key("u"), start);
         assert_eq!((answer.facts, answer.query), (None, Some(key("u"))));
         let under_way = jobs.ask(key("u"), start);
-        assert_eq!((under_way.facts, under_way.query, under_way.ask_at), (None, None, None));
+        assert_eq!((under_way.facts, under_way.query, under_way.read_at), (None, None, None));
 
         assert!(jobs.answered(&key("u"), read(JobFacts::default()), start));
         let answer = jobs.ask(key("u"), start);
-        assert_eq!((answer.facts, answer.query, answer.ask_at), (Some(Arc::default()), None, Some(start + USUAL)));
+        assert_eq!((answer.facts, answer.query, answer.read_at), (Some(Arc::default()), None, Some(start + USUAL)));
 
         assert_eq!(jobs.pod_ended(&key("u"), start), [key("u")]);
         assert!(jobs.ask(key("u"), start).query.is_some());
-        assert!(!jobs.answered(&key("u"), read(JobFacts::default()), start), "nothing new");
-        assert_eq!(jobs.ask(key("u"), start).ask_at, Some(start + SOONEST));
+        assert!(!jobs.answered(&key("u"), read(JobFacts::default()), start), "the same result");
+        assert_eq!(jobs.ask(key("u"), start).read_at, Some(start + SOONEST));
         assert!(jobs.ask(key("u"), start + SOONEST).query.is_some());
         jobs.retain(|_| false);
-        assert_eq!(jobs.known.len(), 1, "an answer is awaited");
+        assert_eq!(jobs.known.len(), 1, "a read is under way");
 
         let later = start + 10 * SLOWEST;
         for end in [
@@ -292,15 +290,15 @@ mod tests {
         ] {
             jobs.answered(&key("u"), end.clone(), start);
             let answer = jobs.ask(key("u"), later);
-            assert_eq!((answer.query, answer.ask_at), (None, None), "{end:?}");
+            assert_eq!((answer.query, answer.read_at), (None, None), "{end:?}");
             assert!(jobs.pod_ended(&key("u"), later).is_empty(), "{end:?}");
             jobs.known.get_mut(&key("u")).unwrap().reading = None;
         }
     }
 
     #[test]
-    fn a_job_that_cannot_be_read_is_asked_for_less_and_less() {
-        for (reading, most) in [(JobReading::Refused("no".to_owned()), 8), (JobReading::Unavailable, 250)] {
+    fn reads_an_unreadable_job_less_and_less_often() {
+        for (reading, most) in [(JobReading::Denied("no".to_owned()), 8), (JobReading::Unavailable, 250)] {
             let mut jobs = Jobs::default();
             let mut now = Instant::now();
             let mut asked = 0;
@@ -316,31 +314,31 @@ mod tests {
     }
 
     #[test]
-    fn neither_an_outage_nor_a_lost_right_takes_back_what_was_read() {
+    fn keeps_what_was_read_through_an_outage_or_a_denial() {
         let mut jobs = Jobs::default();
         let now = Instant::now();
         jobs.ask(key("u"), now);
         let facts =
             JobFacts { failed: Some(Timestamp::UNIX_EPOCH), cron_job: Some("nightly".into()), ..JobFacts::default() };
         jobs.answered(&key("u"), read(facts.clone()), now);
-        for lost in [JobReading::Unavailable, JobReading::Refused("no".to_owned()), JobReading::Gone] {
+        for lost in [JobReading::Unavailable, JobReading::Denied("no".to_owned()), JobReading::Gone] {
             jobs.answered(&key("u"), lost.clone(), now);
             assert_eq!(jobs.ask(key("u"), now).facts.as_deref(), Some(&facts), "{lost:?}");
         }
-        assert_eq!(jobs.ask(key("u"), now).refusal, "no");
+        assert_eq!(jobs.ask(key("u"), now).denial, "no");
 
         jobs.ask(key("v"), now);
         jobs.answered(&key("v"), JobReading::Unavailable, now);
         let answer = jobs.ask(key("v"), now);
         assert_eq!(
-            (answer.facts, answer.ask_at),
+            (answer.facts, answer.read_at),
             (None, Some(now + SOONEST)),
-            "nothing is known, and it is soon tried"
+            "it was never read, so it is retried soon"
         );
     }
 
     #[test]
-    fn the_end_of_another_run_of_the_cron_job_is_worth_another_look() {
+    fn reads_a_job_again_after_another_run_of_its_cron_job() {
         let mut jobs = Jobs::default();
         let now = Instant::now();
         jobs.ask(key("nightly-1"), now);

@@ -1,4 +1,4 @@
-//! Taking over objects that the tutorial's Kopf operator left behind.
+//! Removes the finalizer and the annotation that the tutorial's Kopf operator left on objects.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,49 +15,50 @@ use crate::{
 };
 
 use super::{
-    object::{KOPF_ANNOTATION, KOPF_FINALIZER},
-    status::WriteError,
+    observed::{KOPF_ANNOTATION, KOPF_FINALIZER},
+    write_error::WriteError,
 };
 
+/// How long the removal from one object may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How soon what was removed is removed again if it comes back: a Kopf operator that still runs puts its finalizer back
-/// immediately, and each of the two would keep the other busy for ever.
+/// The delays between removals from one object. A Kopf operator that still runs adds its finalizer again immediately, and
+/// without a delay the two operators would keep each other busy.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 const LONGEST_DELAY: Duration = Duration::from_secs(5 * 60);
-/// An object that stays clean for so long is no longer fought over.
-const PEACE: Duration = Duration::from_secs(20 * 60);
-/// How many removals are a fight.
-const FIGHT: u32 = 3;
+/// How long an object must stay clean before its delay starts over.
+const RESET_AFTER: Duration = Duration::from_secs(20 * 60);
+/// After how many removals a warning is logged.
+const WARN_AFTER: u32 = 3;
 
-/// Objects on which something is, or recently was, left. They may be on their way to deletion, and are not otherwise
-/// known.
+/// The objects that have leftovers or recently had some. They may be objects that are being deleted, which the controller
+/// does not watch otherwise.
 #[derive(Debug, Default)]
-pub struct KopfMigrations {
-    objects: HashMap<NamespacedName, Takeover>,
+pub(super) struct KopfMigrations {
+    objects: HashMap<NamespacedName, Migration>,
 }
 
 #[derive(Debug)]
-struct Takeover {
-    /// When to clean it, if something is left on it and it is not being cleaned.
+struct Migration {
+    /// When to remove leftovers; absent if there are none or the removal is under way.
     due: Option<Instant>,
-    /// Whether it is being cleaned.
+    /// Whether a removal is under way.
     under_way: bool,
-    /// Whether something was still seen on it meanwhile.
-    seen: bool,
-    /// Nothing is done before.
+    /// Whether an event showed leftovers during the removal.
+    found_meanwhile: bool,
+    /// The earliest next removal.
     not_before: Instant,
     backoff: Backoff,
-    /// How often something was removed.
+    /// How often leftovers were removed.
     removals: u32,
 }
 
-impl Takeover {
+impl Migration {
     fn new(now: Instant) -> Self {
         Self {
             due: Some(now),
             under_way: false,
-            seen: false,
+            found_meanwhile: false,
             not_before: now,
             backoff: Backoff::new(FIRST_DELAY, LONGEST_DELAY),
             removals: 0,
@@ -66,80 +67,75 @@ impl Takeover {
 }
 
 impl KopfMigrations {
-    /// Something was seen on an object.
-    pub fn seen(&mut self, key: &NamespacedName, now: Instant) {
-        let kopf_migration = self.objects.entry(key.clone()).or_insert_with(|| Takeover::new(now));
-        if kopf_migration.under_way {
-            kopf_migration.seen = true;
-        } else if kopf_migration.due.is_none() {
-            kopf_migration.due = Some(kopf_migration.not_before.max(now));
+    /// An event showed leftovers on an object.
+    pub(super) fn found_leftovers(&mut self, key: &NamespacedName, now: Instant) {
+        let migration = self.objects.entry(key.clone()).or_insert_with(|| Migration::new(now));
+        if migration.under_way {
+            migration.found_meanwhile = true;
+        } else if migration.due.is_none() {
+            migration.due = Some(migration.not_before.max(now));
         }
     }
 
-    /// An object was seen clean. How often it was cleaned is remembered.
-    pub fn clean(&mut self, key: &NamespacedName) {
-        if let Some(kopf_migration) = self.objects.get_mut(key) {
-            kopf_migration.due = None;
-            kopf_migration.seen = false;
+    /// An event showed no leftovers. The number of removals is remembered.
+    pub(super) fn found_clean(&mut self, key: &NamespacedName) {
+        if let Some(migration) = self.objects.get_mut(key) {
+            migration.due = None;
+            migration.found_meanwhile = false;
         }
     }
 
-    /// An object is gone.
-    pub fn forget(&mut self, key: &NamespacedName) {
+    /// An object was deleted.
+    pub(super) fn forget(&mut self, key: &NamespacedName) {
         self.objects.remove(key);
     }
 
     /// Forgets the objects that have stayed clean.
-    pub fn sweep(&mut self, now: Instant) {
-        self.objects.retain(|_, kopf_migration| {
-            kopf_migration.due.is_some() || kopf_migration.under_way || now < kopf_migration.not_before + PEACE
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.objects.retain(|_, migration| {
+            migration.due.is_some() || migration.under_way || now < migration.not_before + RESET_AFTER
         });
     }
 
-    /// When the first is due, if any.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Instant> {
-        self.objects.values().filter_map(|kopf_migration| kopf_migration.due).min()
+    /// When the next removal is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.objects.values().filter_map(|migration| migration.due).min()
     }
 
-    /// Those that are due, which the caller now cleans.
-    pub fn take_due(&mut self, now: Instant) -> Vec<NamespacedName> {
-        let due =
-            self.objects.iter_mut().filter(|(_, kopf_migration)| kopf_migration.due.is_some_and(|due| due <= now));
-        due.map(|(key, kopf_migration)| {
-            kopf_migration.due = None;
-            kopf_migration.under_way = true;
+    /// The objects whose removal is due. The caller starts it.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<NamespacedName> {
+        let due = self.objects.iter_mut().filter(|(_, migration)| migration.due.is_some_and(|due| due <= now));
+        due.map(|(key, migration)| {
+            migration.due = None;
+            migration.under_way = true;
             key.clone()
         })
         .collect()
     }
 
-    /// An object was cleaned, where something was left on it, or that failed. Returns whether it has become
-    /// plain that somebody puts back what is removed: once for each object.
-    pub fn ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) -> bool {
-        let Some(kopf_migration) = self.objects.get_mut(key) else { return false };
-        kopf_migration.under_way = false;
-        let seen = std::mem::take(&mut kopf_migration.seen);
+    /// A removal has ended; the result is whether there were leftovers. Returns true once per object: if leftovers have
+    /// come back so often that another program must be adding them.
+    pub(super) fn ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) -> bool {
+        let Some(migration) = self.objects.get_mut(key) else { return false };
+        migration.under_way = false;
+        let found_meanwhile = std::mem::take(&mut migration.found_meanwhile);
         if !matches!(result, Ok(false)) {
-            kopf_migration.not_before = now + kopf_migration.backoff.next_delay();
+            migration.not_before = now + migration.backoff.next_delay();
         }
-        if seen || result.is_err() {
-            // What was seen meanwhile may have been seen before: the next try shows.
-            kopf_migration.due = Some(kopf_migration.not_before.max(now));
+        if found_meanwhile || result.is_err() {
+            // An event during the removal may show the state before it, so this is checked again.
+            migration.due = Some(migration.not_before.max(now));
         }
         if matches!(result, Ok(true)) {
-            kopf_migration.removals += 1;
+            migration.removals += 1;
         }
-        matches!(result, Ok(true)) && kopf_migration.removals == FIGHT
+        matches!(result, Ok(true)) && migration.removals == WARN_AFTER
     }
 }
 
-/// Takes Kopf's finalizer and annotation off an object; other finalizers stay. An object that is gone is
-/// clean. Returns whether something was left on it.
-///
-/// # Errors
-/// See [`WriteError`].
-pub async fn remove_leftovers(
+/// Removes Kopf's finalizer and annotation from an object and keeps other finalizers. Returns whether there were any; an
+/// object that is gone has none.
+pub(super) async fn remove_leftovers(
     client: &Client,
     NamespacedName { namespace, name }: &NamespacedName,
 ) -> Result<bool, WriteError> {
@@ -156,7 +152,7 @@ pub async fn remove_leftovers(
             return Ok(false);
         }
         let patch = json!({"metadata": {
-            // Refuses the patch when somebody else changed the finalizers since they were read.
+            // The patch fails if the finalizers have changed since they were read.
             "resourceVersion": metadata.resource_version,
             "finalizers": finalizers,
             "annotations": {KOPF_ANNOTATION: null},
@@ -178,42 +174,42 @@ mod tests {
         NamespacedName::new("shop", "cluster")
     }
 
-    fn refused() -> Result<bool, WriteError> {
+    fn failed() -> Result<bool, WriteError> {
         Err(WriteError::Unavailable("busy".to_owned()))
     }
 
     #[test]
-    fn a_failure_is_tried_again_and_a_success_is_not() {
+    fn retries_a_failure_but_not_a_success() {
         let (key, start) = (key(), Instant::now());
-        let mut kopf_migrations = KopfMigrations::default();
-        kopf_migrations.seen(&key, start);
-        kopf_migrations.seen(&key, start);
-        assert_eq!(kopf_migrations.take_due(start), std::slice::from_ref(&key));
-        assert!(kopf_migrations.take_due(start).is_empty() && kopf_migrations.next_due().is_none(), "under way");
-        kopf_migrations.ended(&key, &refused(), start);
-        assert!(kopf_migrations.next_due().is_some_and(|due| due > start));
-        assert_eq!(kopf_migrations.take_due(start + FIRST_DELAY), std::slice::from_ref(&key));
-        kopf_migrations.seen(&key, start);
-        kopf_migrations.ended(&key, &Ok(true), start);
-        assert!(kopf_migrations.next_due().is_some(), "an event may have told of what was put there since");
-        kopf_migrations.clean(&key);
-        assert_eq!(kopf_migrations.next_due(), None);
+        let mut migrations = KopfMigrations::default();
+        migrations.found_leftovers(&key, start);
+        migrations.found_leftovers(&key, start);
+        assert_eq!(migrations.take_due(start), std::slice::from_ref(&key));
+        assert!(migrations.take_due(start).is_empty() && migrations.next_due().is_none(), "under way");
+        migrations.ended(&key, &failed(), start);
+        assert!(migrations.next_due().is_some_and(|due| due > start));
+        assert_eq!(migrations.take_due(start + FIRST_DELAY), std::slice::from_ref(&key));
+        migrations.found_leftovers(&key, start);
+        migrations.ended(&key, &Ok(true), start);
+        assert!(migrations.next_due().is_some(), "an event during the removal may have shown new leftovers");
+        migrations.found_clean(&key);
+        assert_eq!(migrations.next_due(), None);
     }
 
     #[test]
-    fn what_is_put_back_again_and_again_is_removed_ever_more_seldom() {
+    fn removes_leftovers_that_keep_returning_less_and_less_often() {
         let (key, start) = (key(), Instant::now());
-        let mut kopf_migrations = KopfMigrations::default();
+        let mut migrations = KopfMigrations::default();
         let (mut now, mut removed, mut warnings) = (start, Vec::new(), 0);
-        kopf_migrations.seen(&key, now);
+        migrations.found_leftovers(&key, now);
         while now < start + Duration::from_secs(3600) {
-            now = kopf_migrations.next_due().unwrap();
-            kopf_migrations.take_due(now);
-            warnings += usize::from(kopf_migrations.ended(&key, &Ok(true), now));
+            now = migrations.next_due().unwrap();
+            migrations.take_due(now);
+            warnings += usize::from(migrations.ended(&key, &Ok(true), now));
             removed.push(now);
-            kopf_migrations.clean(&key);
+            migrations.found_clean(&key);
             now += Duration::from_millis(10);
-            kopf_migrations.seen(&key, now);
+            migrations.found_leftovers(&key, now);
         }
         assert!((12..=36).contains(&removed.len()), "{} in an hour", removed.len());
         assert!(removed[4] - start >= Duration::from_secs(15), "{removed:?}");
@@ -221,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_stayed_clean_is_cleaned_immediately_again() {
+    fn forgets_an_object_that_stayed_clean() {
         let (key, start) = (key(), Instant::now());
-        let mut kopf_migrations = KopfMigrations::default();
-        kopf_migrations.seen(&key, start);
-        kopf_migrations.take_due(start);
-        kopf_migrations.ended(&key, &Ok(true), start);
-        kopf_migrations.clean(&key);
-        kopf_migrations.sweep(start + FIRST_DELAY);
-        assert_eq!(kopf_migrations.objects.len(), 1, "it is remembered for a while");
-        kopf_migrations.sweep(start + FIRST_DELAY + PEACE);
-        assert!(kopf_migrations.objects.is_empty());
+        let mut migrations = KopfMigrations::default();
+        migrations.found_leftovers(&key, start);
+        migrations.take_due(start);
+        migrations.ended(&key, &Ok(true), start);
+        migrations.found_clean(&key);
+        migrations.sweep(start + FIRST_DELAY);
+        assert_eq!(migrations.objects.len(), 1, "it is remembered for a while");
+        migrations.sweep(start + FIRST_DELAY + RESET_AFTER);
+        assert!(migrations.objects.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Which logs are read, and for whom.
+//! Decides which logs to read, and which objects wait for them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,53 +8,51 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
+    api::NamespacedName,
     diagnosis::ContainerFinding,
     logs::{ContainerInstance, LogPlan, LogPolicy, LogRequest, ReadResult, Tail, TailStore},
     pods::Pod,
 };
 
-use crate::api::NamespacedName;
-
-/// What was read, what is being read, and who waits for it.
+/// The logs that were read or are being read, and the objects that wait for them.
 #[derive(Debug, Default)]
-pub struct LogRequests {
+pub(super) struct LogRequests {
     store: TailStore,
     waiting: HashMap<ContainerInstance, HashSet<NamespacedName>>,
-    /// The container instances that were asked for since the last sweep, and between the two before it.
+    /// The container instances that were asked for since the last sweep, and in the interval before it.
     asked: [HashSet<ContainerInstance>; 2],
 }
 
-/// What asking for a tail has come to.
+/// The answer to [`LogRequests::ask`].
 #[derive(Debug, Default)]
-pub struct Asked {
-    /// Whether there is nothing to show yet.
-    pub is_lacking: bool,
-    /// A read that the caller is to start.
-    pub request: Option<LogRequest>,
-    /// When a log that could not be had is worth another try.
-    pub due: Option<Instant>,
+pub(super) struct LogAnswer {
+    /// Whether no log can be shown yet.
+    pub(super) is_lacking: bool,
+    /// A read that is due now. The caller starts it.
+    pub(super) request: Option<LogRequest>,
+    /// When to retry a read that failed.
+    pub(super) due: Option<Instant>,
 }
 
 impl LogRequests {
-    /// The log that explains a container's trouble, if it was read.
-    #[must_use]
-    pub fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
+    /// The log that explains a container's problem, if it was read.
+    pub(super) fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
         match LogRequest::plan(pod, container, policy) {
             LogPlan::Unavailable(tail) => Some(tail),
             LogPlan::Read(request) => self.store.get(&request),
         }
     }
 
-    /// Asks for it on behalf of an object.
-    pub fn ask(
+    /// Asks for that log on behalf of an object, and whether to read it now.
+    pub(super) fn ask(
         &mut self,
         pod: &Pod,
         container: &ContainerFinding,
         policy: &Arc<LogPolicy>,
         object: &NamespacedName,
         now: Instant,
-    ) -> Asked {
-        let LogPlan::Read(request) = LogRequest::plan(pod, container, policy) else { return Asked::default() };
+    ) -> LogAnswer {
+        let LogPlan::Read(request) = LogRequest::plan(pod, container, policy) else { return LogAnswer::default() };
         self.asked[0].insert(request.instance.clone());
         let is_lacking = self.store.get(&request).is_none();
         let begins = self.store.begin(&request, now.into_std());
@@ -62,17 +60,22 @@ impl LogRequests {
             self.waiting.entry(request.instance.clone()).or_default().insert(object.clone());
         }
         let due = if begins { None } else { self.store.due(&request).map(Instant::from_std) };
-        Asked { is_lacking, request: begins.then_some(request), due }
+        LogAnswer { is_lacking, request: begins.then_some(request), due }
     }
 
-    /// A read has ended. Returns the objects that wait for it.
-    pub fn answered(&mut self, request: &LogRequest, outcome: ReadResult, now: Instant) -> HashSet<NamespacedName> {
+    /// Stores the result of a read. Returns the objects that wait for it.
+    pub(super) fn answered(
+        &mut self,
+        request: &LogRequest,
+        outcome: ReadResult,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
         self.store.finish(request, outcome, now.into_std());
         self.waiting.remove(&request.instance).unwrap_or_default()
     }
 
-    /// Forgets what nobody has asked for since the sweep before the last.
-    pub fn sweep(&mut self) {
+    /// Forgets logs that no object has asked for since the sweep before the last one.
+    pub(super) fn sweep(&mut self) {
         let [recent, before] = &self.asked;
         let is_asked = |instance: &ContainerInstance| recent.contains(instance) || before.contains(instance);
         self.store.retain(|instance, _| is_asked(instance));

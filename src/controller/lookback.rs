@@ -1,5 +1,5 @@
-//! How far back failures are kept: as far as the most demanding object needs, in coarse steps. To raise it, all pods
-//! must be listed again; so it is raised seldom, and lowered only when nobody has needed it for long. Pure.
+//! Decides how old a failure may be to be kept: as old as the largest `restarted` threshold needs, in coarse steps. A
+//! longer lookback requires a new list of all pods, so it is extended in steps and shortened only after an hour.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// The steps; beyond the last, what is needed. The first is the default of `spec.thresholds.restarted`.
+/// The steps. A larger need is met exactly. The first step is the default of `spec.thresholds.restarted`.
 const STEPS: [Duration; 5] = [
     Duration::from_secs(10 * MINUTE),
     Duration::from_secs(HOUR),
@@ -17,29 +17,28 @@ const STEPS: [Duration; 5] = [
     Duration::from_secs(DAY),
     Duration::from_secs(7 * DAY),
 ];
-/// How long nobody must have needed it before it is lowered.
+/// How long a lookback must have been unneeded before it is shortened.
 const PATIENCE: Duration = Duration::from_secs(HOUR);
 
-/// What is kept before anybody has asked for more.
-pub const LEAST: Duration = STEPS[0];
+/// The lookback at the start.
+pub(super) const SHORTEST: Duration = STEPS[0];
 
-/// The step that covers what is needed.
-#[must_use]
-pub fn step(needed: Duration) -> Duration {
+/// The shortest step that covers the need.
+pub(super) fn step(needed: Duration) -> Duration {
     STEPS.into_iter().find(|step| *step >= needed).unwrap_or(needed)
 }
 
-/// Decides when less is kept.
+/// Decides when to shorten the lookback.
 #[derive(Debug, Default)]
-pub struct Lowering {
+pub(super) struct Lookback {
     unneeded_since: Option<Instant>,
 }
 
-impl Lowering {
-    /// Returns what to keep from now on, if that is less than what is kept.
-    pub fn lowered(&mut self, kept: Duration, needed: Duration, now: Instant) -> Option<Duration> {
+impl Lookback {
+    /// Returns the new lookback if it is shorter than the present one.
+    pub(super) fn shortened(&mut self, present: Duration, needed: Duration, now: Instant) -> Option<Duration> {
         let step = step(needed);
-        if step >= kept {
+        if step >= present {
             self.unneeded_since = None;
             return None;
         }
@@ -61,29 +60,29 @@ mod tests {
     }
 
     #[test]
-    fn many_different_needs_are_few_steps() {
+    fn different_needs_share_a_few_steps() {
         let mut steps: Vec<_> = (0..=7 * 24 * 60).map(|needed| step(minutes(needed))).collect();
         steps.dedup();
         assert_eq!(steps, STEPS);
-        assert_eq!(step(minutes(10)), LEAST, "the default needs no second list");
+        assert_eq!(step(minutes(10)), SHORTEST, "the default needs no second list");
         assert_eq!(step(Duration::from_secs(30 * DAY)), Duration::from_secs(30 * DAY));
     }
 
     #[test]
-    fn what_nobody_needs_is_dropped_after_an_hour() {
+    fn shortens_the_lookback_after_an_hour() {
         let start = Instant::now();
-        let mut lowering = Lowering::default();
-        let (kept, few, many) = (minutes(360), minutes(20), minutes(200));
-        for (minute, needed, lowered) in [
+        let mut lookback = Lookback::default();
+        let (present, few, many) = (minutes(360), minutes(20), minutes(200));
+        for (minute, needed, shortened) in [
             (0, few, None),
             (59, few, None),
-            // Somebody needs it after all.
+            // It is needed again, so the hour starts over.
             (60, many, None),
             (61, few, None),
             (120, few, None),
             (121, few, Some(minutes(60))),
         ] {
-            assert_eq!(lowering.lowered(kept, needed, start + minutes(minute)), lowered, "minute {minute}");
+            assert_eq!(lookback.shortened(present, needed, start + minutes(minute)), shortened, "minute {minute}");
         }
     }
 }

@@ -1,137 +1,49 @@
-//! One `Orchestr` as the controller knows it.
+//! What the controller remembers of one `Orchestr`.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kube::{api::DynamicObject, runtime::events::Event};
-use serde::Deserialize;
-use serde_json::Value;
+use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use crate::{
-    api::{NamespacedName, OrchestrSpec, OrchestrStatus},
-    backoff::Backoff,
+    api::OrchestrStatus,
     index::ViewId,
     report::{Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
+    status_apply::is_newer,
 };
 
 use super::{
     events::{EventLimiter, spec_event},
-    schedule::Schedule,
+    observed::Observed,
 };
 
-/// Left on objects by the tutorial's operator, which was built with Kopf. Nobody else would ever take it
-/// off, and the object could never be deleted.
-pub const KOPF_FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
-/// Left there as well; it repeats the spec.
-pub const KOPF_ANNOTATION: &str = "kopf.zalando.org/last-handled-configuration";
-
-/// What an event says of an `Orchestr`. Its parts are read each on its own, and only where they are
-/// needed: an object may be older than the schema, and a status that was written by something else must
-/// not hide the spec.
 #[derive(Debug)]
-pub struct Observed {
-    /// Namespace and name.
-    pub key: NamespacedName,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.resourceVersion`.
-    pub resource_version: String,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether the tutorial's operator left something on it.
-    pub kopf_leftovers: bool,
-    spec: Value,
-    status: Value,
-}
-
-impl Observed {
-    /// Takes an object apart.
-    #[must_use]
-    pub fn new(object: DynamicObject) -> Self {
-        let DynamicObject { metadata, mut data, .. } = object;
-        let finalizers = metadata.finalizers.unwrap_or_default();
-        let annotations = metadata.annotations.unwrap_or_default();
-        Self {
-            key: NamespacedName::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
-            uid: metadata.uid.unwrap_or_default(),
-            generation: metadata.generation.unwrap_or_default(),
-            resource_version: metadata.resource_version.unwrap_or_default(),
-            deleting: metadata.deletion_timestamp.is_some(),
-            kopf_leftovers: finalizers.iter().any(|finalizer| finalizer == KOPF_FINALIZER)
-                || annotations.contains_key(KOPF_ANNOTATION),
-            spec: data.get_mut("spec").map(Value::take).unwrap_or_default(),
-            status: data.get_mut("status").map(Value::take).unwrap_or_default(),
-        }
-    }
-
-    /// What it asks for.
-    ///
-    /// # Errors
-    /// When that can't be done.
-    pub fn settings(&self) -> Result<Settings, SpecError> {
-        if self.spec.is_null() {
-            return Err(SpecError::AlertsNotSet);
-        }
-        let spec: OrchestrSpec = serde_path_to_error::deserialize(&self.spec).map_err(|error| SpecError::Invalid {
-            field: format!("spec.{}", error.path()),
-            problem: error.inner().to_string(),
-        })?;
-        Settings::new(&spec)
-    }
-
-    /// Its status, if there is one that can be read.
-    #[must_use]
-    pub fn status(&self) -> Option<OrchestrStatus> {
-        if self.status.is_null() { None } else { OrchestrStatus::deserialize(&self.status).ok() }
-    }
-}
-
-/// What the controller keeps of an object.
-#[derive(Debug)]
-pub struct Object {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// The generation that `settings` come from.
-    pub generation: i64,
-    /// What it asks for.
-    pub settings: Result<Arc<Settings>, SpecError>,
-    /// Its view of the pods, while it watches.
-    pub view: Option<ViewId>,
-    /// The status as it stands in the API, as far as known.
-    pub status: Option<OrchestrStatus>,
+pub(super) struct Object {
+    pub(super) uid: String,
+    /// The generation that `settings` were read from.
+    pub(super) generation: i64,
+    pub(super) settings: Result<Arc<Settings>, SpecError>,
+    /// Its view of the index, while it watches pods.
+    pub(super) view: Option<ViewId>,
+    /// The status in the API, as far as known.
+    pub(super) status: Option<OrchestrStatus>,
     /// The resource version of that status.
-    pub resource_version: String,
-    /// The last event that came while a write was under way: the write's answer may be older.
-    meanwhile: Option<Observed>,
-    /// When it is next looked at.
-    pub schedule: Schedule,
-    /// Its place in the controller's queue.
-    pub queued: Option<Instant>,
-    /// Whether it waits for a slot to write.
-    pub waiting: bool,
-    /// Whether a write of its status is under way.
-    pub writing: bool,
-    /// Delays between failed writes.
-    pub backoff: Backoff,
-    /// How many events it may still have.
-    pub event_limiter: EventLimiter,
-    /// What is remembered of its problems.
-    pub tracker: Tracker,
-    /// Since when its status waits for Jobs that decide about pods.
-    pub jobs_awaited: Option<Instant>,
-    /// The share of the check interval after which its status is refreshed: objects that were written together are not
-    /// for ever.
-    pub check_share: f64,
+    pub(super) resource_version: String,
+    /// The last event that arrived during a write. The answer to the write may be older.
+    during_write: Option<Observed>,
+    pub(super) event_limiter: EventLimiter,
+    pub(super) tracker: Tracker,
+    /// Since when its status has lacked a Job, see [`judge_pods`](super::verdicts::judge_pods).
+    pub(super) jobs_awaited: Option<Instant>,
+    /// The fraction of the check interval after which its status is refreshed. It is random, so that objects that were
+    /// written together do not stay together.
+    pub(super) check_share: f64,
 }
 
 impl Object {
-    /// An object that has just appeared.
-    #[must_use]
-    pub fn new(observed: &Observed, now: Instant) -> Self {
+    pub(super) fn new(observed: &Observed, now: Instant) -> Self {
         Self {
             uid: observed.uid.clone(),
             generation: observed.generation,
@@ -139,12 +51,7 @@ impl Object {
             view: None,
             status: observed.status(),
             resource_version: observed.resource_version.clone(),
-            meanwhile: None,
-            schedule: Schedule::default(),
-            queued: None,
-            waiting: false,
-            writing: false,
-            backoff: Backoff::new(Duration::from_millis(500), Duration::from_secs(60)),
+            during_write: None,
             event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
             jobs_awaited: None,
@@ -152,14 +59,14 @@ impl Object {
         }
     }
 
-    /// Takes up the status of an event, unless it is older than what is known. Returns whether somebody
-    /// else has changed it.
-    pub fn adopt(&mut self, observed: Observed) -> bool {
+    /// Takes the status from an event, unless it is older than the known one. While a write is under way, the event is
+    /// kept until the write ends. Returns whether another writer changed the status.
+    pub(super) fn adopt(&mut self, observed: Observed, is_writing: bool) -> bool {
         if !is_newer(&observed.resource_version, &self.resource_version) {
             return false;
         }
-        if self.writing {
-            self.meanwhile = Some(observed);
+        if is_writing {
+            self.during_write = Some(observed);
             return false;
         }
         let status = observed.status();
@@ -169,37 +76,27 @@ impl Object {
         changed
     }
 
-    /// A write has ended; `answer` is the object as the write left it. Returns whether somebody else has
-    /// changed the status since.
-    pub fn written(&mut self, answer: Option<Observed>) -> bool {
-        self.writing = false;
+    /// Takes the status from the answer to a write, if it succeeded, and then from an event that arrived during the write.
+    /// Returns whether another writer has changed the status since.
+    pub(super) fn write_ended(&mut self, answer: Option<Observed>) -> bool {
         if let Some(answer) = answer {
             self.status = answer.status();
             self.resource_version = answer.resource_version;
         }
-        self.meanwhile.take().is_some_and(|observed| self.adopt(observed))
+        self.during_write.take().is_some_and(|observed| self.adopt(observed, false))
     }
 
-    /// The events that tell what a status that has just been written changes.
-    pub fn events_of(&mut self, written: &OrchestrStatus, now: Instant) -> Vec<Event> {
+    /// The events to publish after this status was written.
+    pub(super) fn events_after(&mut self, written: &OrchestrStatus, now: Instant) -> Vec<Event> {
         let old = self.status.as_ref();
         match &self.settings {
             Err(error) => {
                 let answered = old.and_then(|status| status.observed_generation);
-                let is_news = answered != written.observed_generation;
-                is_news.then(|| spec_event(error)).into_iter().collect()
+                let is_new = answered != written.observed_generation;
+                is_new.then(|| spec_event(error)).into_iter().collect()
             }
             Ok(_) => self.event_limiter.events(&transitions(old, written), written, now),
         }
-    }
-}
-
-/// Whether one resource version is later than another. They are ordered numbers (KEP-5504); were they
-/// not, an event would be taken as news.
-fn is_newer(version: &str, known: &str) -> bool {
-    match (version.parse::<u128>(), known.parse::<u128>()) {
-        (Ok(version), Ok(known)) => version > known,
-        _ => true,
     }
 }
 
@@ -223,16 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_older_than_what_is_known_is_no_news() {
+    fn ignores_events_that_are_older_than_the_known_status() {
         let mut object = Object::new(&observed(9, 1), Instant::now());
-        assert!(!object.adopt(observed(9, 2)) && !object.adopt(observed(8, 2)));
-        assert!(!object.adopt(observed(10, 1)), "another resource version, but the same status");
-        assert!(object.adopt(observed(11, 3)));
+        assert!(!object.adopt(observed(9, 2), false) && !object.adopt(observed(8, 2), false));
+        assert!(!object.adopt(observed(10, 1), false), "another resource version, but the same status");
+        assert!(object.adopt(observed(11, 3), false));
         assert_eq!(problems(&object), Some(3));
     }
 
     #[test]
-    fn what_is_changed_while_a_write_is_under_way_is_seen_after_it() {
+    fn adopts_an_event_that_arrived_during_a_write_after_it() {
         let mut object = Object::new(&observed(9, 1), Instant::now());
         for (event, answer, changed) in [
             (observed(10, 2), Some(observed(10, 2)), false),
@@ -240,11 +137,10 @@ mod tests {
             (observed(13, 4), Some(observed(14, 4)), false),
             (observed(15, 8), None, true),
         ] {
-            object.writing = true;
-            let (seen, last) = (event.resource_version.clone(), event.status().unwrap().problematic_pod_count);
-            assert!(!object.adopt(event));
-            assert_eq!(object.written(answer), changed, "{seen}");
-            assert_eq!(problems(&object), Some(last), "{seen}");
+            let (version, last) = (event.resource_version.clone(), event.status().unwrap().problematic_pod_count);
+            assert!(!object.adopt(event, true));
+            assert_eq!(object.write_ended(answer), changed, "{version}");
+            assert_eq!(problems(&object), Some(last), "{version}");
         }
     }
 }

@@ -1,116 +1,75 @@
-//! What the watch of `Orchestr` objects tells.
+//! The `Orchestr` objects that the watch has reported, and whether that is all of them.
 
-use crate::api::NamespacedName;
-use kube::api::DynamicObject;
-use tokio::time::Instant;
-
-use crate::watch::WatchUpdate;
-
-use super::{
-    Controller, Scope, lookback,
-    object::{Object, Observed},
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
 };
 
-impl Controller {
-    pub(super) fn on_object(&mut self, scope: Scope, change: WatchUpdate<DynamicObject>) {
-        match change {
-            WatchUpdate::Relisting => {
-                self.seen.retain(|key| scope.as_ref().is_some_and(|scope| *scope != key.namespace));
-            }
-            WatchUpdate::Listed(object) => {
-                let observed = Observed::new(object);
-                self.seen.insert(observed.key.clone());
-                self.observe(observed);
-            }
-            WatchUpdate::Synced => {
-                let within = |key: &&NamespacedName| scope.as_ref().is_none_or(|scope| *scope == key.namespace);
-                let gone: Vec<_> =
-                    self.objects.keys().filter(within).filter(|key| !self.seen.contains(*key)).cloned().collect();
-                for key in gone {
-                    self.forget(&key);
-                }
-                self.seen.retain(|key| !within(&key));
-                self.objects_answered.insert(scope);
-            }
-            WatchUpdate::Applied(object) => self.observe(Observed::new(object)),
-            WatchUpdate::Deleted(object) => {
-                let observed = Observed::new(object);
-                self.kopf_migrations.forget(&observed.key);
-                self.forget(&observed.key);
-            }
-            WatchUpdate::Denied(refusal) => {
-                tracing::error!(refusal, "may not watch Orchestr objects");
-                // Those of other namespaces need not wait for it.
-                self.objects_answered.insert(scope);
-            }
-            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
-            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
-        }
+use crate::api::NamespacedName;
+
+use super::{object::Object, watch_health::Scope};
+
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    by_key: HashMap<NamespacedName, Object>,
+    /// The objects in the list that is being received.
+    listed: HashSet<NamespacedName>,
+    /// The scopes whose objects are known, or are known to be inaccessible.
+    answered: HashSet<Scope>,
+}
+
+impl Objects {
+    pub(super) fn get(&self, key: &NamespacedName) -> Option<&Object> {
+        self.by_key.get(key)
     }
 
-    fn observe(&mut self, observed: Observed) {
-        let now = Instant::now();
-        let key = observed.key.clone();
-        if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
-            self.forget(&key);
-        }
-        if observed.kopf_leftovers {
-            self.kopf_migrations.seen(&key, now);
-        } else {
-            self.kopf_migrations.clean(&key);
-        }
-        if observed.deleting {
-            self.forget(&key);
-            return;
-        }
-        let is_new = !self.objects.contains_key(&key);
-        let object = self.objects.entry(key.clone()).or_insert_with(|| {
-            tracing::info!(namespace = key.namespace, name = key.name, generation = observed.generation, "taken up");
-            Object::new(&observed, now)
-        });
-        let spec_changed = is_new || object.generation != observed.generation;
-        if spec_changed {
-            self.update_spec(&key, &observed);
-        }
-        let Some(object) = self.objects.get_mut(&key) else { return };
-        if object.adopt(observed) || spec_changed {
-            self.mark_dirty(&key);
-        }
+    pub(super) fn get_mut(&mut self, key: &NamespacedName) -> Option<&mut Object> {
+        self.by_key.get_mut(key)
     }
 
-    /// Takes up a spec: what the object looks at changes with it.
-    fn update_spec(&mut self, key: &NamespacedName, observed: &Observed) {
-        let Some(object) = self.objects.get_mut(key) else { return };
-        object.generation = observed.generation;
-        object.settings = observed.settings().map(Into::into);
-        object.backoff.reset();
-        if let Some(view) = object.view.take() {
-            self.index.remove_view(view);
-            self.viewers.remove(&view);
-        }
-        if let Ok(settings) = &object.settings
-            && settings.enabled
-        {
-            let view = self.index.add_view(settings.scope.clone());
-            object.view = Some(view);
-            self.viewers.insert(view, key.clone());
-            if settings.thresholds.restarted > self.index.restart_lookback() {
-                self.index.widen(lookback::step(settings.thresholds.restarted));
-                self.reopen_pods = true;
-            }
-        }
+    pub(super) fn insert(&mut self, key: NamespacedName, object: Object) {
+        self.by_key.insert(key, object);
     }
 
-    fn forget(&mut self, key: &NamespacedName) {
-        let Some(object) = self.objects.remove(key) else { return };
-        tracing::info!(namespace = key.namespace, name = key.name, "let go");
-        self.dispatcher.forget(key);
-        if let Some(view) = object.view {
-            self.index.remove_view(view);
-            self.viewers.remove(&view);
-        }
-        if let Some(queued) = object.queued {
-            self.due.remove(&(queued, key.clone()));
-        }
+    pub(super) fn remove(&mut self, key: &NamespacedName) -> Option<Object> {
+        self.by_key.remove(key)
     }
+
+    pub(super) fn begin_list(&mut self, scope: &Scope) {
+        self.listed.retain(|key| !is_within(key, scope));
+    }
+
+    pub(super) fn add_listed(&mut self, key: NamespacedName) {
+        self.listed.insert(key);
+    }
+
+    /// Returns the objects that the list did not contain. The caller removes them.
+    pub(super) fn end_list(&mut self, scope: Scope) -> Vec<NamespacedName> {
+        let known = self.by_key.keys().filter(|key| is_within(key, &scope));
+        let gone = known.filter(|key| !self.listed.contains(*key)).cloned().collect();
+        self.listed.retain(|key| !is_within(key, &scope));
+        self.answered.insert(scope);
+        gone
+    }
+
+    /// The operator may not list this scope. The objects of other scopes do not wait for it.
+    pub(super) fn access_denied(&mut self, scope: Scope) {
+        self.answered.insert(scope);
+    }
+
+    /// Whether all of so many scopes are known or inaccessible.
+    pub(super) fn are_known(&self, scopes: usize) -> bool {
+        self.answered.len() == scopes
+    }
+
+    /// The longest `restarted` threshold of the objects that watch pods.
+    pub(super) fn longest_restarted(&self) -> Duration {
+        let settings = self.by_key.values().filter_map(|object| object.settings.as_ref().ok());
+        let enabled = settings.filter(|settings| settings.enabled);
+        enabled.map(|settings| settings.thresholds.restarted).max().unwrap_or_default()
+    }
+}
+
+fn is_within(key: &NamespacedName, scope: &Scope) -> bool {
+    scope.as_ref().is_none_or(|namespace| *namespace == key.namespace)
 }

@@ -1,107 +1,108 @@
-//! When an object's status is due. Pure: it is told the time.
+//! Decides when an object is reconciled. No clock: callers pass the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long after the last event of a burst a status is written.
-const QUIET: Duration = Duration::from_millis(20);
-/// How long after the first event of a burst it is written all the same.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a status waits for the logs that belong to it.
+/// How often an object is reconciled without any event: the number of its pods may have changed, which is not an event,
+/// and the wall clock may have been set.
+pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+/// The debounce: how long after the last event of a burst an object is due.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// The longest debounce: how long after the first event of a burst an object is due even if events continue.
+const LONGEST_DEBOUNCE: Duration = Duration::from_millis(500);
+/// How long a status waits for its logs.
 const LOG_PATIENCE: Duration = Duration::from_millis(150);
-/// The least time between two writes of one status.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two writes of one status.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of an object's changes and writes.
+/// The unanswered changes of an object, and its last write.
 #[derive(Clone, Debug, Default)]
-pub struct Schedule {
-    /// The first and the last event that no write has answered.
+pub(super) struct Schedule {
+    /// The times of the first and the last change since the object was last up to date.
     burst: Option<(Instant, Instant)>,
     written: Option<Instant>,
-    /// No sooner than this: the last write failed.
+    /// The earliest retry after a failed write.
     not_before: Option<Instant>,
-    /// No sooner than this: there was nothing to write, and others want their turn.
+    /// The end of the pause after a reconcile that wrote nothing.
     postponed_until: Option<Instant>,
-    /// Whether the burst waits for logs.
+    /// Whether the status waits for logs.
     waits_for_logs: bool,
-    /// Time alone may change the status then.
+    /// When time alone may change the status.
     recheck: Option<Instant>,
 }
 
 impl Schedule {
-    /// Something changed that the status may have to tell.
-    pub fn mark_dirty(&mut self, now: Instant) {
+    /// Something changed that the status may show.
+    pub(super) fn mark_dirty(&mut self, now: Instant) {
         let first = self.burst.map_or(now, |(first, _)| first);
         self.burst = Some((first, now));
     }
 
-    /// What a complete list has told needs no time to become quiet.
-    pub fn mark_dirty_without_debounce(&mut self, now: Instant) {
-        self.mark_dirty(now.checked_sub(QUIET).unwrap_or(now));
+    /// Skips the debounce, for instance after a full list.
+    pub(super) fn mark_dirty_without_debounce(&mut self, now: Instant) {
+        self.mark_dirty(now.checked_sub(DEBOUNCE).unwrap_or(now));
     }
 
-    /// Asks for another look at `at`.
-    pub fn recheck_at(&mut self, at: Option<Instant>) {
+    /// Asks for a reconcile at `at`, unless there is one before.
+    pub(super) fn recheck_at(&mut self, at: Option<Instant>) {
         self.recheck = at;
     }
 
-    /// Logs are being read that the status should show. Returns whether it may still wait for them.
-    pub fn wait_for_logs(&mut self, now: Instant) -> bool {
-        // Where time alone has brought the change, it begins now.
+    /// Logs are being read that the status should show. Returns whether the status may wait for them any longer.
+    pub(super) fn wait_for_logs(&mut self, now: Instant) -> bool {
+        // If time alone has changed the status, the wait begins now.
         let (first, _) = *self.burst.get_or_insert((now, now));
         self.waits_for_logs = now < first + LOG_PATIENCE;
         self.waits_for_logs
     }
 
-    /// A log has come: the status is looked at again, in case it was the last one missing.
-    pub fn log_arrived(&mut self, now: Instant) {
+    /// A log has arrived, which may have been the last one missing.
+    pub(super) fn log_arrived(&mut self, now: Instant) {
         self.waits_for_logs = false;
         if self.burst.is_none() {
             self.mark_dirty(now);
         }
     }
 
-    /// The status was found to say what is to be said.
-    pub fn clear(&mut self) {
+    /// The object is up to date.
+    pub(super) fn clear(&mut self) {
         self.burst = None;
         self.waits_for_logs = false;
     }
 
-    /// A write begins: what happens from now on is another burst.
-    pub fn writing(&mut self, now: Instant) {
+    /// A write begins. Later changes are a new burst.
+    pub(super) fn writing(&mut self, now: Instant) {
         self.clear();
         self.written = Some(now);
         self.not_before = None;
     }
 
-    /// There was nothing to write; the next look comes no sooner than this.
-    pub fn postpone_until(&mut self, at: Instant) {
+    /// Nothing was written; pauses the object.
+    pub(super) fn postpone_until(&mut self, at: Instant) {
         self.postponed_until = Some(at);
     }
 
-    /// The write failed: try again after `delay`.
-    pub fn failed(&mut self, now: Instant, delay: Duration) {
+    /// The write failed and is retried after `delay`.
+    pub(super) fn failed(&mut self, now: Instant, delay: Duration) {
         self.mark_dirty(now);
         self.not_before = Some(now + delay);
     }
 
-    /// When the status was last written, if ever.
-    #[must_use]
-    pub fn written(&self) -> Option<Instant> {
-        self.written
+    /// When so much time will have passed since the last write, if that is in the future.
+    pub(super) fn written_after(&self, now: Instant, interval: Duration) -> Option<Instant> {
+        self.written.map(|written| written + interval).filter(|at| now < *at)
     }
 
-    /// When to look at the object, if ever.
-    #[must_use]
-    pub fn due(&self) -> Option<Instant> {
+    /// When to reconcile the object.
+    pub(super) fn due(&self) -> Option<Instant> {
         let change = self.burst.map(|(first, last)| {
-            let quiet = (last + QUIET).min(first + PATIENCE);
+            let quiet = (last + DEBOUNCE).min(first + LONGEST_DEBOUNCE);
             let logs = if self.waits_for_logs { first + LOG_PATIENCE } else { quiet };
             quiet.max(logs)
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
-        let written = self.written.map(|written| written + INTERVAL);
+        let written = self.written.map(|written| written + WRITE_INTERVAL);
         let not_before = [written, self.not_before, self.postponed_until].into_iter().flatten().max();
         Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
@@ -116,18 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn a_first_change_is_due_when_its_burst_is_quiet() {
+    fn a_change_is_due_after_the_debounce() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         assert_eq!(schedule.due(), None);
         schedule.mark_dirty(start);
-        assert_eq!(schedule.due(), Some(start + QUIET));
+        assert_eq!(schedule.due(), Some(start + DEBOUNCE));
         schedule.mark_dirty(start + ms(10));
-        assert_eq!(schedule.due(), Some(start + ms(10) + QUIET));
+        assert_eq!(schedule.due(), Some(start + ms(10) + DEBOUNCE));
     }
 
     #[test]
-    fn what_a_list_has_told_is_due_at_once() {
+    fn without_debounce_a_change_is_due_immediately() {
         let start = Instant::now() + ms(1_000);
         let mut schedule = Schedule::default();
         schedule.mark_dirty_without_debounce(start);
@@ -135,11 +136,15 @@ mod tests {
         assert!(schedule.wait_for_logs(start));
         schedule.writing(start + ms(10));
         schedule.mark_dirty_without_debounce(start + ms(20));
-        assert_eq!(schedule.due(), Some(start + ms(10) + INTERVAL), "but not before its turn");
+        assert_eq!(
+            schedule.due(),
+            Some(start + ms(10) + WRITE_INTERVAL),
+            "but no sooner than a second after the last write"
+        );
     }
 
     #[test]
-    fn a_burst_without_end_is_answered_within_a_second() {
+    fn an_endless_burst_is_answered_within_a_second() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         for millis in (0..5_000).step_by(10) {
@@ -149,33 +154,33 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_a_second_apart() {
+    fn writes_are_at_least_a_second_apart() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         schedule.mark_dirty(start);
         schedule.writing(start + ms(20));
         assert_eq!(schedule.due(), None);
         schedule.mark_dirty(start + ms(30));
-        assert_eq!(schedule.due(), Some(start + ms(20) + INTERVAL));
+        assert_eq!(schedule.due(), Some(start + ms(20) + WRITE_INTERVAL));
         schedule.writing(start + ms(1_020));
         schedule.mark_dirty(start + ms(60_000));
-        assert_eq!(schedule.due(), Some(start + ms(60_000) + QUIET));
+        assert_eq!(schedule.due(), Some(start + ms(60_000) + DEBOUNCE));
     }
 
     #[test]
-    fn logs_are_waited_for_but_not_long() {
+    fn waits_for_logs_only_briefly() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         schedule.mark_dirty(start);
         assert!(schedule.wait_for_logs(start + ms(20)));
         assert_eq!(schedule.due(), Some(start + LOG_PATIENCE));
         schedule.log_arrived(start + ms(40));
-        assert_eq!(schedule.due(), Some(start + QUIET), "overdue: at once");
+        assert_eq!(schedule.due(), Some(start + DEBOUNCE), "due immediately");
         assert!(!schedule.wait_for_logs(start + LOG_PATIENCE));
     }
 
     #[test]
-    fn a_failed_write_is_tried_again_after_its_delay_only() {
+    fn a_failed_write_is_retried_after_its_delay_and_no_sooner() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         schedule.mark_dirty(start);
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_rests_is_left_alone() {
+    fn a_postponed_object_is_not_due_before() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         schedule.postpone_until(start + ms(700));
@@ -196,21 +201,25 @@ mod tests {
         assert_eq!(schedule.due(), Some(start + ms(700)));
         schedule.clear();
         schedule.mark_dirty(start + ms(690));
-        assert_eq!(schedule.due(), Some(start + ms(690) + QUIET));
+        assert_eq!(schedule.due(), Some(start + ms(690) + DEBOUNCE));
     }
 
     #[test]
-    fn a_recheck_is_due_by_itself() {
+    fn a_recheck_is_due_without_a_change() {
         let start = Instant::now();
         let mut schedule = Schedule::default();
         schedule.recheck_at(Some(start + ms(90_000)));
         assert_eq!(schedule.due(), Some(start + ms(90_000)));
-        assert!(schedule.wait_for_logs(start + ms(90_000)), "logs may be waited for then, too");
-        assert_eq!(schedule.due(), Some(start + ms(90_000)), "by then it is overdue");
+        assert!(schedule.wait_for_logs(start + ms(90_000)), "it may wait for logs as well");
+        assert_eq!(schedule.due(), Some(start + ms(90_000)), "and stays due meanwhile");
         schedule.recheck_at(Some(start + ms(100_000)));
         assert_eq!(schedule.due(), Some(start + ms(90_000) + LOG_PATIENCE));
         schedule.writing(start + ms(91_000));
         schedule.recheck_at(Some(start + ms(91_300)));
-        assert_eq!(schedule.due(), Some(start + ms(91_000) + INTERVAL), "nor does it come too soon after a write");
+        assert_eq!(
+            schedule.due(),
+            Some(start + ms(91_000) + WRITE_INTERVAL),
+            "but no sooner than a second after the last write"
+        );
     }
 }

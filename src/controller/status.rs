@@ -1,4 +1,4 @@
-//! Writing an object's status: server-side apply, bounded in time, its failures told apart.
+//! Writes the controller's part of an object's status; see [`status_apply`](crate::status_apply) for the other part.
 
 use std::time::Duration;
 
@@ -13,44 +13,16 @@ use tokio::time::timeout;
 use crate::{
     api::{NamespacedName, OrchestrStatus, api_resource},
     report::{Change, differs, is_own},
+    status_apply::{FieldManager, apply_status},
 };
 
-use super::object::Observed;
-
-/// The field manager that owns what the controller writes.
-pub const FIELD_MANAGER: &str = "orchestr";
+use super::{observed::Observed, write_error::WriteError};
 
 /// How long one write may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a write failed. All of it is worth another try: of an object that is gone, the watch tells.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The object is gone, or the installed CRD has no subresource `status`.
-    #[error("the object is gone, or its CRD has no status")]
-    NotFound,
-    /// Somebody else wrote at the same time, or another object has the name by now.
-    #[error("somebody else has changed the object")]
-    Conflict,
-    /// RBAC refuses it.
-    #[error("refused: {0}")]
-    Denied(String),
-    /// The schema or an admission policy refuses it; which fields, where that is told.
-    #[error("refused as invalid: {0}")]
-    Invalid(String),
-    /// The API server fails at it.
-    #[error("the API server failed (HTTP {0})")]
-    Failed(u16),
-    /// The API server doesn't answer, or can't.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-/// Writes a status, and returns the object as it stands then.
-///
-/// # Errors
-/// See [`WriteError`].
-pub async fn write(
+/// Writes a status, and returns the object as it is afterwards. Takes at most 10 seconds.
+pub(super) async fn write_status(
     client: &Client,
     key: &NamespacedName,
     uid: &str,
@@ -59,11 +31,15 @@ pub async fn write(
     let NamespacedName { namespace, name } = key;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let work = async {
-        match apply(&api, key, status).await {
-            // Another object has the name by now, and is given its own status when the watch tells of it.
+        match apply_status(client, key, FieldManager::Controller, status)
+            .await
+            .map(Observed::new)
+            .map_err(WriteError::from)
+        {
+            // Another object has the name now. It gets its own status after the watch has reported it.
             Ok(object) if object.uid != uid => Err(WriteError::Conflict),
-            // Server-side apply takes nothing away that somebody else wrote as well, such as a part of a
-            // condition, and fails (HTTP 500) on an object that is older than its schema and violates it.
+            // Server-side apply does not remove what another writer owns as well, such as a part of a condition, and fails
+            // with HTTP 500 on an object that is older than the schema and violates it.
             Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
             Ok(_) | Err(WriteError::Invalid(_) | WriteError::Failed(_)) => replace(&api, name, uid, status).await,
             Err(error) => Err(error),
@@ -73,26 +49,8 @@ pub async fn write(
     in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?
 }
 
-async fn apply(
-    api: &Api<DynamicObject>,
-    NamespacedName { namespace, name }: &NamespacedName,
-    status: &OrchestrStatus,
-) -> Result<Observed, WriteError> {
-    let resource = api_resource();
-    let body = json!({
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        // Nothing else here would be looked at: not even a UID.
-        "metadata": {"name": name, "namespace": namespace},
-        "status": status,
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    Ok(Observed::new(api.patch_status(name, &params, &Patch::Apply(&body)).await?))
-}
-
-/// Puts a status in the place of the one that is there, except for what belongs to other field managers:
-/// conditions of other types, and the webhooks. By a patch: no other right is needed than for
-/// [`apply`].
+/// Replaces the status except for the parts of other writers: conditions of other types, and webhooks. Uses a patch, so
+/// that it needs no other right than server-side apply.
 async fn replace(
     api: &Api<DynamicObject>,
     name: &str,
@@ -110,35 +68,12 @@ async fn replace(
         status.webhooks = old.webhooks;
     }
     let patch = json!([
-        // A conflict when somebody else has changed the object since it was read.
+        // Fails with a conflict if the object has changed since it was read.
         {"op": "replace", "path": "/metadata/resourceVersion", "value": object.metadata.resource_version},
         {"op": "add", "path": "/status", "value": status},
     ]);
     let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let params =
+        PatchParams { field_manager: Some(FieldManager::Controller.as_str().to_owned()), ..PatchParams::default() };
     Ok(Observed::new(api.patch_status(name, &params, &patch).await?))
-}
-
-impl From<kube::Error> for WriteError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.is_not_found() => Self::NotFound,
-            kube::Error::Api(status) if status.is_conflict() => Self::Conflict,
-            kube::Error::Api(status) if status.is_forbidden() => Self::Denied(status.message),
-            // The server's message repeats values; which fields it names is told by its causes.
-            kube::Error::Api(status) if status.is_invalid() => Self::Invalid(
-                status
-                    .details
-                    .map_or_else(Vec::new, |details| details.causes)
-                    .into_iter()
-                    .map(|cause| cause.field)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ),
-            kube::Error::Api(status) if status.code == 500 => Self::Failed(status.code),
-            kube::Error::Api(status) => Self::Unavailable(format!("{} (HTTP {})", status.reason, status.code)),
-            kube::Error::SerdeError(_) => Self::Unavailable("an answer that can't be read".to_owned()),
-            error => Self::Unavailable(error.to_string()),
-        }
-    }
 }

@@ -1,4 +1,5 @@
-//! Judges the suspect pods of one object, with the Jobs that decide about them. No I/O: the caller starts the reads.
+//! Judges the suspect pods of one object. The verdict on a failed pod of a Job depends on the Job. No I/O: the caller starts
+//! the reads of Jobs.
 
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ use crate::{
 
 use super::jobs::{JobKey, Jobs};
 
-/// How long to wait for a Job that cannot be read, before its pod counts as failed without it. As long as an
-/// interrupted watch is tolerated.
+/// How long to wait for a Job that cannot be read before its pod is judged without it: as long as an interrupted watch is
+/// tolerated.
 const JOB_PATIENCE: Duration = Duration::from_secs(60);
 /// The most warnings that a status contains.
 pub(super) const WARNINGS: usize = 4;
 
-/// What the verdicts depend on beside the pods and their Jobs.
+/// The inputs of the verdicts beside the pods and their Jobs.
 pub(super) struct Context<'a> {
     pub(super) thresholds: &'a Thresholds,
     pub(super) tracker: &'a Tracker,
@@ -34,7 +35,7 @@ pub(super) struct Context<'a> {
 pub(super) struct Verdicts<'p> {
     /// The pods with a problem.
     pub(super) found: Vec<(&'p Pod, Box<Finding>)>,
-    /// How many pods have a problem and an annotation that asks not to report it.
+    /// How many pods have a problem that an annotation excludes.
     pub(super) ignored: usize,
     /// Which Jobs could not be read, and why.
     pub(super) warnings: Vec<String>,
@@ -42,12 +43,12 @@ pub(super) struct Verdicts<'p> {
     pub(super) recheck: Option<Timestamp>,
     /// The Jobs to read now.
     pub(super) queries: Vec<JobKey>,
-    /// The status must not be written before: it would call pods healthy, or a trouble over, without knowing that.
+    /// The status must not be written before this time, because it might miss a problem.
     pub(super) wait_until: Option<Instant>,
 }
 
-/// Judges pods. `waiting_since` is kept from one call to the next: since when the object has waited for any Job. It
-/// bounds how long a status is held back if further unreadable Jobs keep appearing.
+/// Judges pods. `waiting_since` is kept between calls: since when the object has waited for any Job. It limits how long a
+/// status is held back if ever more Jobs cannot be read.
 pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
     jobs: &mut Jobs,
@@ -55,24 +56,25 @@ pub(super) fn judge_pods<'p>(
     context: &Context<'_>,
 ) -> Verdicts<'p> {
     let &Context { thresholds, tracker, is_replaced, now, wall } = context;
+    let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
-    // A first status may replace one that shows the pods whose Jobs are not read yet.
+    // The status from before a restart may list pods whose Jobs have not been read since.
     let mut may_lose_problem = !tracker.is_resumed();
     let mut wait_until: Option<Instant> = None;
-    let mut ask_again: Option<Instant> = None;
+    let mut next_read: Option<Instant> = None;
     for pod in pods {
         let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod) };
         let mut verdict = judge(pod, &facts, thresholds, wall);
         if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
             let answer = jobs.ask(JobKey::new(pod, job), now);
             verdicts.queries.extend(answer.query);
-            if let Some(at) = answer.ask_at {
-                ask_again = ask_again.into_iter().chain([at]).min();
-                verdicts.recheck_at(wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
+            if let Some(at) = answer.read_at {
+                next_read = next_read.into_iter().chain([at]).min();
+                verdicts.recheck_at(to_wall(at));
             }
-            if !answer.refusal.is_empty() {
-                verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.refusal));
+            if !answer.denial.is_empty() {
+                verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.denial));
             }
             if answer.facts.is_none() {
                 let guess_at = answer.asked_since + JOB_PATIENCE;
@@ -80,6 +82,7 @@ pub(super) fn judge_pods<'p>(
                 if now < guess_at && !(has_waited && had_problem) {
                     may_lose_problem |= had_problem;
                     wait_until = wait_until.into_iter().chain([guess_at]).min();
+                    verdicts.recheck_at(to_wall(guess_at));
                     continue;
                 }
             }
@@ -98,7 +101,7 @@ pub(super) fn judge_pods<'p>(
         Some(until) => {
             waiting_since.get_or_insert(now);
             if verdicts.found.is_empty() || may_lose_problem && !has_waited {
-                verdicts.wait_until = Some(ask_again.map_or(until, |at| at.min(until)));
+                verdicts.wait_until = Some(next_read.map_or(until, |at| at.min(until)));
             }
         }
     }

@@ -1,31 +1,31 @@
-//! Whether the index holds what the cluster holds.
+//! Tracks whether the index of pods is complete.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// A namespace that is watched, or all of them.
-pub type Scope = Option<String>;
+/// The scope of a watch: one namespace, or all of them.
+pub(crate) type Scope = Option<String>;
 
-/// How long a watch may be interrupted before that is reported: an API server that restarts is no news.
+/// How long a watch may be interrupted before that is reported, so that a restart of the API server is not.
 const TOLERATED: Duration = Duration::from_secs(60);
-/// How long a list may take before that is reported: a restart of the operator is nothing that its users need to see,
-/// and a status that is about to be complete is not worth two writes.
+/// How long a list may take before that is reported, so that a restart of the operator does not write every status
+/// twice.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The state of every watch of pods.
 #[derive(Debug)]
-pub struct WatchHealth {
+pub(super) struct WatchHealth {
     scopes: BTreeMap<Scope, ScopeState>,
-    /// Since when a list is awaited that nothing has interrupted.
-    awaited: Instant,
+    /// When the watches were last opened.
+    opened: Instant,
 }
 
 #[derive(Debug, Default)]
 struct ScopeState {
-    /// How far back the last complete list kept failures.
+    /// How old failures could be to be kept by the last complete list.
     listed: Option<Duration>,
-    /// The same of the list under way.
+    /// The same for the list that is being received.
     listing: Duration,
     denied: Option<String>,
     interrupted: Option<Interruption>,
@@ -37,47 +37,44 @@ struct Interruption {
     error: Option<String>,
 }
 
-/// What may be said of the pods.
+/// How completely the pods of an object are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SyncState {
-    /// All of them are known.
+pub(super) enum SyncState {
     Complete,
-    /// They are not known at present, and that is no news until then.
+    /// Not completely, but only for a short time yet. It is not reported before:
     Settling {
-        /// For an object whose status answers its spec.
+        /// If the status was made for the present spec.
         until: Instant,
-        /// For any other.
+        /// Otherwise.
         unanswered_until: Instant,
     },
-    /// A list is not complete.
+    /// The list of pods is not complete.
     Syncing,
-    /// They can't be read at present, and why.
+    /// The watch has failed for longer, with this error.
     Interrupted(String),
-    /// A right is missing; in the API server's words.
+    /// RBAC denies access, with the API server's message.
     Denied(String),
 }
 
 impl WatchHealth {
-    /// Nothing is known yet of these.
-    #[must_use]
-    pub fn new(scopes: impl IntoIterator<Item = Scope>, now: Instant) -> Self {
-        Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), awaited: now }
+    /// Watches that have not received anything yet.
+    pub(super) fn new(scopes: impl IntoIterator<Item = Scope>, now: Instant) -> Self {
+        Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), opened: now }
     }
 
     /// The namespaces that are watched, unless all are.
-    #[must_use]
-    pub fn namespaces(&self) -> Option<Vec<&str>> {
+    pub(super) fn namespaces(&self) -> Option<Vec<&str>> {
         self.scopes.keys().map(Option::as_deref).collect()
     }
 
-    /// All watches are opened again, so that failures are kept from further back.
-    pub fn reopened(&mut self, now: Instant) {
-        self.awaited = now;
+    /// All watches were opened again, to list failures from further back.
+    pub(super) fn reopened(&mut self, now: Instant) {
+        self.opened = now;
         self.scopes.values_mut().for_each(|state| state.interrupted_at(now));
     }
 
-    /// A list begins that keeps failures of at most that age.
-    pub fn relisting(&mut self, scope: &Scope, lookback: Duration, now: Instant) {
+    /// A list begins that keeps failures up to this age.
+    pub(super) fn relisting(&mut self, scope: &Scope, lookback: Duration, now: Instant) {
         let Some(state) = self.scopes.get_mut(scope) else { return };
         state.listing = lookback;
         if state.listed.is_some() {
@@ -85,41 +82,41 @@ impl WatchHealth {
         }
     }
 
-    /// Failures of a greater age are dropped from now on.
-    pub fn shorten_lookback(&mut self, lookback: Duration) {
+    /// Older failures are dropped from now on.
+    pub(super) fn shorten_lookback(&mut self, lookback: Duration) {
         for state in self.scopes.values_mut() {
             state.listing = state.listing.min(lookback);
             state.listed = state.listed.map(|listed| listed.min(lookback));
         }
     }
 
-    /// A list is complete. Returns whether that changes what may be said.
-    pub fn synced(&mut self, scope: &Scope) -> bool {
+    /// A list is complete. Returns whether the sync state may have changed.
+    pub(super) fn synced(&mut self, scope: &Scope) -> bool {
         let Some(state) = self.scopes.get_mut(scope) else { return false };
         let grew = state.listed.replace(state.listing).is_none_or(|listed| listed < state.listing);
         state.caught_up() || grew
     }
 
-    /// A watch resumes with a backlog.
-    pub fn behind(&mut self, scope: &Scope, now: Instant) {
+    /// A watch resumed, and will first receive what was missed.
+    pub(super) fn behind(&mut self, scope: &Scope, now: Instant) {
         if let Some(state) = self.scopes.get_mut(scope) {
             state.interrupted_at(now);
         }
     }
 
-    /// The backlog is complete. Returns whether that changes what may be said.
-    pub fn caught_up(&mut self, scope: &Scope) -> bool {
+    /// The missed updates are complete. Returns whether the sync state may have changed.
+    pub(super) fn caught_up(&mut self, scope: &Scope) -> bool {
         self.scopes.get_mut(scope).is_some_and(ScopeState::caught_up)
     }
 
-    /// The server has refused. Returns whether that changes what may be said.
-    pub fn denied(&mut self, scope: &Scope, refusal: String) -> bool {
+    /// The API server denied access. Returns false if it did so before with the same message.
+    pub(super) fn denied(&mut self, scope: &Scope, refusal: String) -> bool {
         let Some(state) = self.scopes.get_mut(scope) else { return false };
         state.denied.replace(refusal.clone()) != Some(refusal)
     }
 
-    /// The watch has failed otherwise. Whether that is reported is decided when objects are reconciled.
-    pub fn failed(&mut self, scope: &Scope, error: String, now: Instant) {
+    /// The watch failed for another reason.
+    pub(super) fn failed(&mut self, scope: &Scope, error: String, now: Instant) {
         let Some(state) = self.scopes.get_mut(scope) else { return };
         state.interrupted_at(now);
         if let Some(interruption) = &mut state.interrupted {
@@ -127,9 +124,8 @@ impl WatchHealth {
         }
     }
 
-    /// What may be said now of the pods in those scopes that concern somebody who needs failures of at most that age.
-    #[must_use]
-    pub fn knowledge(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> SyncState {
+    /// The state for an object that is concerned with these scopes and needs failures up to this age.
+    pub(super) fn sync_state(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> SyncState {
         let states = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);
         if let Some(refusal) = states().find_map(|state| state.denied.as_ref()) {
             return SyncState::Denied(refusal.clone());
@@ -144,7 +140,7 @@ impl WatchHealth {
         let is_listed = states().all(|state| state.listed.is_some_and(|lookback| lookback >= needed));
         match longest {
             _ if !is_listed => {
-                let until = self.awaited + GRACE;
+                let until = self.opened + GRACE;
                 if now < until { SyncState::Settling { until, unanswered_until: until } } else { SyncState::Syncing }
             }
             Some(Interruption { since, .. }) => {
@@ -185,19 +181,19 @@ mod tests {
     }
 
     #[test]
-    fn one_refused_namespace_concerns_those_who_select_it() {
+    fn a_denied_namespace_affects_only_objects_that_select_it() {
         let [a, b] = scopes();
         let start = Instant::now();
         let now = start + GRACE;
         let mut state = WatchHealth::new([a.clone(), b.clone()], start);
-        let all = |state: &WatchHealth| state.knowledge(now, LOOKBACK, |_| true);
+        let all = |state: &WatchHealth| state.sync_state(now, LOOKBACK, |_| true);
         assert_eq!(all(&state), SyncState::Syncing);
         state.relisting(&a, LOOKBACK, start);
         assert!(state.synced(&a));
         assert!(state.denied(&b, "no".to_owned()));
-        assert!(!state.denied(&b, "no".to_owned()), "the same refusal again is no news");
+        assert!(!state.denied(&b, "no".to_owned()), "the same message again");
         assert_eq!(all(&state), SyncState::Denied("no".to_owned()));
-        assert_eq!(state.knowledge(now, LOOKBACK, |scope| *scope == a), SyncState::Complete);
+        assert_eq!(state.sync_state(now, LOOKBACK, |scope| *scope == a), SyncState::Complete);
         state.relisting(&b, LOOKBACK, start);
         assert_eq!(all(&state), SyncState::Denied("no".to_owned()), "a list that begins restores nothing");
         assert!(state.synced(&b));
@@ -206,59 +202,63 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_is_reported_after_a_minute_and_until_everything_missed_has_come() {
+    fn reports_an_interruption_after_a_minute_until_the_watch_has_caught_up() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);
         for seconds in [0, 10, 59] {
             state.failed(&a, "HTTP 500".to_owned(), after(seconds));
             let settling = SyncState::Settling { until: after(60), unanswered_until: after(10) };
-            assert_eq!(state.knowledge(after(seconds), LOOKBACK, |_| true), settling, "{seconds}");
+            assert_eq!(state.sync_state(after(seconds), LOOKBACK, |_| true), settling, "{seconds}");
         }
         let interrupted = SyncState::Interrupted("HTTP 500".to_owned());
-        assert_eq!(state.knowledge(after(60), LOOKBACK, |_| true), interrupted);
+        assert_eq!(state.sync_state(after(60), LOOKBACK, |_| true), interrupted);
         state.behind(&a, after(70));
-        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), interrupted, "an open watch is not enough");
+        assert_eq!(state.sync_state(after(70), LOOKBACK, |_| true), interrupted, "an open watch has not caught up yet");
         assert!(state.caught_up(&a));
         assert!(!state.caught_up(&a));
-        assert_eq!(state.knowledge(after(70), LOOKBACK, |_| true), SyncState::Complete);
+        assert_eq!(state.sync_state(after(70), LOOKBACK, |_| true), SyncState::Complete);
     }
 
     #[test]
-    fn two_short_outages_are_no_news() {
+    fn does_not_report_two_short_outages() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);
         for begins in [0, 100, 130] {
             for seconds in 0..25 {
                 state.failed(&a, "refused".to_owned(), after(begins + seconds));
-                let knowledge = state.knowledge(after(begins + seconds), LOOKBACK, |_| true);
-                assert!(matches!(knowledge, SyncState::Settling { .. }), "{knowledge:?}");
+                let sync_state = state.sync_state(after(begins + seconds), LOOKBACK, |_| true);
+                assert!(matches!(sync_state, SyncState::Settling { .. }), "{sync_state:?}");
             }
             state.behind(&a, after(begins + 25));
             assert!(state.caught_up(&a));
-            assert_eq!(state.knowledge(after(begins + 26), LOOKBACK, |_| true), SyncState::Complete);
+            assert_eq!(state.sync_state(after(begins + 26), LOOKBACK, |_| true), SyncState::Complete);
         }
     }
 
     #[test]
-    fn who_needs_more_history_waits_for_a_list_with_it() {
+    fn an_object_that_needs_older_failures_waits_for_a_list_with_them() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);
         let long = 6 * LOOKBACK;
         state.reopened(after(100));
         let settling = SyncState::Settling { until: after(110), unanswered_until: after(110) };
-        assert_eq!(state.knowledge(after(100), long, |_| true), settling);
-        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
+        assert_eq!(state.sync_state(after(100), long, |_| true), settling);
+        assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Syncing);
         let settling = SyncState::Settling { until: after(160), unanswered_until: after(110) };
-        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), settling, "whoever needs no more sees less now");
+        assert_eq!(
+            state.sync_state(after(110), LOOKBACK, |_| true),
+            settling,
+            "objects that need no more are interrupted as well"
+        );
         state.relisting(&a, long, after(100));
-        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
+        assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Syncing);
         assert!(state.synced(&a));
-        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Complete);
+        assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Complete);
         state.shorten_lookback(LOOKBACK);
-        assert_eq!(state.knowledge(after(110), LOOKBACK, |_| true), SyncState::Complete);
-        assert_eq!(state.knowledge(after(110), long, |_| true), SyncState::Syncing);
+        assert_eq!(state.sync_state(after(110), LOOKBACK, |_| true), SyncState::Complete);
+        assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Syncing);
     }
 }

@@ -1,75 +1,75 @@
-//! Who may write now. Writes can hang, where an admission webhook does, and those of one namespace or of
-//! objects that failed before must not take every place. Pure.
+//! Limits concurrent writes of statuses. A write can hang, for instance in an admission webhook, so neither one namespace
+//! nor the objects whose writes failed may use up all permits.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::api::NamespacedName;
 
-/// Writes that may be under way at once; each is also bounded in time.
+/// The most concurrent writes. Each is also limited in time.
 const ALL: usize = 64;
-/// Of these, in one namespace.
+/// The most of them in one namespace.
 const PER_NAMESPACE: usize = 8;
-/// Of these, of objects whose last write failed.
-const FAILING: usize = 16;
+/// The most of them for objects whose last write failed.
+const RETRIES: usize = 16;
 
-/// The places, and who waits for one.
+/// The permits in use, and the objects that wait for one.
 #[derive(Debug, Default)]
-pub struct WriteLimiter {
-    taken: usize,
-    failing: usize,
+pub(super) struct WriteLimiter {
+    in_use: usize,
+    retries: usize,
     by_namespace: HashMap<String, usize>,
     waiting: VecDeque<(NamespacedName, bool)>,
 }
 
-/// A place that was taken; to be given back.
+/// Permission for one write. It must be returned to [`WriteLimiter::release`].
 #[derive(Debug)]
 #[must_use]
-pub struct Slot {
+pub(super) struct WritePermit {
     namespace: String,
-    failing: bool,
+    is_retry: bool,
 }
 
 impl WriteLimiter {
-    /// Whether an object may write now; `failing` tells whether its last write failed.
-    #[must_use]
-    pub fn are_free(&self, NamespacedName { namespace, .. }: &NamespacedName, failing: bool) -> bool {
-        self.taken < ALL
-            && !(failing && self.failing >= FAILING)
-            && self.by_namespace.get(namespace).is_none_or(|taken| *taken < PER_NAMESPACE)
+    /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed.
+    pub(super) fn acquire(&mut self, key: &NamespacedName, is_retry: bool) -> Option<WritePermit> {
+        if !self.allows(key, is_retry) {
+            return None;
+        }
+        self.in_use += 1;
+        self.retries += usize::from(is_retry);
+        *self.by_namespace.entry(key.namespace.clone()).or_default() += 1;
+        Some(WritePermit { namespace: key.namespace.clone(), is_retry })
     }
 
-    /// Takes a place.
-    pub fn take(&mut self, NamespacedName { namespace, .. }: &NamespacedName, failing: bool) -> Slot {
-        self.taken += 1;
-        self.failing += usize::from(failing);
-        *self.by_namespace.entry(namespace.clone()).or_default() += 1;
-        Slot { namespace: namespace.clone(), failing }
-    }
-
-    /// Gives a place back.
-    pub fn give_back(&mut self, Slot { namespace, failing }: Slot) {
-        self.taken = self.taken.saturating_sub(1);
-        self.failing = self.failing.saturating_sub(usize::from(failing));
-        if let Some(taken) = self.by_namespace.get_mut(&namespace) {
-            *taken = taken.saturating_sub(1);
-            if *taken == 0 {
+    pub(super) fn release(&mut self, WritePermit { namespace, is_retry }: WritePermit) {
+        self.in_use = self.in_use.saturating_sub(1);
+        self.retries = self.retries.saturating_sub(usize::from(is_retry));
+        if let Some(in_use) = self.by_namespace.get_mut(&namespace) {
+            *in_use = in_use.saturating_sub(1);
+            if *in_use == 0 {
                 self.by_namespace.remove(&namespace);
             }
         }
     }
 
-    /// Remembers an object that may not write yet. It must not wait already.
-    pub fn wait(&mut self, key: NamespacedName, failing: bool) {
-        self.waiting.push_back((key, failing));
+    /// Remembers an object that waits for a permit. It must not be waiting already.
+    pub(super) fn enqueue(&mut self, key: NamespacedName, is_retry: bool) {
+        self.waiting.push_back((key, is_retry));
     }
 
-    /// Of those who wait and may write now, the one who waits longest; it waits no more.
-    pub fn next_waiting(&mut self) -> Option<NamespacedName> {
-        if self.taken >= ALL {
+    /// Removes and returns the object that has waited longest of those that may write now.
+    pub(super) fn next_waiting(&mut self) -> Option<NamespacedName> {
+        if self.in_use >= ALL {
             return None;
         }
-        let place = self.waiting.iter().position(|(key, failing)| self.are_free(key, *failing))?;
+        let place = self.waiting.iter().position(|(key, is_retry)| self.allows(key, *is_retry))?;
         self.waiting.remove(place).map(|(key, _)| key)
+    }
+
+    fn allows(&self, NamespacedName { namespace, .. }: &NamespacedName, is_retry: bool) -> bool {
+        self.in_use < ALL
+            && !(is_retry && self.retries >= RETRIES)
+            && self.by_namespace.get(namespace).is_none_or(|in_use| *in_use < PER_NAMESPACE)
     }
 }
 
@@ -81,42 +81,36 @@ mod tests {
         NamespacedName::new(namespace, name.to_string())
     }
 
-    /// Takes as many places as there are for this namespace.
-    fn fill(write_limiter: &mut WriteLimiter, namespace: &str, failing: bool) -> Vec<Slot> {
-        let mut taken = Vec::new();
-        while write_limiter.are_free(&key(namespace, 0), failing) {
-            taken.push(write_limiter.take(&key(namespace, taken.len()), failing));
-        }
-        taken
+    /// Takes as many permits as one namespace may have.
+    fn fill(limiter: &mut WriteLimiter, namespace: &str, is_retry: bool) -> Vec<WritePermit> {
+        std::iter::from_fn(|| limiter.acquire(&key(namespace, 0), is_retry)).collect()
     }
 
     #[test]
-    fn a_namespace_that_hangs_leaves_places_for_others() {
-        let mut write_limiter = WriteLimiter::default();
-        let mut hanging = fill(&mut write_limiter, "stuck", false);
+    fn a_namespace_whose_writes_hang_leaves_permits_for_others() {
+        let mut limiter = WriteLimiter::default();
+        let mut hanging = fill(&mut limiter, "stuck", false);
         assert_eq!(hanging.len(), PER_NAMESPACE);
-        write_limiter.wait(key("stuck", 100), false);
-        assert!(write_limiter.are_free(&key("fine", 0), false));
-        assert_eq!(write_limiter.next_waiting(), None);
-        write_limiter.give_back(hanging.pop().unwrap());
-        assert_eq!(write_limiter.next_waiting(), Some(key("stuck", 100)));
-        assert_eq!(write_limiter.next_waiting(), None, "each waits once");
-        hanging.into_iter().for_each(|slot| write_limiter.give_back(slot));
-        assert!(write_limiter.by_namespace.is_empty() && write_limiter.taken == 0);
+        limiter.enqueue(key("stuck", 100), false);
+        assert!(limiter.allows(&key("fine", 0), false));
+        assert_eq!(limiter.next_waiting(), None);
+        limiter.release(hanging.pop().unwrap());
+        assert_eq!(limiter.next_waiting(), Some(key("stuck", 100)));
+        assert_eq!(limiter.next_waiting(), None, "each object waits once");
+        hanging.into_iter().for_each(|permit| limiter.release(permit));
+        assert!(limiter.by_namespace.is_empty() && limiter.in_use == 0);
     }
 
     #[test]
-    fn those_who_failed_leave_places_for_those_who_did_not() {
-        let mut write_limiter = WriteLimiter::default();
-        let failing: usize =
-            (0..100).map(|namespace| fill(&mut write_limiter, &format!("n{namespace}"), true).len()).sum();
-        assert_eq!(failing, FAILING);
-        write_limiter.wait(key("other", 1), true);
-        write_limiter.wait(key("other", 2), false);
-        assert_eq!(write_limiter.next_waiting(), Some(key("other", 2)), "overtakes who can't write anyway");
-        let all: usize =
-            (100..200).map(|namespace| fill(&mut write_limiter, &format!("n{namespace}"), false).len()).sum();
-        assert_eq!(failing + all, ALL);
-        assert!(!write_limiter.are_free(&key("other", 3), false));
+    fn retries_leave_permits_for_first_writes() {
+        let mut limiter = WriteLimiter::default();
+        let retries: usize = (0..100).map(|namespace| fill(&mut limiter, &format!("n{namespace}"), true).len()).sum();
+        assert_eq!(retries, RETRIES);
+        limiter.enqueue(key("other", 1), true);
+        limiter.enqueue(key("other", 2), false);
+        assert_eq!(limiter.next_waiting(), Some(key("other", 2)), "it overtakes a retry that may not write yet");
+        let first: usize = (100..200).map(|namespace| fill(&mut limiter, &format!("n{namespace}"), false).len()).sum();
+        assert_eq!(retries + first, ALL);
+        assert!(!limiter.allows(&key("other", 3), false));
     }
 }

@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{
-    Api, Client,
-    api::{DynamicObject, Patch, PatchParams},
-};
+use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::api::{NamespacedName, OrchestrStatus, WebhookStatus, api_resource, condition};
-
-/// The field manager that owns `status.webhooks` and the condition AlertsDelivered. The controller's field manager owns
-/// the rest of the status; neither changes fields of the other.
-pub(super) const FIELD_MANAGER: &str = "orchestr-alerts";
+use crate::{
+    api::{NamespacedName, OrchestrStatus, WebhookStatus, condition},
+    status_apply::{FieldManager, apply_status, is_newer},
+};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -51,13 +47,9 @@ impl StoredStatus {
         Self { resource_version: resource_version.to_owned(), status: DeliveryStatus { webhooks, condition } }
     }
 
-    /// Compares resource versions, which are ordered numbers (KEP-5504). If they are not numbers, any other version counts
-    /// as newer.
+    /// Whether this was stored later than `other`.
     pub fn is_newer_than(&self, other: &str) -> bool {
-        match (self.resource_version.parse::<u128>(), other.parse::<u128>()) {
-            (Ok(version), Ok(other)) => version > other,
-            _ => self.resource_version != other,
-        }
+        is_newer(&self.resource_version, other)
     }
 }
 
@@ -71,8 +63,6 @@ pub(super) async fn persist(
     object: &ObjectRef,
     status: &DeliveryStatus,
 ) -> Result<StoredStatus, String> {
-    let resource = api_resource();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &object.key.namespace, &resource);
     let mut fields = json!({});
     if !status.webhooks.is_empty() {
         fields["webhooks"] = json!(status.webhooks);
@@ -80,15 +70,7 @@ pub(super) async fn persist(
     if let Some(condition) = &status.condition {
         fields["conditions"] = json!([condition]);
     }
-    let body = json!({
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        // The status subresource ignores all other metadata, even a UID.
-        "metadata": {"name": object.key.name, "namespace": object.key.namespace},
-        "status": fields,
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    match timeout(TIMEOUT, api.patch_status(&object.key.name, &params, &Patch::Apply(&body))).await {
+    match timeout(TIMEOUT, apply_status(client, &object.key, FieldManager::Alerts, &fields)).await {
         Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => {
             let status = answer.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
             Ok(StoredStatus::new(answer.metadata.resource_version.as_deref().unwrap_or_default(), status.as_ref()))

@@ -1,0 +1,407 @@
+//! The controller's event loop. One task owns all state and handles one event at a time.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream::BoxStream};
+use jiff::Timestamp;
+use kube::{Client, api::DynamicObject};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    alerts::delivery::{Dispatcher, ObjectUpdate},
+    api::{NamespacedName, OrchestrStatus},
+    clock::ClusterClock,
+    logs::LogReader,
+    pods::WatchedPod,
+    report::{self, Change},
+    watch::WatchUpdate,
+};
+
+use super::{
+    events::{EventPublisher, spec_event},
+    kopf_migration::KopfMigrations,
+    object::Object,
+    objects::Objects,
+    observed::Observed,
+    queue::WorkQueue,
+    reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
+    schedule::REFRESH_INTERVAL,
+    tasks::{TaskResult, Tasks},
+    watch_health::Scope,
+    write_error::WriteError,
+};
+
+/// How long objects are reconciled before other events are handled.
+const TURN: Duration = Duration::from_millis(20);
+/// How often data is dropped that has become irrelevant with time alone.
+const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a shutdown waits for writes and alerts.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Updates of pods, in batches of those that are ready.
+pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedPod>)>>;
+
+/// The watches, each update with the scope of its watch.
+pub(crate) struct Sources {
+    /// `Orchestr` objects.
+    pub(crate) objects: BoxStream<'static, (Scope, WatchUpdate<DynamicObject>)>,
+    /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
+    /// further back than the failures that were kept.
+    pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
+    /// The scopes of both.
+    pub(crate) scopes: Vec<Scope>,
+}
+
+/// The controller. Each field owns a part of the state and can be changed only by its methods.
+pub(crate) struct Controller {
+    clock: ClusterClock,
+    /// The longest time until `status.lastCheckTime` is refreshed.
+    check_interval: Duration,
+    objects: Objects,
+    queue: WorkQueue,
+    reconciler: Reconciler,
+    tasks: Tasks,
+    kopf_migrations: KopfMigrations,
+    event_publisher: EventPublisher,
+    dispatcher: Dispatcher,
+}
+
+impl Controller {
+    pub(crate) fn new(
+        client: Client,
+        clock: ClusterClock,
+        log_reader: LogReader,
+        dispatcher: Dispatcher,
+        scopes: Vec<Scope>,
+        check_interval: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            clock,
+            check_interval,
+            objects: Objects::default(),
+            queue: WorkQueue::new(now),
+            reconciler: Reconciler::new(scopes, now),
+            kopf_migrations: KopfMigrations::default(),
+            event_publisher: EventPublisher::new(client.clone()),
+            tasks: Tasks::new(client, log_reader),
+            dispatcher,
+        }
+    }
+
+    /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended.
+    pub(crate) async fn run(mut self, sources: Sources, shutdown: CancellationToken) {
+        let Sources { mut objects, open_pods, scopes } = sources;
+        let mut pods = futures::stream::pending().boxed();
+        let mut are_pods_open = false;
+        let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
+        loop {
+            self.start_due_work();
+            if self.objects.are_known(scopes.len()) && (self.reconciler.take_needs_relist() || !are_pods_open) {
+                if are_pods_open {
+                    self.reconciler.watches_reopened(Instant::now());
+                }
+                pods = open_pods();
+                are_pods_open = true;
+            }
+            let wake_at = [self.queue.next_due(), self.kopf_migrations.next_due()].into_iter().flatten().min();
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some((scope, update)) = objects.next() => self.on_object(scope, update),
+                Some(updates) = pods.next() => self.on_pods(updates),
+                result = self.tasks.next() => self.on_task_result(result),
+                () = sleep_until_if(wake_at) => {}
+                _ = compaction.tick() => self.compact(),
+            }
+        }
+        self.drain().await;
+    }
+
+    async fn drain(mut self) {
+        self.tasks.abort_reads();
+        let delivered = self.dispatcher.stop(DRAIN_TIMEOUT);
+        let drained = timeout(DRAIN_TIMEOUT, async {
+            while let Some(result) = self.tasks.next_write().await {
+                self.on_task_result(result);
+            }
+            self.event_publisher.finish().await;
+        })
+        .await;
+        delivered.await;
+        tracing::info!(complete = drained.is_ok(), "stopped");
+    }
+
+    /// Starts the removal of Kopf's leftovers and reconciles objects, for at most one [`TURN`].
+    fn start_due_work(&mut self) {
+        let now = Instant::now();
+        for key in self.kopf_migrations.take_due(now) {
+            tracing::info!(
+                namespace = key.namespace,
+                name = key.name,
+                "removing the finalizer and annotation of the Kopf operator"
+            );
+            self.tasks.remove_kopf_leftovers(key);
+        }
+        while now.elapsed() < TURN {
+            let Some(key) = self.queue.next(now) else { break };
+            let begun = Instant::now();
+            self.reconcile(&key, now);
+            let end = Instant::now();
+            self.queue.reconciled(&key, end.saturating_duration_since(begun), end);
+        }
+    }
+
+    fn on_object(&mut self, scope: Scope, update: WatchUpdate<DynamicObject>) {
+        match update {
+            WatchUpdate::Relisting => self.objects.begin_list(&scope),
+            WatchUpdate::Listed(object) => {
+                let observed = Observed::new(object);
+                self.objects.add_listed(observed.key.clone());
+                self.observe(observed);
+            }
+            WatchUpdate::Synced => {
+                for key in self.objects.end_list(scope) {
+                    self.forget(&key);
+                }
+            }
+            WatchUpdate::Applied(object) => self.observe(Observed::new(object)),
+            WatchUpdate::Deleted(object) => {
+                let Observed { key, .. } = Observed::new(object);
+                self.kopf_migrations.forget(&key);
+                self.forget(&key);
+            }
+            WatchUpdate::Denied(refusal) => {
+                tracing::error!(refusal, "not allowed to watch Orchestr objects");
+                self.objects.access_denied(scope);
+            }
+            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
+            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
+        }
+    }
+
+    fn observe(&mut self, observed: Observed) {
+        let now = Instant::now();
+        let key = observed.key.clone();
+        if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
+            self.forget(&key);
+        }
+        if observed.has_kopf_leftovers {
+            self.kopf_migrations.found_leftovers(&key, now);
+        } else {
+            self.kopf_migrations.found_clean(&key);
+        }
+        if observed.is_deleting {
+            self.forget(&key);
+            return;
+        }
+        let is_new = self.objects.get(&key).is_none();
+        if is_new {
+            let generation = observed.generation;
+            tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
+            self.objects.insert(key.clone(), Object::new(&observed, now));
+            self.queue.insert(&key);
+        }
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let is_spec_changed = is_new || object.generation != observed.generation;
+        if is_spec_changed {
+            object.generation = observed.generation;
+            object.settings = observed.settings().map(Into::into);
+            self.queue.forget_failures(&key);
+            if let Some(view) = object.view.take() {
+                self.reconciler.remove_view(view);
+            }
+            let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
+            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings));
+        }
+        let is_status_changed = object.adopt(observed, self.queue.is_writing(&key));
+        if is_status_changed || is_spec_changed {
+            self.queue.mark_dirty(&key, now);
+        }
+    }
+
+    fn forget(&mut self, key: &NamespacedName) {
+        let Some(object) = self.objects.remove(key) else { return };
+        tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
+        self.dispatcher.forget(key);
+        if let Some(view) = object.view {
+            self.reconciler.remove_view(view);
+        }
+        self.queue.remove(key);
+    }
+
+    fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
+        let now = Instant::now();
+        match self.reconciler.apply_pods(updates, now, self.clock.now()) {
+            Concerned::AllWithoutDebounce => self.queue.mark_all_dirty_without_debounce(now),
+            Concerned::All => self.queue.mark_all_dirty(now),
+            Concerned::These(keys) => keys.iter().for_each(|key| self.queue.mark_dirty(key, now)),
+        }
+    }
+
+    fn on_task_result(&mut self, result: TaskResult) {
+        let now = Instant::now();
+        match result {
+            TaskResult::StatusWritten { permit, key, uid, written, result } => {
+                self.queue.release(permit);
+                self.on_status_written(&key, &uid, &written, result, now);
+            }
+            TaskResult::KopfLeftoversRemoved { key, result } => {
+                if let Err(error) = &result {
+                    tracing::warn!(
+                        namespace = key.namespace,
+                        name = key.name,
+                        %error,
+                        "could not remove the finalizer and annotation of the Kopf operator"
+                    );
+                }
+                if self.kopf_migrations.ended(&key, &result, now) {
+                    tracing::warn!(
+                        namespace = key.namespace,
+                        name = key.name,
+                        "another program keeps adding Kopf's finalizer or annotation: stop the Kopf operator first"
+                    );
+                }
+            }
+            TaskResult::LogRead { request, result } => {
+                for key in self.reconciler.log_read(&request, result, now) {
+                    self.queue.log_arrived(&key, now);
+                }
+            }
+            TaskResult::JobRead { key, reading } => {
+                for object in self.reconciler.job_read(&key, reading, now) {
+                    self.queue.mark_dirty(&object, now);
+                }
+            }
+        }
+    }
+
+    fn on_status_written(
+        &mut self,
+        key: &NamespacedName,
+        uid: &str,
+        written: &OrchestrStatus,
+        result: Result<Box<Observed>, WriteError>,
+        now: Instant,
+    ) {
+        // If another object has the name now, this write is not its own.
+        let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == uid) else { return };
+        let (answer, events) = match result {
+            Ok(answer) => {
+                self.queue.write_succeeded(key);
+                (Some(*answer), object.events_after(written, now))
+            }
+            Err(error) => {
+                let (delay, failures) = self.queue.write_failed(key, now);
+                let retry_seconds = delay.as_secs_f32();
+                // Usually the object was just deleted, and the watch will report that.
+                if matches!(error, WriteError::NotFound | WriteError::Conflict) && failures == 1 {
+                    tracing::debug!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
+                } else {
+                    tracing::warn!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
+                }
+                // If the schema rejects the spec, it may reject every status, so the event is published without it.
+                let events = match (&error, &object.settings, failures) {
+                    (WriteError::Invalid(_), Err(spec), 1) => vec![spec_event(spec)],
+                    _ => Vec::new(),
+                };
+                (None, events)
+            }
+        };
+        if !events.is_empty() {
+            object.event_limiter.add_dropped(self.event_publisher.publish(key, uid, events));
+        }
+        if object.write_ended(answer) {
+            self.queue.mark_dirty(key, now);
+        }
+    }
+
+    fn reconcile(&mut self, key: &NamespacedName, now: Instant) {
+        if self.queue.is_writing(key) {
+            return;
+        }
+        let Some(object) = self.objects.get_mut(key) else { return };
+        let wall = self.clock.now();
+        let Reconciled { outcome, jobs, logs } = self.reconciler.reconcile(key, object, now, wall);
+        logs.into_iter().for_each(|request| self.tasks.read_log(request));
+        jobs.into_iter().for_each(|job| self.tasks.read_job(job));
+        let Some(schedule) = self.queue.schedule(key) else { return };
+        let NewStatus { status, lacks_logs, recheck, incidents, ended } = match outcome {
+            Outcome::Status(new) => *new,
+            Outcome::Postponed(until) => {
+                schedule.clear();
+                schedule.recheck_at(Some(until));
+                return;
+            }
+        };
+        match &object.settings {
+            Ok(settings) => self.dispatcher.update(
+                key,
+                ObjectUpdate {
+                    uid: &object.uid,
+                    generation: object.generation,
+                    webhooks: &settings.webhooks,
+                    status: object.status.as_ref(),
+                    resource_version: &object.resource_version,
+                    ended,
+                    incidents,
+                },
+            ),
+            Err(_) => self.dispatcher.pause(key),
+        }
+
+        let check_interval = self.check_interval.mul_f64(object.check_share);
+        let until_check = until_check(object.status.as_ref(), check_interval, wall);
+        let until_recheck = recheck.map_or(REFRESH_INTERVAL, |at| duration_until(at, wall).min(REFRESH_INTERVAL));
+        let recheck = now + until_recheck.min(until_check.unwrap_or(check_interval));
+        schedule.recheck_at(Some(recheck));
+        // Users wait for a first status, and there is none yet whose logs would disappear.
+        let is_first = object.status.is_none();
+        if lacks_logs && !is_first && schedule.wait_for_logs(now) {
+            return;
+        }
+        match report::differs(object.status.as_ref(), &status) {
+            Change::None if until_check.is_some() => schedule.clear(),
+            Change::CountOnly if until_check.is_some() && schedule.written_after(now, REFRESH_INTERVAL).is_some() => {
+                let next_write = schedule.written_after(now, REFRESH_INTERVAL);
+                schedule.clear();
+                schedule.recheck_at(next_write.into_iter().chain([recheck]).min());
+            }
+            Change::None | Change::CountOnly | Change::Substantial => self.write(key, status, now),
+        }
+    }
+
+    fn write(&mut self, key: &NamespacedName, status: OrchestrStatus, now: Instant) {
+        let Some(object) = self.objects.get(key) else { return };
+        if let Some(permit) = self.queue.begin_write(key, now) {
+            self.tasks.write_status(permit, key.clone(), object.uid.clone(), status);
+        }
+    }
+
+    fn compact(&mut self) {
+        let now = Instant::now();
+        self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
+        self.kopf_migrations.sweep(now);
+    }
+}
+
+/// How long `lastCheckTime` need not be refreshed; absent if it is to be refreshed now.
+fn until_check(status: Option<&OrchestrStatus>, interval: Duration, wall: Timestamp) -> Option<Duration> {
+    let checked = status?.last_check_time.as_ref()?.0;
+    let age = wall.duration_since(checked);
+    // A time in the future was written by a wrong clock.
+    let ahead = Duration::try_from(-age).unwrap_or_default();
+    let left = interval.checked_sub(Duration::try_from(age).unwrap_or_default())?;
+    (ahead <= interval && !left.is_zero()).then_some(left)
+}
+
+fn duration_until(at: Timestamp, wall: Timestamp) -> Duration {
+    at.duration_since(wall).try_into().unwrap_or(Duration::ZERO)
+}
+
+async fn sleep_until_if(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

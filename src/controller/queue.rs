@@ -1,0 +1,304 @@
+//! Decides which object is reconciled next, and which one may write its status. No I/O; callers pass the time.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{api::NamespacedName, backoff::Backoff};
+
+use super::{
+    pace::Pace,
+    schedule::Schedule,
+    write_limiter::{WriteLimiter, WritePermit},
+};
+
+/// The delays between failed writes of one status.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// The objects to reconcile, each with its schedule and its write under way.
+#[derive(Debug)]
+pub(super) struct WorkQueue {
+    entries: HashMap<NamespacedName, Entry>,
+    /// Entries in the order in which they are due. [`Entry::queued_at`] is an entry's place.
+    due: BTreeSet<(Instant, NamespacedName)>,
+    write_limiter: WriteLimiter,
+    pace: Pace,
+}
+
+#[derive(Debug)]
+struct Entry {
+    schedule: Schedule,
+    queued_at: Option<Instant>,
+    awaits_permit: bool,
+    is_writing: bool,
+    retries: Backoff,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::default(),
+            queued_at: None,
+            awaits_permit: false,
+            is_writing: false,
+            retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
+        }
+    }
+}
+
+impl WorkQueue {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            entries: HashMap::new(),
+            due: BTreeSet::new(),
+            write_limiter: WriteLimiter::default(),
+            pace: Pace::new(now),
+        }
+    }
+
+    /// Adds an object. It is not due until it is marked dirty.
+    pub(super) fn insert(&mut self, key: &NamespacedName) {
+        self.entries.entry(key.clone()).or_default();
+    }
+
+    pub(super) fn remove(&mut self, key: &NamespacedName) {
+        if let Some(queued_at) = self.entries.remove(key).and_then(|entry| entry.queued_at) {
+            self.due.remove(&(queued_at, key.clone()));
+        }
+    }
+
+    /// Something changed that the object's status may show.
+    pub(super) fn mark_dirty(&mut self, key: &NamespacedName, now: Instant) {
+        self.reschedule(key, |schedule| schedule.mark_dirty(now));
+    }
+
+    pub(super) fn mark_all_dirty(&mut self, now: Instant) {
+        self.reschedule_all(|schedule| schedule.mark_dirty(now));
+    }
+
+    /// Marks all objects dirty and skips the debounce, for instance after a complete list of pods.
+    pub(super) fn mark_all_dirty_without_debounce(&mut self, now: Instant) {
+        self.reschedule_all(|schedule| schedule.mark_dirty_without_debounce(now));
+    }
+
+    /// A log has arrived that the object's status may wait for.
+    pub(super) fn log_arrived(&mut self, key: &NamespacedName, now: Instant) {
+        self.reschedule(key, |schedule| schedule.log_arrived(now));
+    }
+
+    /// When [`next`](Self::next) will return an object, unless something happens before. Objects that wait for a permit to
+    /// write are left out: a write that ends wakes the caller anyway.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The next object to reconcile: one that has waited for a permit to write and may have it now, else one that is due.
+    /// The caller then calls [`reconciled`](Self::reconciled).
+    pub(super) fn next(&mut self, now: Instant) -> Option<NamespacedName> {
+        if let Some(key) = self.write_limiter.next_waiting() {
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.awaits_permit = false;
+            }
+            return Some(key);
+        }
+        loop {
+            self.due.first().filter(|(at, _)| *at <= now)?;
+            let (_, key) = self.due.pop_first()?;
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            entry.queued_at = None;
+            // Further changes may have postponed it since it was queued.
+            if entry.schedule.due().is_some_and(|due| due <= now) {
+                return Some(key);
+            }
+            self.requeue(&key);
+        }
+    }
+
+    /// An object was reconciled, which took so long. If it did not write its status, it is postponed so that others get
+    /// their turn.
+    pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
+        self.pace.reconciled(took, now);
+        let pause = self.pace.pause();
+        self.reschedule_if(key, |entry| !entry.is_writing, |schedule| schedule.postpone_until(now + pause));
+    }
+
+    /// The schedule of an object that is being reconciled. Changes take effect with [`reconciled`](Self::reconciled).
+    pub(super) fn schedule(&mut self, key: &NamespacedName) -> Option<&mut Schedule> {
+        self.entries.get_mut(key).map(|entry| &mut entry.schedule)
+    }
+
+    /// Whether a write of the object's status is under way.
+    pub(super) fn is_writing(&self, key: &NamespacedName) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.is_writing)
+    }
+
+    /// Starts a write if the limits allow it. Otherwise the object waits for a permit and is reconciled again then.
+    pub(super) fn begin_write(&mut self, key: &NamespacedName, now: Instant) -> Option<WritePermit> {
+        let entry = self.entries.get_mut(key)?;
+        let is_retry = entry.retries.failures() > 0;
+        let Some(permit) = self.write_limiter.acquire(key, is_retry) else {
+            entry.schedule.clear();
+            if !std::mem::replace(&mut entry.awaits_permit, true) {
+                self.write_limiter.enqueue(key.clone(), is_retry);
+            }
+            return None;
+        };
+        entry.schedule.writing(now);
+        entry.is_writing = true;
+        Some(permit)
+    }
+
+    /// Returns the permit of a write that has ended, also if its object is gone.
+    pub(super) fn release(&mut self, permit: WritePermit) {
+        self.write_limiter.release(permit);
+    }
+
+    pub(super) fn write_succeeded(&mut self, key: &NamespacedName) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.is_writing = false;
+            entry.retries.reset();
+        }
+        self.requeue(key);
+    }
+
+    /// Returns the delay until the next try, and how many writes have failed in a row.
+    pub(super) fn write_failed(&mut self, key: &NamespacedName, now: Instant) -> (Duration, u32) {
+        let Some(entry) = self.entries.get_mut(key) else { return (FIRST_RETRY, 1) };
+        entry.is_writing = false;
+        let delay = entry.retries.next_delay();
+        entry.schedule.failed(now, delay);
+        let failures = entry.retries.failures();
+        self.requeue(key);
+        (delay, failures)
+    }
+
+    /// Forgets failed writes, since a changed spec may end their cause.
+    pub(super) fn forget_failures(&mut self, key: &NamespacedName) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.retries.reset();
+        }
+    }
+
+    fn reschedule(&mut self, key: &NamespacedName, change: impl FnOnce(&mut Schedule)) {
+        self.reschedule_if(key, |_| true, change);
+    }
+
+    fn reschedule_if(
+        &mut self,
+        key: &NamespacedName,
+        condition: impl FnOnce(&Entry) -> bool,
+        change: impl FnOnce(&mut Schedule),
+    ) {
+        if let Some(entry) = self.entries.get_mut(key)
+            && condition(entry)
+        {
+            change(&mut entry.schedule);
+        }
+        self.requeue(key);
+    }
+
+    fn reschedule_all(&mut self, change: impl Fn(&mut Schedule)) {
+        let keys: Vec<_> = self.entries.keys().cloned().collect();
+        for key in keys {
+            self.reschedule(&key, &change);
+        }
+    }
+
+    /// Moves an object to its place in the order.
+    fn requeue(&mut self, key: &NamespacedName) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        // Changes during a write are answered after it.
+        let due = if entry.is_writing { None } else { entry.schedule.due() };
+        // A place that is too early is corrected by `next`. Otherwise every event of a burst would move the object.
+        let stays = entry.queued_at.zip(due).is_some_and(|(queued_at, due)| queued_at <= due);
+        if stays || entry.queued_at == due {
+            return;
+        }
+        if let Some(queued_at) = entry.queued_at.take() {
+            self.due.remove(&(queued_at, key.clone()));
+        }
+        if let Some(due) = due {
+            entry.queued_at = Some(due);
+            self.due.insert((due, key.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> NamespacedName {
+        NamespacedName::new("shop", name)
+    }
+
+    /// A queue with one dirty object, and a time at which it is due.
+    fn with_dirty_object() -> (WorkQueue, NamespacedName, Instant) {
+        let (key, start) = (key("cluster"), Instant::now());
+        let mut queue = WorkQueue::new(start);
+        queue.insert(&key);
+        queue.mark_dirty(&key, start);
+        (queue, key, start + Duration::from_secs(10))
+    }
+
+    #[test]
+    fn changes_during_a_write_are_due_after_it() {
+        let (mut queue, key, now) = with_dirty_object();
+        assert_eq!(queue.next(now).as_ref(), Some(&key));
+        let permit = queue.begin_write(&key, now).unwrap();
+        queue.reconciled(&key, Duration::ZERO, now);
+        queue.mark_dirty(&key, now);
+        assert!(queue.is_writing(&key) && queue.next_due().is_none());
+        queue.release(permit);
+        queue.write_succeeded(&key);
+        assert!(queue.next_due().is_some_and(|due| due > now));
+    }
+
+    #[test]
+    fn a_failed_write_is_retried_with_growing_delays_until_the_spec_changes() {
+        let (mut queue, key, mut now) = with_dirty_object();
+        for failures in 1..=5 {
+            assert_eq!(queue.next(now).as_ref(), Some(&key));
+            let permit = queue.begin_write(&key, now).unwrap();
+            queue.release(permit);
+            let (delay, counted) = queue.write_failed(&key, now);
+            assert_eq!(counted, failures);
+            assert!(queue.next(now + delay / 2).is_none());
+            now += delay.max(Duration::from_secs(2));
+        }
+        queue.forget_failures(&key);
+        assert_eq!(queue.next(now).as_ref(), Some(&key));
+        let permit = queue.begin_write(&key, now).unwrap();
+        queue.release(permit);
+        assert_eq!(queue.write_failed(&key, now).1, 1);
+    }
+
+    #[test]
+    fn an_object_without_a_permit_is_reconciled_when_one_is_free() {
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start);
+        let mut permits = Vec::new();
+        for index in 0.. {
+            let key = key(&index.to_string());
+            queue.insert(&key);
+            let Some(permit) = queue.begin_write(&key, start) else { break };
+            permits.push(permit);
+        }
+        let waiting = key(&permits.len().to_string());
+        assert_eq!(queue.next(start), None);
+        queue.release(permits.pop().unwrap());
+        assert_eq!(queue.next(start), Some(waiting));
+        assert_eq!(queue.next(start), None);
+    }
+
+    #[test]
+    fn removed_objects_are_not_due() {
+        let (mut queue, key, now) = with_dirty_object();
+        queue.remove(&key);
+        assert_eq!((queue.next(now), queue.next_due()), (None, None));
+    }
+}

@@ -1,0 +1,359 @@
+//! Reconciles one object with the pods that it selects: judges the pods and builds the object's status. No I/O: the caller
+//! starts the reads that are asked for, and writes the status.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    alerts::{self, Incident},
+    api::{NamespacedName, OrchestrStatus},
+    diagnosis::needs_job,
+    index::{Index, ViewId},
+    logs::{LogRequest, ReadResult},
+    pods::WatchedPod,
+    report::{self, NotWatching, Report, Troubled, UpdateContext},
+    settings::Settings,
+    watch::WatchUpdate,
+};
+
+use super::{
+    jobs::{JobKey, JobReading, Jobs},
+    log_requests::LogRequests,
+    lookback::{self, Lookback},
+    object::Object,
+    schedule::REFRESH_INTERVAL,
+    verdicts::{Context, Verdicts, WARNINGS, judge_pods},
+    watch_health::{Scope, SyncState, WatchHealth},
+};
+
+/// What is known of the cluster beside the `Orchestr` objects.
+#[derive(Debug)]
+pub(super) struct Reconciler {
+    index: Index,
+    views: HashMap<ViewId, NamespacedName>,
+    watch_health: WatchHealth,
+    lookback: Lookback,
+    jobs: Jobs,
+    log_requests: LogRequests,
+    needs_relist: bool,
+}
+
+/// The objects that changes of pods concern.
+pub(super) enum Concerned {
+    /// All objects, because a list or a backlog is complete: nothing more is expected soon.
+    AllWithoutDebounce,
+    All,
+    These(Vec<NamespacedName>),
+}
+
+/// The result of a reconcile, and the reads to start.
+pub(super) struct Reconciled {
+    pub(super) outcome: Outcome,
+    pub(super) jobs: Vec<JobKey>,
+    pub(super) logs: Vec<LogRequest>,
+}
+
+pub(super) enum Outcome {
+    /// A fact is missing that is expected soon. Reconcile again at this time if nothing happens before.
+    Postponed(Instant),
+    Status(Box<NewStatus>),
+}
+
+pub(super) struct NewStatus {
+    pub(super) status: OrchestrStatus,
+    /// Whether logs that the status should show are still being read.
+    pub(super) lacks_logs: bool,
+    /// When time alone may change the status.
+    pub(super) recheck: Option<Timestamp>,
+    /// All incidents, for alerts; absent while the pods are not known.
+    pub(super) incidents: Option<Vec<Incident>>,
+    /// The keys of alerts whose incidents cannot return: their pods are deleted, and their owners have no others.
+    pub(super) ended: Vec<String>,
+}
+
+impl Reconciler {
+    pub(super) fn new(scopes: Vec<Scope>, now: Instant) -> Self {
+        Self {
+            index: Index::new(lookback::SHORTEST),
+            views: HashMap::new(),
+            watch_health: WatchHealth::new(scopes, now),
+            lookback: Lookback::default(),
+            jobs: Jobs::default(),
+            log_requests: LogRequests::default(),
+            needs_relist: false,
+        }
+    }
+
+    /// Adds an object's view of the pods.
+    pub(super) fn add_view(&mut self, key: &NamespacedName, settings: &Settings) -> ViewId {
+        let view = self.index.add_view(settings.scope.clone());
+        self.views.insert(view, key.clone());
+        let needed = settings.thresholds.restarted;
+        if needed > self.index.restart_lookback() {
+            self.index.widen(lookback::step(needed));
+            self.needs_relist = true;
+        }
+        view
+    }
+
+    pub(super) fn remove_view(&mut self, view: ViewId) {
+        self.index.remove_view(view);
+        self.views.remove(&view);
+    }
+
+    /// Whether all pods must be listed again, because older failures matter now than were kept. Resets the flag.
+    pub(super) fn take_needs_relist(&mut self) -> bool {
+        std::mem::take(&mut self.needs_relist)
+    }
+
+    /// The watches of pods were closed and opened again.
+    pub(super) fn watches_reopened(&mut self, now: Instant) {
+        self.watch_health.reopened(now);
+    }
+
+    pub(super) fn apply_pods(
+        &mut self,
+        updates: Vec<(Scope, WatchUpdate<WatchedPod>)>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Concerned {
+        let mut views = Vec::new();
+        let mut is_newly_denied = false;
+        let mut is_complete = false;
+        let undecodable_changes = self.index.undecodable_changes();
+        for (scope, update) in updates {
+            match update {
+                WatchUpdate::Relisting => {
+                    self.index.begin_list(scope.as_deref());
+                    self.watch_health.relisting(&scope, self.index.restart_lookback(), now);
+                }
+                WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, now, wall)),
+                WatchUpdate::Deleted(pod) => views.extend(self.index.remove(match pod.pod {
+                    Ok(pod) => pod.uid,
+                    Err(undecodable) => undecodable.uid,
+                })),
+                WatchUpdate::Synced => {
+                    views.extend(self.index.end_list(scope.as_deref()));
+                    is_complete |= self.watch_health.synced(&scope);
+                    tracing::debug!(pods = self.index.len(), "listed all pods");
+                }
+                WatchUpdate::Behind => self.watch_health.behind(&scope, now),
+                WatchUpdate::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
+                WatchUpdate::Denied(refusal) => {
+                    if self.watch_health.denied(&scope, refusal.clone()) {
+                        tracing::error!(refusal, "not allowed to watch pods");
+                        is_newly_denied = true;
+                    }
+                }
+                WatchUpdate::Failed(error) => {
+                    tracing::warn!(error, "the watch of pods is interrupted");
+                    self.watch_health.failed(&scope, error, now);
+                }
+            }
+        }
+        if is_complete {
+            Concerned::AllWithoutDebounce
+        } else if is_newly_denied || self.index.undecodable_changes() != undecodable_changes {
+            Concerned::All
+        } else {
+            Concerned::These(self.viewers(views))
+        }
+    }
+
+    fn apply_pod(&mut self, pod: WatchedPod, now: Instant, wall: Timestamp) -> Vec<ViewId> {
+        match pod.pod {
+            Ok(pod) => {
+                let mut views = Vec::new();
+                if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+                    && let Some(job) = needs_job(&pod)
+                {
+                    for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
+                        views.extend(self.index.viewers_of_job(&job.uid));
+                    }
+                }
+                views.extend(self.index.apply(pod, wall));
+                views
+            }
+            Err(undecodable) => {
+                let changes = self.index.undecodable_changes();
+                let (pod, error) = (undecodable.to_string(), undecodable.error.clone());
+                let views = self.index.insert_undecodable(undecodable);
+                if self.index.undecodable_changes() != changes {
+                    tracing::warn!(pod, %error, "skipped a pod that cannot be decoded");
+                }
+                views
+            }
+        }
+    }
+
+    /// Stores what a read of a Job has shown. Returns the objects concerned.
+    pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
+        if self.jobs.answered(key, reading, now) {
+            self.viewers(self.index.viewers_of_job(&key.uid))
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Stores the result of a read of a log. Returns the objects that wait for it.
+    pub(super) fn log_read(
+        &mut self,
+        request: &LogRequest,
+        result: ReadResult,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        self.log_requests.answered(request, result, now)
+    }
+
+    /// Reconciles an object. Changes only what is remembered of its problems.
+    pub(super) fn reconcile(
+        &mut self,
+        key: &NamespacedName,
+        object: &mut Object,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Reconciled {
+        let not_watching = |state: &NotWatching, object: &Object| {
+            let status = report::not_watching(state, object.generation, object.status.as_ref(), wall);
+            let new = NewStatus { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() };
+            Reconciled { outcome: Outcome::Status(Box::new(new)), jobs: Vec::new(), logs: Vec::new() }
+        };
+        let settings = match &object.settings {
+            Err(error) => return not_watching(&error.clone().into(), object),
+            Ok(settings) if !settings.enabled => return not_watching(&NotWatching::Paused, object),
+            Ok(settings) => Arc::clone(settings),
+        };
+        let concerns = |scope: &Scope| match scope {
+            Some(namespace) => settings.scope.selects_namespace(namespace),
+            None => true,
+        };
+        match self.watch_health.sync_state(now, settings.thresholds.restarted, concerns) {
+            SyncState::Complete => self.watching(key, object, &settings, now, wall),
+            SyncState::Denied(message) => not_watching(&NotWatching::PodAccessDenied { message }, object),
+            SyncState::Interrupted(message) => not_watching(&NotWatching::Interrupted { message }, object),
+            SyncState::Syncing => not_watching(&NotWatching::Syncing, object),
+            SyncState::Settling { until, unanswered_until } => {
+                let answered = object.status.as_ref().and_then(|status| status.observed_generation);
+                let until = if answered == Some(object.generation) { until } else { unanswered_until };
+                if now < until { Reconciled::postponed(until) } else { not_watching(&NotWatching::Syncing, object) }
+            }
+        }
+    }
+
+    fn watching(
+        &mut self,
+        key: &NamespacedName,
+        object: &mut Object,
+        settings: &Settings,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Reconciled {
+        // An object that is enabled has a view.
+        let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
+        let context = Context {
+            thresholds: &settings.thresholds,
+            tracker: &object.tracker,
+            is_replaced: &|pod| self.index.is_replaced(pod),
+            now,
+            wall,
+        };
+        let suspects = self.index.suspects(view);
+        let verdicts = judge_pods(suspects, &mut self.jobs, &mut object.jobs_awaited, &context);
+        let Verdicts { mut found, ignored, warnings: unread_jobs, mut recheck, queries: jobs, wait_until } = verdicts;
+        if let Some(until) = wait_until {
+            return Reconciled { jobs, ..Reconciled::postponed(until) };
+        }
+        let mut warnings = settings.warnings.clone();
+        warnings.extend(unread_jobs.into_iter().take(WARNINGS.saturating_sub(settings.warnings.len())));
+        let previous = object.status.as_ref();
+        let ignored_by_spec = object.tracker.update(
+            &mut found,
+            &UpdateContext {
+                previous,
+                generation: object.generation,
+                ignores: &|kind, reason| settings.ignores(kind, reason),
+                remains: &|uid| self.index.remains(uid),
+            },
+        );
+
+        let policy = settings.logs.as_ref();
+        let undecodable = self.index.undecodable(view);
+        let input = report::Input {
+            generation: object.generation,
+            max_pods: settings.max_pods,
+            watched_pods: self.index.watched(view),
+            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
+            outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
+            logs: policy.is_some(),
+            masking: policy.map(Arc::as_ref),
+            tracker: &object.tracker,
+            ignored_pods: (ignored + ignored_by_spec) as u64,
+            warnings,
+            has_webhooks: !settings.webhooks.is_empty(),
+            previous,
+            now: wall,
+        };
+        let Report { status, incidents, shown } =
+            report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?));
+
+        let (mut logs, mut lacks_logs) = (Vec::new(), false);
+        if let Some(policy) = policy {
+            for (pod, container) in shown {
+                let answer = self.log_requests.ask(pod, container, policy, key, now);
+                lacks_logs |= answer.is_lacking;
+                logs.extend(answer.request);
+                if let Some(due) = answer.due {
+                    let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+                    recheck = recheck.into_iter().chain([due]).min();
+                }
+            }
+        }
+        let ended = self.ended_alerts(object, &incidents);
+        let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, logs }
+    }
+
+    /// The keys of alerts whose incidents cannot return.
+    fn ended_alerts(&self, object: &Object, incidents: &[Incident]) -> Vec<String> {
+        let deleted: HashSet<String> = object.tracker.deleted().collect();
+        let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
+        alerts::gone_alerts(webhooks, incidents)
+            .filter(|alert| deleted.contains(&alert.key))
+            // The next run of a CronJob has its own pod, and may fail as well.
+            .filter(|alert| alert.owner.kind != "CronJob")
+            .filter(|alert| !self.index.has_pods_of(&alert.namespace, &alert.owner.kind, &alert.owner.name))
+            .map(|alert| alert.key.clone())
+            .collect()
+    }
+
+    /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.
+    pub(super) fn compact(&mut self, needed: Duration, now: Instant, wall: Timestamp) {
+        if let Some(lookback) = self.lookback.shortened(self.index.restart_lookback(), needed, now) {
+            self.index.narrow(lookback);
+            self.watch_health.shorten_lookback(lookback);
+        }
+        self.index.compact(wall);
+        self.log_requests.sweep();
+        let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
+        self.jobs.retain(|key| needed.contains(key));
+    }
+
+    fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {
+        views.sort_unstable();
+        views.dedup();
+        views.iter().filter_map(|view| self.views.get(view).cloned()).collect()
+    }
+}
+
+impl Reconciled {
+    fn postponed(until: Instant) -> Self {
+        Self { outcome: Outcome::Postponed(until), jobs: Vec::new(), logs: Vec::new() }
+    }
+}

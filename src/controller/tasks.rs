@@ -1,0 +1,136 @@
+//! The controller's requests to the API server. Each runs as a task of its own, so that a slow answer delays nothing else.
+
+use std::{future::pending, sync::Arc};
+
+use kube::Client;
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use crate::{
+    api::{NamespacedName, OrchestrStatus},
+    logs::{LogReader, LogRequest, ReadResult},
+};
+
+use super::{
+    jobs::{self, JobKey, JobReading},
+    kopf_migration,
+    observed::Observed,
+    status::write_status,
+    write_error::WriteError,
+    write_limiter::WritePermit,
+};
+
+/// The most concurrent requests that read Jobs or remove what the Kopf operator left.
+const SIDE_REQUESTS: usize = 8;
+
+pub(super) struct Tasks {
+    client: Client,
+    log_reader: LogReader,
+    /// Tasks that change the cluster. A shutdown waits for them.
+    writes: JoinSet<TaskResult>,
+    /// Tasks that only read. A shutdown aborts them.
+    reads: JoinSet<TaskResult>,
+    side_requests: Arc<Semaphore>,
+}
+
+pub(super) enum TaskResult {
+    StatusWritten {
+        permit: WritePermit,
+        key: NamespacedName,
+        uid: String,
+        written: Box<OrchestrStatus>,
+        result: Result<Box<Observed>, WriteError>,
+    },
+    KopfLeftoversRemoved {
+        key: NamespacedName,
+        /// Whether anything was left.
+        result: Result<bool, WriteError>,
+    },
+    LogRead {
+        request: Box<LogRequest>,
+        result: ReadResult,
+    },
+    JobRead {
+        key: JobKey,
+        reading: JobReading,
+    },
+}
+
+impl Tasks {
+    pub(super) fn new(client: Client, log_reader: LogReader) -> Self {
+        Self {
+            client,
+            log_reader,
+            writes: JoinSet::new(),
+            reads: JoinSet::new(),
+            side_requests: Arc::new(Semaphore::new(SIDE_REQUESTS)),
+        }
+    }
+
+    pub(super) fn write_status(
+        &mut self,
+        permit: WritePermit,
+        key: NamespacedName,
+        uid: String,
+        status: OrchestrStatus,
+    ) {
+        let client = self.client.clone();
+        self.writes.spawn(async move {
+            let result = write_status(&client, &key, &uid, &status).await.map(Box::new);
+            TaskResult::StatusWritten { permit, key, uid, written: Box::new(status), result }
+        });
+    }
+
+    pub(super) fn remove_kopf_leftovers(&mut self, key: NamespacedName) {
+        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        self.writes.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let result = kopf_migration::remove_leftovers(&client, &key).await;
+            TaskResult::KopfLeftoversRemoved { key, result }
+        });
+    }
+
+    pub(super) fn read_log(&mut self, request: LogRequest) {
+        let reader = self.log_reader.clone();
+        self.reads.spawn(async move {
+            let result = reader.read(&request).await;
+            TaskResult::LogRead { request: Box::new(request), result }
+        });
+    }
+
+    pub(super) fn read_job(&mut self, key: JobKey) {
+        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let reading = jobs::read(&client, &key).await;
+            TaskResult::JobRead { key, reading }
+        });
+    }
+
+    /// The result of the next task that ends. Dropping the future loses none.
+    pub(super) async fn next(&mut self) -> TaskResult {
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = self.writes.join_next() => ended,
+                Some(ended) = self.reads.join_next() => ended,
+                else => pending().await,
+            };
+            match ended {
+                Ok(result) => return result,
+                Err(error) => tracing::error!(%error, "a task failed"),
+            }
+        }
+    }
+
+    pub(super) fn abort_reads(&mut self) {
+        self.reads.abort_all();
+    }
+
+    /// The result of the next write that ends; absent if none is left.
+    pub(super) async fn next_write(&mut self) -> Option<TaskResult> {
+        loop {
+            if let Ok(result) = self.writes.join_next().await? {
+                return Some(result);
+            }
+        }
+    }
+}
