@@ -11,6 +11,7 @@ mod judgement;
 mod kubectl_status;
 mod logs;
 mod messages;
+mod module_order;
 mod operator;
 mod pod_statuses;
 mod protobuf;
