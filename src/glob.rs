@@ -25,7 +25,7 @@ pub enum GlobError {
     Syntax,
     #[error("contains the range {0}-{1}, which is backwards")]
     BackwardsRange(char, char),
-    #[error("stands for more than {MAX_ALTERNATIVES} alternatives")]
+    #[error("expands to more than {MAX_ALTERNATIVES} alternatives")]
     TooManyAlternatives,
     /// fast-glob's own limit, which only groups of a single alternative can reach before [`MAX_ALTERNATIVES`].
     #[error("contains more than 10 groups in {{}}")]
@@ -157,7 +157,7 @@ mod tests {
         for (pattern, problem) in [
             ("a[0-9z-a]", "contains the range z-a, which is backwards"),
             ("[!9-0]", "contains the range 9-0, which is backwards"),
-            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "stands for more than 64 alternatives"),
+            ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "expands to more than 64 alternatives"),
             (&single_groups, "contains more than 10 groups in {}"),
         ] {
             assert_eq!(Glob::new(pattern).unwrap_err().to_string(), problem, "{pattern}");

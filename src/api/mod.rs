@@ -8,23 +8,27 @@ mod duration;
 mod kind;
 pub mod limits;
 mod namespaced_name;
+mod owner;
 mod schema;
 mod spec;
 mod status;
+mod webhook_status;
 
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use kind::{ProblemKind, matches_reason};
 pub use namespaced_name::NamespacedName;
+pub use owner::Owner;
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
 };
 pub use status::{
-    AlertPhase, AlertStatus, ContainerIssue, ContainerKind, ContainerStateName, DeliveryError, Detail, Incident,
-    LastTermination, LogSource, MessageKind, OrchestrStatus, Owner, PendingMessage, PodProblem, StormStatus,
-    WebhookStatus,
+    ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource, OrchestrStatus, PodProblem,
+};
+pub use webhook_status::{
+    AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus,
 };
 
 /// For reading `Orchestr` objects without a schema, because an object may have been stored under an older CRD.

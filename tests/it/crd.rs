@@ -466,8 +466,8 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
         let parts = [
             "KIND: Orchestr VERSION: v1",
             "FIELD: thresholds <Object>",
-            "Durations in Go's syntax, such as 90s, 5m or 1h30m, up to 168h.",
-            "notReady <string> Running, but not Ready. 2m by default.",
+            "Durations such as 90s, 5m or 1h30m, up to 168h.",
+            "notReady <string> A pod is running but not ready. 2m by default.",
         ];
         match parts.iter().find(|part| !words.contains(**part)) {
             None => Ok(()),

@@ -270,7 +270,7 @@ async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
         ("tenant", json!({"namespaces": ["*"]}), true, Some("list pods in all namespaces")),
         ("tenant", json!({"namespaces": [namespace, "kube-system"]}), false, Some("list pods in all namespaces")),
         ("tenant", json!({"namespaces": []}), false, Some("list pods in all namespaces")),
-        ("stranger", own.clone(), true, Some("list pods in its namespace")),
+        ("stranger", own.clone(), true, Some("list pods in the namespace of the Orchestr")),
         ("tenant-sre", json!({"namespaces": ["*"]}), true, None),
         ("tenant-sre", json!({}), true, None),
     ] {

@@ -83,7 +83,7 @@ async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
         ),
         (
             json!({"pods": {"excludeNamespaces": ["{a,b,c,d}{a,b,c,d}{a,b,c,d}{a,b,c,d}"]}}),
-            r#"spec.pods.excludeNamespaces[0]: "{a,b,c,d}{a,b,c,d}{a,b,c,d}{a,b,c,d}" stands for more than 64 alternatives"#,
+            r#"spec.pods.excludeNamespaces[0]: "{a,b,c,d}{a,b,c,d}{a,b,c,d}{a,b,c,d}" expands to more than 64 alternatives"#,
         ),
     ];
     let old: [(Value, &str); 6] = [

@@ -1,0 +1,200 @@
+//! The delivery state of webhooks in the status of an `Orchestr` object.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Owner, ProblemKind};
+
+/// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
+/// but none is lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WebhookStatus {
+    /// The webhook's name in the spec.
+    pub name: String,
+    /// When the receiver last accepted a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Time>,
+    /// Why the last attempt failed; absent after a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<DeliveryError>,
+    /// How many attempts failed since the last success.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub failures: i64,
+    /// How many consecutive attempts were answered with 403 or 404. A proxy may do so during a rollout of the receiver, so
+    /// the first ones are retried soon.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub refusals: i64,
+    /// The earliest time of the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+    /// The receiver answered 410 Gone. Nothing is sent until the webhook or its Secret changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+    /// A hash of the webhook's spec and Secrets, to detect changes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// The format and the version of the Secret with the URL. If they change, the receiver is a new one and is sent all
+    /// ongoing incidents.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receiver: String,
+    /// How many incidents were due but ended before they could be sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub dropped: i64,
+    /// The message that is being sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingMessage>,
+    /// The incidents that are sent individually. Their number is limited; `storm` summarizes the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub alerts: Vec<AlertStatus>,
+    /// A summary of the incidents that are too many to be sent individually.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storm: Option<StormStatus>,
+}
+
+/// Why a delivery failed. It never contains a URL, a header, or anything from the receiver's response.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryError {
+    /// When the attempt failed.
+    pub time: Time,
+    /// A description of the error.
+    pub message: String,
+}
+
+/// A message that is being sent. It is stored before the first attempt, so that a restarted operator sends the same
+/// message with the same ID.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingMessage {
+    /// The ID, the same for every attempt (`webhook-id`), so that a receiver can detect retries.
+    pub id: String,
+    /// The purpose of the message.
+    pub kind: MessageKind,
+    /// When the message was created.
+    pub created: Time,
+    /// How many attempts were started.
+    pub attempts: i64,
+    /// Whether an attempt was started whose result is not recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_flight: bool,
+    /// Whether an attempt failed after which the receiver may have accepted the message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_delivered: bool,
+    /// How much the message contains; less after the receiver rejected it as too large (413).
+    #[serde(default, skip_serializing_if = "Detail::is_full")]
+    pub detail: Detail,
+}
+
+/// The purpose of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum MessageKind {
+    /// An incident began. The message may also contain resolved incidents.
+    Firing,
+    /// An incident was resolved.
+    Resolved,
+    /// An incident is ongoing and was last sent `repeatEvery` ago.
+    Repeat,
+    /// All ongoing incidents for a receiver that forgets them otherwise (Alertmanager). Never pending.
+    Resend,
+    /// A test with `orchestr webhook test`. Never pending.
+    Test,
+}
+
+/// How much a message contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Detail {
+    /// Everything that fits.
+    #[default]
+    Full,
+    /// Everything but logs.
+    NoLogs,
+    /// Only what identifies the incidents.
+    #[serde(alias = "Counts")]
+    Names,
+}
+
+impl Detail {
+    fn is_full(&self) -> bool {
+        *self == Self::Full
+    }
+}
+
+/// The state of an incident at a receiver. It repeats what identifies the incident, because the resolved message is sent
+/// when the incident itself no longer exists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlertStatus {
+    /// The incident's key.
+    pub key: String,
+    /// The pods' namespace.
+    pub namespace: String,
+    /// The pods' top-level controller, as far as it can be derived from names.
+    pub owner: Owner,
+    /// The container that causes the problem; absent if the cause is not a single container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub container: String,
+    /// The kind of problem.
+    #[serde(default)]
+    pub kind: ProblemKind,
+    /// The reason in the last message.
+    pub reason: String,
+    /// When the incident began.
+    pub since: Time,
+    /// What was sent to the receiver.
+    pub phase: AlertPhase,
+    /// When the receiver last accepted a message with this incident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Time>,
+    /// When the incident ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Time>,
+    /// How often the incident came back soon after it ended. Each time doubles how long it must be gone before a resolved
+    /// message is sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub returns: i64,
+}
+
+/// What was sent to a receiver about an incident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AlertPhase {
+    /// Nothing yet; the next message will contain it.
+    Queued,
+    /// The pending message reports that it began.
+    Announcing,
+    /// A message that it began.
+    Firing,
+    /// The pending message reports that it was resolved.
+    Resolving,
+    /// A message that it was resolved. Kept for a while, because the incident may come back.
+    Resolved,
+}
+
+/// The incidents that are not sent individually; messages contain only their number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StormStatus {
+    /// When the incidents became too many.
+    pub since: Time,
+    /// The number of incidents in the last message, or in the pending one.
+    pub count: i64,
+    /// A hash of their keys, to detect changes.
+    pub members: String,
+    /// What was sent to the receiver.
+    pub phase: AlertPhase,
+    /// When the receiver last accepted a message with this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Time>,
+    /// When the last of these incidents ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Time>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
