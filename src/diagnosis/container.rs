@@ -1,4 +1,4 @@
-//! A container's trouble: whether it has one, what it is called, since when, and which log explains it.
+//! Judges one container: whether it is in trouble, the reason, since when, and which log explains it.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
     reasons::specificity,
 };
 
-/// A container that the pod's status tells of; its spec may lack it.
+/// A container with a status. The spec may not contain it.
 #[derive(Clone, Copy)]
 pub(super) struct Container<'a> {
     pod: &'a Pod,
@@ -29,22 +29,22 @@ pub(super) struct Container<'a> {
 /// What is wrong with a container.
 #[derive(Clone, Copy)]
 pub(super) enum Trouble<'a> {
-    /// It waits, for a reason that is no part of a normal start.
-    Waits(&'a Waiting),
-    /// Its life is over, and failed.
-    Ended(&'a Terminated),
-    /// It failed, or ended too often, and was started again or is about to be.
+    /// It is waiting for a reason that is not part of a normal start.
+    Waiting(&'a Waiting),
+    /// It has terminated with a failure.
+    Terminated(&'a Terminated),
+    /// It failed, or ended too often, and was restarted or is about to be.
     Restarted(&'a Terminated),
 }
 
-/// The kubelet's delay before it starts a container for the third time within ten minutes is ten seconds. Times are in
-/// whole seconds, so one second less may be seen.
+/// The kubelet's first back-off delay is ten seconds, before the third start within ten minutes. Times are in whole
+/// seconds, so the difference may be one less.
 const BACK_OFF_DELAY: SignedDuration = SignedDuration::from_secs(9);
-/// A container that has run for this long is not held back.
+/// After a container has run for this long, the kubelet restarts it without a back-off.
 const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
 
-/// The pod's containers: init containers and sidecars, then the others, each in the spec's order. The status is in
-/// another order: the kubelet sorts it by name.
+/// The pod's containers: init containers and sidecars, then app containers, each in the order of the spec. The kubelet
+/// sorts the status by name instead.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = Container<'_>> {
     let init = in_order(&pod.init_containers, &pod.init_statuses).map(move |(spec, status)| {
         let kind =
@@ -64,11 +64,11 @@ fn in_order<'a>(
     specs: &'a [ContainerSpec],
     statuses: &'a [ContainerStatus],
 ) -> impl Iterator<Item = (Option<&'a ContainerSpec>, &'a ContainerStatus)> {
-    let known = specs
+    let listed = specs
         .iter()
         .filter_map(|spec| statuses.iter().find(|status| status.name == spec.name).map(|status| (Some(spec), status)));
-    let unknown = statuses.iter().filter(|status| specs.iter().all(|spec| spec.name != status.name));
-    known.chain(unknown.map(|status| (None, status)))
+    let unlisted = statuses.iter().filter(|status| specs.iter().all(|spec| spec.name != status.name));
+    listed.chain(unlisted.map(|status| (None, status)))
 }
 
 impl<'a> Container<'a> {
@@ -82,29 +82,30 @@ impl<'a> Container<'a> {
         }
     }
 
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.state() == ContainerStateName::Running
     }
 
-    /// Whether its life is over, and it is not started again.
+    /// Whether it has terminated and will not be restarted.
     pub(super) fn is_final(&self) -> bool {
-        let Some(life) = self.life().filter(|_| self.state() == ContainerStateName::Terminated) else { return false };
-        if self.has_rule_for(life) {
+        let terminated = self.terminated().filter(|_| self.state() == ContainerStateName::Terminated);
+        let Some(terminated) = terminated else { return false };
+        if self.has_restart_rule(terminated) {
             return false;
         }
         match self.restart_policy() {
-            RestartPolicy::Always => self.kind == ContainerKind::Init && succeeded(life),
-            RestartPolicy::OnFailure => succeeded(life),
+            RestartPolicy::Always => self.kind == ContainerKind::Init && succeeded(terminated),
+            RestartPolicy::OnFailure => succeeded(terminated),
             RestartPolicy::Never => true,
         }
     }
 
-    /// Whether its life is over, and it did what it should.
+    /// Whether it has terminated successfully and will not be restarted.
     pub(super) fn completed(&self) -> bool {
-        self.is_final() && self.life().is_some_and(succeeded)
+        self.is_final() && self.terminated().is_some_and(succeeded)
     }
 
-    fn life(&self) -> Option<&'a Terminated> {
+    fn terminated(&self) -> Option<&'a Terminated> {
         self.status.state.terminated.as_ref()
     }
 
@@ -112,12 +113,12 @@ impl<'a> Container<'a> {
         self.spec.and_then(|spec| spec.restart_policy).unwrap_or(self.pod.restart_policy)
     }
 
-    /// Whether the spec asks for a restart after this exit code.
-    fn has_rule_for(&self, life: &Terminated) -> bool {
-        self.spec.is_some_and(|spec| spec.restart_rules.iter().any(|codes| codes.contains(life.exit_code)))
+    /// Whether `restartPolicyRules` ask for a restart after this exit code.
+    fn has_restart_rule(&self, terminated: &Terminated) -> bool {
+        self.spec.is_some_and(|spec| spec.restart_rules.iter().any(|codes| codes.contains(terminated.exit_code)))
     }
 
-    /// Whether the kubelet ended a life because a resource was resized, and the spec asks for a restart then.
+    /// Whether the kubelet restarted the container because of a resize, as its resize policy asks.
     fn was_resized(&self) -> bool {
         self.spec.is_some_and(|spec| spec.restarts_on_resize)
             && match self.state() {
@@ -126,108 +127,110 @@ impl<'a> Container<'a> {
             }
     }
 
-    fn failed(&self, life: &Terminated) -> bool {
-        !succeeded(life) && !self.has_rule_for(life)
+    fn failed(&self, terminated: &Terminated) -> bool {
+        !succeeded(terminated) && !self.has_restart_rule(terminated)
     }
 
-    /// What is wrong with it now. A failure after which it was restarted isn't considered.
+    /// What is wrong with it now, without failures before its last restart.
     pub(super) fn failing(&self) -> Option<Trouble<'a>> {
         let state = &self.status.state;
         match self.state() {
             ContainerStateName::Waiting => {
                 let waiting = state.waiting.as_ref()?;
-                let is_asked_for =
-                    waiting.reason == BACK_OFF && self.status.last.as_ref().is_some_and(|life| self.has_rule_for(life));
+                let is_intended = waiting.reason == BACK_OFF
+                    && self.status.last.as_ref().is_some_and(|last| self.has_restart_rule(last));
                 let is_normal = matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing");
-                (!is_normal && !is_asked_for).then_some(Trouble::Waits(waiting))
+                (!is_normal && !is_intended).then_some(Trouble::Waiting(waiting))
             }
             ContainerStateName::Terminated => {
-                state.terminated.as_ref().filter(|life| self.failed(life) && !self.was_resized()).map(Trouble::Ended)
+                let terminated = state.terminated.as_ref();
+                terminated.filter(|terminated| self.failed(terminated) && !self.was_resized()).map(Trouble::Terminated)
             }
             ContainerStateName::Running => None,
         }
     }
 
-    /// The life after which it was restarted, or is about to be, if that is a trouble: the life failed, or the kubelet
-    /// holds the container back because it ends too often, with whatever exit code.
+    /// The end of the previous instance, if it makes the restart a trouble: the instance failed, or the kubelet backed off
+    /// because the container ends too often, with any exit code.
     pub(super) fn restarted(&self) -> Option<&'a Terminated> {
         let last = self.status.last.as_ref()?;
-        let again = self.failing().is_none() && !self.is_final() && !self.was_resized();
-        (again && (self.failed(last) || self.was_held_back(last))).then_some(last)
+        let is_restart = self.failing().is_none() && !self.is_final() && !self.was_resized();
+        (is_restart && (self.failed(last) || self.was_backed_off(last))).then_some(last)
     }
 
-    /// Whether the kubelet waited before it began the present life.
-    fn was_held_back(&self, last: &Terminated) -> bool {
-        if self.restart_policy() != RestartPolicy::Always || self.has_rule_for(last) {
+    /// Whether the kubelet backed off before it started the present instance.
+    fn was_backed_off(&self, last: &Terminated) -> bool {
+        if self.restart_policy() != RestartPolicy::Always || self.has_restart_rule(last) {
             return false;
         }
         if self.pod.history.start_cause(self.status) == Some(StartCause::BackOff) {
             return true;
         }
         let running = self.status.state.running.as_ref().and_then(|running| running.started);
-        let began = running.or_else(|| self.life().and_then(|life| life.started));
-        let (Some(began), Some(started), Some(finished)) = (began, last.started, last.finished) else { return false };
+        let restarted = running.or_else(|| self.terminated().and_then(|terminated| terminated.started));
+        let (Some(restarted), Some(started), Some(finished)) = (restarted, last.started, last.finished) else {
+            return false;
+        };
         self.status.restarts > 1
             && finished.duration_since(started) < BACK_OFF_RESET
-            && began.duration_since(finished) >= BACK_OFF_DELAY
+            && restarted.duration_since(finished) >= BACK_OFF_DELAY
     }
 
-    /// What is wrong with it and since when. A container that runs again is in trouble until it has run for `restarted`
-    /// and is ready, if it has a readiness probe.
+    /// What is wrong with it and since when. A restarted container stays in trouble until it has run for `restarted` and
+    /// its readiness probe, if it has one, passes.
     pub(super) fn trouble(
         &self,
         restarted: Duration,
         clock: &mut PodClock,
     ) -> Option<(Trouble<'a>, Option<Timestamp>)> {
         if let Some(trouble) = self.failing() {
-            return Some((trouble, self.began(trouble, clock)));
+            return Some((trouble, self.since(trouble, clock)));
         }
         let last = self.restarted()?;
         let trouble = Trouble::Restarted(last);
-        if let Some(running) = self.status.state.running.as_ref().filter(|_| self.runs()) {
-            let since = clock.began([running.started, last.finished]);
-            let has_run = since.is_some_and(|since| clock.reached(after(since, restarted)));
+        if let Some(running) = self.status.state.running.as_ref().filter(|_| self.is_running()) {
+            let since = clock.start_time([running.started, last.finished]);
+            let has_run = since.is_some_and(|since| clock.has_passed(after(since, restarted)));
             let is_ready = self.status.ready || !self.spec.is_some_and(|spec| spec.readiness_probe);
-            // A startup probe that has not passed yet may still kill it.
+            // Until the startup probe has passed, it may still kill the container.
             if has_run && is_ready && self.status.started != Some(false) {
                 return None;
             }
         }
-        Some((trouble, self.began(trouble, clock)))
+        Some((trouble, self.since(trouble, clock)))
     }
 
-    /// When the trouble began, as far as the pod shows: with the earlier of the two lives that it tells of, if both
-    /// belong to the trouble.
-    fn began(&self, trouble: Trouble<'_>, clock: &mut PodClock) -> Option<Timestamp> {
+    /// When the trouble began, as far as the pod shows it: at the end of the previous instance, if that one failed too.
+    fn since(&self, trouble: Trouble<'_>, clock: &mut PodClock) -> Option<Timestamp> {
         let last = self.status.last.as_ref();
         let evidence = match trouble {
-            Trouble::Ended(life) => match last.filter(|last| self.failed(last)) {
-                Some(last) => [last.finished, life.finished, life.started],
-                None => [life.finished, life.started, None],
+            Trouble::Terminated(terminated) => match last.filter(|last| self.failed(last)) {
+                Some(last) => [last.finished, terminated.finished, terminated.started],
+                None => [terminated.finished, terminated.started, None],
             },
-            Trouble::Restarted(life) => {
-                [life.finished, self.status.state.running.as_ref().and_then(|life| life.started), None]
+            Trouble::Restarted(last) => {
+                [last.finished, self.status.state.running.as_ref().and_then(|running| running.started), None]
             }
-            Trouble::Waits(_) => match last {
-                Some(life) => [life.finished, life.started, None],
+            Trouble::Waiting(_) => match last {
+                Some(last) => [last.finished, last.started, None],
                 None => [unready_since(self.pod), None, None],
             },
         };
-        clock.began(evidence.into_iter().chain([self.pod.started]))
+        clock.start_time(evidence.into_iter().chain([self.pod.started]))
     }
 
-    /// The life whose end is the trouble.
-    pub(super) fn failed_life(&self, trouble: Trouble<'a>) -> Option<&'a Terminated> {
+    /// The termination that is the trouble.
+    pub(super) fn failure(&self, trouble: Trouble<'a>) -> Option<&'a Terminated> {
         match trouble {
-            Trouble::Ended(life) | Trouble::Restarted(life) => Some(life),
-            Trouble::Waits(waiting) if waiting.reason == BACK_OFF => self.status.last.as_ref(),
-            Trouble::Waits(_) => None,
+            Trouble::Terminated(terminated) | Trouble::Restarted(terminated) => Some(terminated),
+            Trouble::Waiting(waiting) if waiting.reason == BACK_OFF => self.status.last.as_ref(),
+            Trouble::Waiting(_) => None,
         }
     }
 
-    /// What kind of problem the trouble is. It stays the same while the kubelet goes on trying.
+    /// The kind of the problem. It stays the same while the kubelet keeps retrying.
     pub(super) fn kind_of(&self, trouble: Trouble<'a>) -> ProblemKind {
-        if let Trouble::Waits(waiting) = trouble {
+        if let Trouble::Waiting(waiting) = trouble {
             match waiting.reason.as_str() {
                 BACK_OFF => {}
                 POST_START => return ProblemKind::Crash,
@@ -235,20 +238,20 @@ impl<'a> Container<'a> {
                 _ => return ProblemKind::Start,
             }
         }
-        if self.failed_life(trouble).is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
+        if self.failure(trouble).is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
     }
 
-    /// The reason of the trouble, which does not depend on what the kubelet is doing this second.
+    /// The reason of the trouble, independent of whether the kubelet is retrying or backing off at the moment.
     pub(super) fn reason(&self, trouble: Trouble<'a>) -> String {
         let reason = match (self.kind_of(trouble), trouble) {
             (ProblemKind::Crash, _) => self.crash_reason(trouble),
-            (ProblemKind::Image, Trouble::Waits(waiting)) if waiting.reason == "ErrImagePull" => PULL_BACK_OFF,
-            (_, Trouble::Waits(waiting)) => {
+            (ProblemKind::Image, Trouble::Waiting(waiting)) if waiting.reason == "ErrImagePull" => PULL_BACK_OFF,
+            (_, Trouble::Waiting(waiting)) => {
                 let last =
-                    self.status.last.as_ref().filter(|life| never_started(life)).map(|life| life.reason.as_str());
+                    self.status.last.as_ref().filter(|last| never_started(last)).map(|last| last.reason.as_str());
                 last.filter(|last| specificity(last) > specificity(&waiting.reason)).unwrap_or(&waiting.reason)
             }
-            (_, Trouble::Ended(life) | Trouble::Restarted(life)) => &life.reason,
+            (_, Trouble::Terminated(terminated) | Trouble::Restarted(terminated)) => &terminated.reason,
         };
         match one_line(reason, REASON_LIMIT) {
             line if line.is_empty() => "Unknown".to_owned(),
@@ -257,11 +260,11 @@ impl<'a> Container<'a> {
     }
 
     fn crash_reason(&self, trouble: Trouble<'a>) -> &'a str {
-        let life = self.failed_life(trouble).or(self.status.last.as_ref());
-        let life_reason = life.map_or("", |life| life.reason.as_str());
-        // A container that ends well, and is in trouble all the same, ends too often.
-        let is_loop = self.status.restarts > 1 || life.is_none_or(succeeded);
-        match life_reason {
+        let terminated = self.failure(trouble).or(self.status.last.as_ref());
+        let reason = terminated.map_or("", |terminated| terminated.reason.as_str());
+        // A container that exits successfully is in trouble only because it does so too often.
+        let is_loop = self.status.restarts > 1 || terminated.is_none_or(succeeded);
+        match reason {
             "" | "Error" | "Completed" if is_loop => BACK_OFF,
             "" | "Error" | "Completed" => "Error",
             reason => reason,
@@ -279,7 +282,7 @@ impl<'a> Container<'a> {
             ContainerStateName::Terminated => state
                 .terminated
                 .as_ref()
-                .map(|life| (termination_reason(life), life.message.as_str()))
+                .map(|terminated| (termination_reason(terminated), terminated.message.as_str()))
                 .unwrap_or_default(),
             ContainerStateName::Running => Default::default(),
         };
@@ -296,23 +299,23 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Which log explains the trouble; without one, why it isn't ready.
+    /// Which log explains the trouble or, without a trouble, why the container is not ready.
     ///
-    /// The kubelet's `validateContainerLogStatus` serves, asked for the previous life, that of `lastState`;
-    /// else the present one, and where that never started, `lastState`'s again. Asking for the previous
-    /// life by name is what stays right if the container is started meanwhile.
+    /// The kubelet (`validateContainerLogStatus`) serves the instance of `lastState` for `previous=true`, and otherwise the
+    /// present instance, or that of `lastState` if the present one never started. If the container may be restarted before
+    /// the log is read, only `previous=true` returns the right log.
     fn log(&self, trouble: Option<Trouble<'_>>) -> LogChoice {
         let previous = match &self.status.last {
-            Some(last) if ran(last) => LogChoice::Previous,
+            Some(last) if has_run(last) => LogChoice::Previous,
             _ => LogChoice::NeverStarted,
         };
         match (self.state(), &self.status.state.terminated) {
             (ContainerStateName::Running, _) if matches!(trouble, Some(Trouble::Restarted(_))) => previous,
             (ContainerStateName::Running, _) => LogChoice::Current,
-            (ContainerStateName::Terminated, Some(life)) if ran(life) => {
-                let lost = life.container_id.is_empty()
+            (ContainerStateName::Terminated, Some(terminated)) if has_run(terminated) => {
+                let is_lost = terminated.container_id.is_empty()
                     && self.status.last.as_ref().is_some_and(|last| !last.container_id.is_empty());
-                if lost { previous } else { LogChoice::Current }
+                if is_lost { previous } else { LogChoice::Current }
             }
             _ => previous,
         }
@@ -323,7 +326,7 @@ const BACK_OFF: &str = "CrashLoopBackOff";
 const PULL_BACK_OFF: &str = "ImagePullBackOff";
 const POST_START: &str = "PostStartHookError";
 
-/// The kubelet's reasons for an image that cannot be had (`pkg/kubelet/images/types.go`).
+/// The kubelet's reasons for image errors (`pkg/kubelet/images/types.go`).
 const IMAGE_REASONS: [&str; 8] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -335,21 +338,21 @@ const IMAGE_REASONS: [&str; 8] = [
     "ErrImageInspect",
 ];
 
-/// Whether the runtime could not start this life of the container.
-fn never_started(life: &Terminated) -> bool {
-    matches!(life.reason.as_str(), "StartError" | "ContainerCannotRun") || !ran(life)
+/// Whether the runtime could not start the instance.
+fn never_started(terminated: &Terminated) -> bool {
+    matches!(terminated.reason.as_str(), "StartError" | "ContainerCannotRun") || !has_run(terminated)
 }
 
-fn succeeded(life: &Terminated) -> bool {
-    life.exit_code == 0 && life.signal == 0
+fn succeeded(terminated: &Terminated) -> bool {
+    terminated.exit_code == 0 && terminated.signal == 0
 }
 
-/// Whether a life began: the kubelet writes the epoch where the runtime could not start it.
-fn ran(life: &Terminated) -> bool {
-    life.started != Some(Timestamp::UNIX_EPOCH)
+/// The kubelet writes the epoch as the start of an instance that never ran.
+fn has_run(terminated: &Terminated) -> bool {
+    terminated.started != Some(Timestamp::UNIX_EPOCH)
 }
 
-/// Since when the pod isn't ready: containers that never ran have no time of their own.
+/// Since when the pod has not been ready. Containers that never ran have no times of their own.
 fn unready_since(pod: &Pod) -> Option<Timestamp> {
     pod.condition("Ready").filter(|ready| ready.status != "True").and_then(|ready| ready.since)
 }

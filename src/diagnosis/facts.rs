@@ -1,4 +1,4 @@
-//! What a judgement takes into account that the pod itself does not show.
+//! Facts besides the pod that a verdict depends on.
 
 use std::sync::Arc;
 
@@ -8,39 +8,38 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// What is known beside the pod.
+/// Facts besides the pod that a verdict depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The Job that [`needs_job`](super::needs_job) names, if it could be read.
+    /// The Job named by [`needs_job`](super::needs_job), if it could be read.
     pub job: Option<Arc<JobFacts>>,
-    /// Whether the pod's controller runs a healthy pod that is younger.
+    /// Whether the pod's controller runs a younger, healthy pod.
     pub replaced: bool,
 }
 
-/// What matters of a Job.
+/// The relevant fields of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFacts {
-    /// Whether it has the condition Complete: then its failed pods are no problem.
+    /// Whether the condition Complete is True. Its failed pods are then no problem.
     pub complete: bool,
-    /// When it failed for good, if it has the condition Failed: then it does not retry.
+    /// When the condition Failed became True. The Job does not retry any more.
     pub failed: Option<Timestamp>,
-    /// How many of its pods failed, and after how many failures it gives up.
+    /// The number of failed pods, and the back-off limit.
     pub attempts: Option<(u32, u32)>,
-    /// The CronJob that controls it.
+    /// The name of the CronJob that controls it.
     pub cron_job: Option<String>,
     /// Whether a later run of that CronJob succeeded.
     pub superseded: bool,
 }
 
 impl JobFacts {
-    /// Whether this CronJob controls the Job, and not another that has taken its name.
+    /// Whether this CronJob controls the Job. Another one of the same name may have replaced it.
     #[must_use]
     pub fn belongs_to(job: &Job, cron_job: &CronJob) -> bool {
         let owner = job.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         owner.is_some_and(|owner| cron_job.metadata.uid.as_ref() == Some(&owner.uid))
     }
 
-    /// What a Job shows.
     #[must_use]
     pub fn of(job: &Job) -> Self {
         let status = job.status.as_ref();
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_shows_its_attempts_its_end_and_its_cron_job() {
+    fn reads_attempts_conditions_and_cron_job_of_a_job() {
         let job = |status: serde_json::Value, group: &str| -> Job {
             serde_json::from_value(json!({
                 "metadata": {"name": "nightly-1", "ownerReferences": [

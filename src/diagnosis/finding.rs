@@ -1,4 +1,4 @@
-//! What a judgement says.
+//! The result of a diagnosis.
 
 use std::time::Duration;
 
@@ -9,69 +9,62 @@ use crate::{
     pods::Terminated,
 };
 
-/// A judgement, and how long it stands by itself.
+/// The health of a pod at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What the pod is now.
     pub health: Health,
-    /// When time alone may change that: a threshold is reached, or a failure is old enough to be
-    /// forgotten. Always after the time of judgement. Absent where only a change of the pod can.
+    /// When the health may change without a change of the pod: a threshold is reached, or a failure is old enough. Always
+    /// after the time of the verdict.
     pub recheck: Option<Timestamp>,
 }
 
-/// What a pod is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Health {
-    /// Nothing is wrong, or nothing will be said of it.
+    /// Nothing to report.
     Healthy,
-    /// In a state that is no problem before the verdict's `recheck`.
+    /// In a state that becomes a problem at the verdict's `recheck`.
     Settling,
-    /// Something is wrong.
     Problem(Box<Finding>),
 }
 
 /// What is wrong with a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What `kubectl get pods` prints as its STATUS.
+    /// The STATUS column of `kubectl get pods`.
     pub status: String,
-    /// What kind of problem it is, whatever the kubelet shows at the moment.
+    /// Stays the same while the kubelet retries.
     pub kind: ProblemKind,
-    /// The cause.
     pub reason: String,
-    /// The container that causes it; empty where the pod as a whole does.
+    /// The container that causes the problem; empty if the pod as a whole does.
     pub container: String,
-    /// The cause in words; one line.
+    /// One line.
     pub message: String,
-    /// When it began, as far as the pod tells.
+    /// When the state began, as far as the pod shows it.
     pub since: Timestamp,
-    /// For how long after that it was no problem yet, by the thresholds.
+    /// The threshold: how long after `since` the state became a problem.
     pub tolerated: Duration,
-    /// The top controller as far as names tell.
+    /// The top controller.
     pub owner: Option<Owner>,
-    /// Each troubled container: those that cause the problem first, then in the pod's order.
+    /// The containers in trouble: those that cause the problem first, then in the order of the pod.
     pub containers: Vec<ContainerFinding>,
-    /// What else is wrong with the pod, one for each further troubled container.
+    /// The problems of the other containers in trouble.
     pub others: Vec<Cause>,
 }
 
-/// One of several things that are wrong with a pod at the same time.
+/// One of several simultaneous problems of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// What kind of problem it is.
     pub kind: ProblemKind,
-    /// The reason.
     pub reason: String,
-    /// The container.
     pub container: String,
-    /// In words; one line.
+    /// One line.
     pub message: String,
-    /// When it began, as far as the pod shows.
+    /// When it began, as far as the pod shows it.
     pub since: Timestamp,
 }
 
 impl Finding {
-    /// Makes the cause at `index` of `others` the one that the finding is about.
+    /// Makes `others[index]` the main problem.
     pub fn promote(&mut self, index: usize) {
         let Some(other) = self.others.get_mut(index) else { return };
         std::mem::swap(&mut self.kind, &mut other.kind);
@@ -88,33 +81,27 @@ impl Finding {
 /// What is wrong with a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerFinding {
-    /// The container's name.
     pub name: String,
-    /// What it is to its pod.
     pub kind: ContainerKind,
-    /// Its present state.
     pub state: ContainerStateName,
-    /// The state's reason.
+    /// The reason of the state.
     pub reason: String,
-    /// The state's message.
+    /// The message of the state.
     pub message: String,
-    /// Whether it passes its readiness probe.
     pub ready: bool,
-    /// How often it was restarted.
     pub restarts: i32,
-    /// How its present life ended, or else its previous one.
+    /// The end of the present instance, or else of the previous one.
     pub last_termination: Option<Terminated>,
-    /// Which log explains it.
     pub log: LogChoice,
 }
 
-/// Which log explains a container's trouble. Decided with the pod in hand; read later, if at all.
+/// Which log explains a container's trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogChoice {
-    /// The life before the present one: it failed, and the container was started again or is about to be.
+    /// The log of the previous instance: it failed, and the container was restarted or is about to be.
     Previous,
-    /// The present life: it runs but isn't ready, or it has ended and isn't started again.
+    /// The log of the present instance: it is running but not ready, or has ended without a restart.
     Current,
-    /// No life ever started: there is no log, and the kubelet isn't asked.
+    /// No log exists, because no instance ever started.
     NeverStarted,
 }

@@ -1,4 +1,4 @@
-//! The judgement: which of the things that may be wrong with a pod is the problem.
+//! Computes a pod's verdict: which of its possible problems is reported.
 
 use std::time::Duration;
 
@@ -24,28 +24,26 @@ use super::{
 
 /// Judges a pod.
 ///
-/// Of several troubles the one that explains most is the problem, in this order:
+/// Of several problems, the first of this order is reported:
 ///
-/// 1. a pod being deleted is only ever StuckTerminating, and otherwise a Succeeded pod is healthy;
-/// 2. a Failed pod has failed, for its own reason or else its container's, unless its Job is complete, a later run of
-///    its CronJob succeeded, or its controller replaced it long enough ago;
-/// 3. containers that fail now, then those that failed and run again, each in the pod's order;
-/// 4. a pod of phase Unknown;
-/// 5. states that have lasted too long: not scheduled, an init container that runs on, containers being created, not
-///    ready.
+/// 1. A pod being deleted can only be StuckTerminating. Any other Succeeded pod is healthy.
+/// 2. A Failed pod has failed, for its own reason or else its container's, unless its Job is complete, a later run of
+///    its CronJob succeeded, or its controller replaced it long enough ago.
+/// 3. Containers that are failing, then restarted containers that failed before, each in the order of the pod. Sidecars
+///    do not count once all app containers have ended, because the kubelet stops them then.
+/// 4. A pod of phase Unknown.
+/// 5. A state that has lasted too long: not scheduled, an init container running, containers being created, not ready.
 ///
-/// In 3, sidecars don't count once all app containers have ended for good: the kubelet stops them then. A pod without
-/// any believable time at all is taken to be in its state for long. Whether the pod asks not to be reported is for the
-/// caller to consider.
+/// A state without any credible start time has lasted too long. The caller must check [`Pod::ignored`].
 #[must_use]
 pub fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
     let mut clock = PodClock::new(pod, now);
     let health = health(pod, facts, thresholds, &mut clock);
-    Verdict { health, recheck: clock.changes() }
+    Verdict { health, recheck: clock.recheck() }
 }
 
-/// Whether the pod is healthy and will stay so until it changes, under all thresholds that forget a restart after
-/// `lookback` or sooner: of such a pod, nothing need be kept.
+/// Whether the pod is healthy until its next change, whatever the thresholds are, as long as `restarted` is at most
+/// `lookback`. The index keeps no details of such a pod.
 #[must_use]
 pub fn is_healthy_under_any_thresholds(pod: &Pod, lookback: Duration, now: Timestamp) -> bool {
     let strictest = Thresholds {
@@ -56,7 +54,7 @@ pub fn is_healthy_under_any_thresholds(pod: &Pod, lookback: Duration, now: Times
         restarted: lookback,
         failed: Duration::MAX,
     };
-    // What follows on a resize is judged by the version before.
+    // The version after a resize is judged with the help of this one.
     if pod.is_resizing() {
         return false;
     }
@@ -66,12 +64,12 @@ pub fn is_healthy_under_any_thresholds(pod: &Pod, lookback: Duration, now: Times
 
 fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodClock) -> Health {
     if let Some(deletion) = pod.deletion {
-        if !clock.reached(after(deletion, thresholds.terminating)) {
+        if !clock.has_passed(after(deletion, thresholds.terminating)) {
             return Health::Settling;
         }
-        let problem = Problem::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck(pod));
+        let problem = Problem::of_pod(ProblemKind::Terminating, "StuckTerminating", stuck_message(pod));
         return Problem { since: Some(deletion), tolerated: thresholds.terminating, ..problem }
-            .found_in(pod, facts, clock);
+            .into_health(pod, facts, clock);
     }
     match pod.phase.as_str() {
         "Succeeded" => return Health::Healthy,
@@ -80,16 +78,16 @@ fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
     }
     let troubles = troubles(pod, thresholds.restarted, clock);
     if !troubles.is_empty() {
-        return Problem::of_containers(&troubles, facts, clock).found_in(pod, facts, clock);
+        return Problem::of_containers(&troubles, facts, clock).into_health(pod, facts, clock);
     }
     if pod.phase == "Unknown" {
-        let since = unready(pod, clock);
-        let problem = Problem::of_pod(ProblemKind::NodeLost, "Unknown", unknown(pod));
-        return Problem { since, ..problem }.found_in(pod, facts, clock);
+        let since = unready_since(pod, clock);
+        let problem = Problem::of_pod(ProblemKind::NodeLost, "Unknown", unknown_message(pod));
+        return Problem { since, ..problem }.into_health(pod, facts, clock);
     }
     let Some(state) = Overdue::of(pod, thresholds, clock) else { return Health::Healthy };
     match state.since {
-        Some(since) if !clock.reached(after(since, state.limit)) => Health::Settling,
+        Some(since) if !clock.has_passed(after(since, state.limit)) => Health::Settling,
         since => Problem {
             since,
             tolerated: state.limit,
@@ -97,18 +95,18 @@ fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
             containers: state.findings(),
             ..Problem::of_pod(state.kind, state.reason, state.message(pod))
         }
-        .found_in(pod, facts, clock),
+        .into_health(pod, facts, clock),
     }
 }
 
-/// What a finding is made from.
+/// The parts of a finding that depend on the kind of problem.
 struct Problem<'a> {
     kind: ProblemKind,
     reason: String,
     container: &'a str,
     message: String,
     since: Option<Timestamp>,
-    /// For how long that is no problem.
+    /// The threshold that has passed.
     tolerated: Duration,
     containers: Vec<ContainerFinding>,
     others: Vec<Cause>,
@@ -130,8 +128,8 @@ impl<'a> Problem<'a> {
 
     fn of_containers(troubles: &[Troubled<'a>], facts: &Facts, clock: &PodClock) -> Self {
         let mut causes = troubles.iter().map(|troubled| {
-            let mut message = messages::of_container(troubled.container, troubled.trouble);
-            message.push_str(&messages::of_attempts(facts));
+            let mut message = messages::container(troubled.container, troubled.trouble);
+            message.push_str(&messages::job_attempts(facts));
             Cause {
                 kind: troubled.container.kind_of(troubled.trouble),
                 reason: troubled.container.reason(troubled.trouble),
@@ -155,7 +153,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn found_in(self, pod: &Pod, facts: &Facts, clock: &PodClock) -> Health {
+    fn into_health(self, pod: &Pod, facts: &Facts, clock: &PodClock) -> Health {
         Health::Problem(Box::new(Finding {
             status: one_line(&kubectl_status(pod), REASON_LIMIT),
             kind: self.kind,
@@ -178,17 +176,17 @@ struct Troubled<'a> {
     since: Option<Timestamp>,
 }
 
-/// The containers in trouble: those that fail now, then those that run again.
+/// The containers in trouble: those that are failing, then those that were restarted.
 fn troubles<'a>(pod: &'a Pod, restarted: Duration, clock: &mut PodClock) -> Vec<Troubled<'a>> {
-    let over = apps_are_over(pod);
+    let apps_have_ended = apps_have_ended(pod);
     let mut troubles: Vec<_> = containers(pod)
-        .filter(|container| !(over && container.kind == ContainerKind::Sidecar))
+        .filter(|container| !(apps_have_ended && container.kind == ContainerKind::Sidecar))
         .filter_map(|container| {
             let (trouble, since) = container.trouble(restarted, clock)?;
             Some(Troubled { container, trouble, since })
         })
         .collect();
-    // Stable: each half stays in the pod's order.
+    // The sort is stable, so each half keeps the order of the pod.
     troubles.sort_by_key(|troubled| matches!(troubled.trouble, Trouble::Restarted(_)));
     troubles
 }
@@ -197,8 +195,8 @@ fn findings(troubles: &[Troubled<'_>]) -> Vec<ContainerFinding> {
     troubles.iter().map(|troubled| troubled.container.finding(Some(troubled.trouble))).collect()
 }
 
-/// Whether every app container has ended and none is started again.
-fn apps_are_over(pod: &Pod) -> bool {
+/// Whether every app container has ended and none will be restarted.
+fn apps_have_ended(pod: &Pod) -> bool {
     let ended = |container: Container<'_>| {
         if pod.phase == "Failed" { container.state() == ContainerStateName::Terminated } else { container.is_final() }
     };
@@ -211,38 +209,38 @@ fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
     if facts.job.as_ref().is_some_and(|job| job.complete || job.superseded) {
         return Health::Healthy;
     }
-    // Nothing is started again, so earlier failures explain nothing.
+    // Nothing is restarted any more, so earlier failures are not the cause.
     let mut troubles = troubles(pod, Duration::ZERO, clock);
     troubles.retain(|troubled| !matches!(troubled.trouble, Trouble::Restarted(_)));
-    let since = troubles.iter().filter_map(|troubled| troubled.since).min().or_else(|| unready(pod, clock));
-    if facts.replaced && since.is_some_and(|since| clock.reached(after(since, thresholds.failed))) {
+    let since = troubles.iter().filter_map(|troubled| troubled.since).min().or_else(|| unready_since(pod, clock));
+    if facts.replaced && since.is_some_and(|since| clock.has_passed(after(since, thresholds.failed))) {
         return Health::Healthy;
     }
     let reason = one_line(&pod.reason, REASON_LIMIT);
     if reason.is_empty() && !troubles.is_empty() {
-        return Problem::of_containers(&troubles, facts, clock).found_in(pod, facts, clock);
+        return Problem::of_containers(&troubles, facts, clock).into_health(pod, facts, clock);
     }
     let mut message = if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() };
-    message.push_str(&messages::of_attempts(facts));
+    message.push_str(&messages::job_attempts(facts));
     let problem = Problem::of_pod(ProblemKind::Failed, if reason.is_empty() { "Failed" } else { &reason }, message);
-    Problem { since, containers: findings(&troubles), ..problem }.found_in(pod, facts, clock)
+    Problem { since, containers: findings(&troubles), ..problem }.into_health(pod, facts, clock)
 }
 
-/// Since when the pod hasn't been ready, else since when it exists.
-fn unready(pod: &Pod, clock: &mut PodClock) -> Option<Timestamp> {
+/// Since when the pod has not been ready, or else when it started.
+fn unready_since(pod: &Pod, clock: &mut PodClock) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status != "True");
-    clock.began([ready.and_then(|ready| ready.since), pod.started])
+    clock.start_time([ready.and_then(|ready| ready.since), pod.started])
 }
 
-fn unknown(pod: &Pod) -> String {
+fn unknown_message(pod: &Pod) -> String {
     if !pod.message.is_empty() {
         return pod.message.clone();
     }
     node::trouble(pod).unwrap_or_else(|| format!("{} does not report the pod's state", messages::node(pod)))
 }
 
-/// What keeps a pod from going away, in words.
-fn stuck(pod: &Pod) -> String {
+/// What prevents the pod from terminating.
+fn stuck_message(pod: &Pod) -> String {
     let mut causes = Vec::new();
     match pod.finalizers.as_slice() {
         [] => {}
@@ -250,7 +248,7 @@ fn stuck(pod: &Pod) -> String {
         several => causes.push(format!("finalizers left: {}", several.join(", "))),
     }
     causes.extend(node::trouble(pod));
-    let running: Vec<_> = containers(pod).filter(|container| container.runs()).collect();
+    let running: Vec<_> = containers(pod).filter(|container| container.is_running()).collect();
     if causes.is_empty() && !running.is_empty() {
         let names = messages::names(&running, ["was not stopped by", "were not stopped by"]);
         causes.push(format!("{names} {}", messages::node(pod)));

@@ -1,7 +1,7 @@
-//! What `kubectl get pods` prints of a pod: its STATUS, READY and RESTARTS.
+//! The STATUS, READY and RESTARTS columns of `kubectl get pods`.
 //!
-//! The columns are drawn by the API server, in `printPod` of Kubernetes' `pkg/printers/internalversion`;
-//! this follows it as of v1.36 step by step, oddities included. Tests compare the two on the same pods.
+//! The API server renders them in `printPod` (`pkg/printers/internalversion` of Kubernetes). This follows it step by step
+//! as of v1.36, including its quirks. Tests compare both on the same pods.
 
 use std::borrow::Cow;
 
@@ -9,35 +9,34 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::pods::{ContainerState, ContainerStatus, Pod, Terminated};
 
-/// The STATUS column, such as `CrashLoopBackOff` or `Init:0/1`. Empty where the pod has no status yet.
+/// The STATUS column, for example `CrashLoopBackOff` or `Init:0/1`. Empty if the pod has no status yet.
 #[must_use]
 pub fn kubectl_status(pod: &Pod) -> String {
-    Printed::of(pod).status.into_owned()
+    Columns::of(pod).status.into_owned()
 }
 
-/// The READY column: how many containers are ready, and how many there are.
+/// The READY column: the number of ready containers, and of all.
 #[must_use]
 pub fn ready_counts(pod: &Pod) -> (usize, usize) {
-    let printed = Printed::of(pod);
-    (printed.ready, printed.total)
+    let columns = Columns::of(pod);
+    (columns.ready, columns.total)
 }
 
-/// The RESTARTS column, such as `0` or `4 (3m ago)`.
+/// The RESTARTS column, for example `0` or `4 (3m ago)`.
 #[must_use]
 pub fn restarts(pod: &Pod, now: Timestamp) -> String {
-    let Restarts { count, last } = Printed::of(pod).restarts;
+    let Restarts { count, last } = Columns::of(pod).restarts;
     match last {
         Some(last) if count != 0 => format!("{count} ({} ago)", human_duration(now.duration_since(last))),
         _ => count.to_string(),
     }
 }
 
-/// A span of time as the AGE and RESTARTS columns print it: two units at most, as in `2d3h`.
-///
-/// Follows `HumanDuration` of `k8s.io/apimachinery/pkg/util/duration`.
+/// A duration in the AGE and RESTARTS columns, for example `2d3h`. Follows `HumanDuration` of
+/// `k8s.io/apimachinery/pkg/util/duration`.
 #[must_use]
 pub fn human_duration(span: SignedDuration) -> String {
-    // Go's durations end at 2^63 ns, and its `time.Since` saturates there.
+    // Go's `time.Since` saturates at 2^63 ns.
     let seconds = span.as_secs().min(i64::MAX / 1_000_000_000);
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
@@ -60,7 +59,7 @@ pub fn human_duration(span: SignedDuration) -> String {
     }
 }
 
-struct Printed<'a> {
+struct Columns<'a> {
     status: Cow<'a, str>,
     ready: usize,
     total: usize,
@@ -80,34 +79,34 @@ impl Restarts {
     }
 }
 
-impl<'a> Printed<'a> {
+impl<'a> Columns<'a> {
     fn of(pod: &'a Pod) -> Self {
-        let mut printed = Self {
+        let mut columns = Self {
             status: Cow::Borrowed(if pod.reason.is_empty() { &pod.phase } else { &pod.reason }),
             ready: 0,
             total: pod.containers.len() + pod.init_containers.iter().filter(|spec| spec.is_sidecar()).count(),
             restarts: Restarts::default(),
         };
         if pod.conditions.iter().any(|condition| condition.kind == "PodScheduled" && condition.reason == GATED) {
-            printed.status = Cow::Borrowed(GATED);
+            columns.status = Cow::Borrowed(GATED);
         }
-        let (initializing, sidecars) = printed.init_containers(pod);
+        let (initializing, sidecars) = columns.init_containers(pod);
         if !initializing || pod.is_true("Initialized") {
-            printed.restarts = sidecars;
-            printed.containers(pod);
+            columns.restarts = sidecars;
+            columns.containers(pod);
         }
         if pod.deletion.is_some() {
             if pod.reason == "NodeLost" {
-                printed.status = Cow::Borrowed("Unknown");
+                columns.status = Cow::Borrowed("Unknown");
             } else if pod.phase != "Succeeded" && pod.phase != "Failed" {
-                printed.status = Cow::Borrowed("Terminating");
+                columns.status = Cow::Borrowed("Terminating");
             }
         }
-        printed
+        columns
     }
 
-    /// Goes through the init containers up to the first that isn't done. Tells whether there is one, and
-    /// the sidecars' restarts among those it saw.
+    /// Goes through the init containers up to the first one that has not finished. Returns whether one was found, and the
+    /// restarts of the sidecars before it.
     fn init_containers(&mut self, pod: &'a Pod) -> (bool, Restarts) {
         let mut sidecars = Restarts::default();
         for (index, status) in pod.init_statuses.iter().enumerate() {
@@ -170,7 +169,7 @@ impl<'a> Printed<'a> {
 
 const GATED: &str = "SchedulingGated";
 
-/// How kubectl names the end of a container's life: its reason, or its signal, or its exit code.
+/// A termination as kubectl prints it: its reason, signal or exit code.
 pub(super) fn termination_reason(terminated: &Terminated) -> Cow<'_, str> {
     match terminated {
         Terminated { reason, .. } if !reason.is_empty() => Cow::Borrowed(reason),
@@ -184,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_that_differ_a_little_are_overlooked() {
+    fn prints_slightly_negative_durations_as_zero() {
         for (milliseconds, printed) in
             [(-2000, "<invalid>"), (-1999, "0s"), (-1000, "0s"), (-1, "0s"), (0, "0s"), (1999, "1s")]
         {

@@ -1,4 +1,4 @@
-//! Causes in words.
+//! The texts of messages.
 
 use std::fmt::Write as _;
 
@@ -12,38 +12,37 @@ use super::{
     facts::{Facts, JobFacts},
 };
 
-/// Such as "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".
-///
-/// A termination message that the container itself may have written is left out: it can hold secrets.
-pub(super) fn of_container(container: Container<'_>, trouble: Trouble<'_>) -> String {
-    let mut words = title(container);
-    match (container.failed_life(trouble), trouble) {
-        (Some(life), _) => how_it_ended(&mut words, life),
-        (None, Trouble::Waits(waiting)) => {
-            words.push_str(" is waiting to start: ");
-            words.push_str(if waiting.message.is_empty() { &waiting.reason } else { &waiting.message });
+/// For example "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi". Termination messages that the
+/// container may have written itself are left out, because they may contain secrets.
+pub(super) fn container(container: Container<'_>, trouble: Trouble<'_>) -> String {
+    let mut message = title(container);
+    match (container.failure(trouble), trouble) {
+        (Some(terminated), _) => push_end(&mut message, terminated),
+        (None, Trouble::Waiting(waiting)) => {
+            message.push_str(" is waiting to start: ");
+            message.push_str(if waiting.message.is_empty() { &waiting.reason } else { &waiting.message });
         }
         (None, _) => {}
     }
     match container.status.restarts {
-        1 => words.push_str(", 1 restart"),
-        restarts if restarts > 1 => _ = write!(words, ", {restarts} restarts"),
+        1 => message.push_str(", 1 restart"),
+        restarts if restarts > 1 => _ = write!(message, ", {restarts} restarts"),
         _ => {}
     }
-    if let Some(Terminated { reason, .. }) = container.failed_life(trouble)
+    if let Some(Terminated { reason, .. }) = container.failure(trouble)
         && reason == OOM_KILLED
         && let Some(limit) = container.spec.map(|spec| &spec.memory_limit).filter(|limit| !limit.is_empty())
     {
-        _ = write!(words, ", limit {limit}");
+        _ = write!(message, ", limit {limit}");
     }
     if matches!(trouble, Trouble::Restarted(_)) {
-        words.push_str(if container.runs() { "; it runs again" } else { "; it is being started again" });
+        message.push_str(if container.is_running() { "; it runs again" } else { "; it is being started again" });
     }
-    words
+    message
 }
 
-/// Such as "; its Job retries: 2 of at most 7 attempts failed", while the Job retries.
-pub(super) fn of_attempts(facts: &Facts) -> String {
+/// For example "; its Job retries: 2 of at most 7 attempts failed"; empty unless the Job retries.
+pub(super) fn job_attempts(facts: &Facts) -> String {
     match facts.job.as_deref() {
         Some(JobFacts { complete: false, failed: None, attempts: Some((failed, limit)), .. }) if *failed > 0 => {
             format!("; its Job retries: {failed} of at most {} attempts failed", limit.saturating_add(1))
@@ -52,25 +51,25 @@ pub(super) fn of_attempts(facts: &Facts) -> String {
     }
 }
 
-fn how_it_ended(words: &mut String, life: &Terminated) {
-    let Terminated { exit_code, signal, reason, message, .. } = life;
+fn push_end(message: &mut String, terminated: &Terminated) {
+    let Terminated { exit_code, signal, reason, message: text, .. } = terminated;
     _ = match reason.as_str() {
-        OOM_KILLED => write!(words, " was OOM-killed (exit {exit_code})"),
-        // The runtime's words: the container never ran to write any.
-        "StartError" | "ContainerCannotRun" if !message.is_empty() => {
-            write!(words, " could not be started (exit {exit_code}): {message}")
+        OOM_KILLED => write!(message, " was OOM-killed (exit {exit_code})"),
+        // The message is the runtime's: the container never ran.
+        "StartError" | "ContainerCannotRun" if !text.is_empty() => {
+            write!(message, " could not be started (exit {exit_code}): {text}")
         }
-        "StartError" | "ContainerCannotRun" => write!(words, " could not be started (exit {exit_code})"),
+        "StartError" | "ContainerCannotRun" => write!(message, " could not be started (exit {exit_code})"),
         "" | "Error" | "Completed" => match (signal, exit_code) {
-            (0, 0) => write!(words, " ended without an error (exit 0)"),
-            (0, code) => write!(words, " exited with code {code}{}", signal_name(code.saturating_sub(128))),
-            (signal, _) => write!(words, " was killed by signal {signal}{}", signal_name(*signal)),
+            (0, 0) => write!(message, " ended without an error (exit 0)"),
+            (0, code) => write!(message, " exited with code {code}{}", signal_name(code.saturating_sub(128))),
+            (signal, _) => write!(message, " was killed by signal {signal}{}", signal_name(*signal)),
         },
-        reason => write!(words, " ended with {reason} (exit {exit_code})"),
+        reason => write!(message, " ended with {reason} (exit {exit_code})"),
     };
 }
 
-/// Such as "init container migrate".
+/// For example "init container migrate".
 pub(super) fn title(container: Container<'_>) -> String {
     let kind = match container.kind {
         ContainerKind::App => "container",
@@ -80,7 +79,7 @@ pub(super) fn title(container: Container<'_>) -> String {
     format!("{kind} {}", container.status.name)
 }
 
-/// Such as "containers app, proxy are …": a verb in the singular and in the plural follows the names.
+/// For example "containers app, proxy are …", with the verb in the singular or plural.
 pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> String {
     match containers {
         [] => format!("no container {one}"),
@@ -92,8 +91,8 @@ pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> 
     }
 }
 
-/// What a condition says: its reason and its message, as far as it has them.
-pub(super) fn of_condition(pod: &Pod, kind: &str) -> Option<String> {
+/// The reason and message of a condition.
+pub(super) fn condition(pod: &Pod, kind: &str) -> Option<String> {
     let condition = pod.condition(kind)?;
     match (condition.reason.as_str(), condition.message.as_str()) {
         ("", "") => None,
@@ -102,7 +101,6 @@ pub(super) fn of_condition(pod: &Pod, kind: &str) -> Option<String> {
     }
 }
 
-/// The pod's node in words.
 pub(super) fn node(pod: &Pod) -> String {
     if pod.node.is_empty() { "its node".to_owned() } else { format!("node {}", pod.node) }
 }

@@ -1,4 +1,4 @@
-//! From a pod to what is wrong with it. Pure: values and the time in, a verdict out.
+//! Computes what is wrong with a pod. Pure functions: the pod, facts, thresholds and the time in, a verdict out.
 
 mod container;
 mod facts;

@@ -1,13 +1,13 @@
-//! What a pod tells of its node, for nodes themselves are not read.
+//! What a pod shows about its node. Node objects are not read.
 
 use crate::pods::Pod;
 
 use super::messages;
 
-/// In words, that the pod's node is gone or silent, where the pod shows it.
+/// A message if the pod shows that its node is gone or no longer reports.
 pub(super) fn trouble(pod: &Pod) -> Option<String> {
     let node = messages::node(pod);
-    // The node lifecycle controller of older clusters wrote this to pods that it deleted.
+    // Written by the node lifecycle controller of older clusters when it deleted a pod.
     if pod.reason == "NodeLost" {
         return Some(format!("{node} is gone (NodeLost)"));
     }
@@ -19,9 +19,10 @@ pub(super) fn trouble(pod: &Pod) -> Option<String> {
         }
         _ => {}
     }
-    // The kubelet always gives a reason why Ready is False. Of a node that stopped reporting, the node
-    // lifecycle controller turns Ready to False and leaves all else as it stood.
-    let silent = pod.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
-        && pod.is_true("ContainersReady");
-    silent.then(|| format!("{node} has stopped reporting"))
+    // The kubelet always sets a reason when Ready is False. When a node stops reporting, the node lifecycle controller
+    // sets Ready to False and changes nothing else.
+    let has_stopped_reporting =
+        pod.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
+            && pod.is_true("ContainersReady");
+    has_stopped_reporting.then(|| format!("{node} has stopped reporting"))
 }

@@ -1,14 +1,14 @@
-//! Texts from a cluster, made fit for one line of a terminal.
+//! Makes texts from a cluster safe to print on one line of a terminal.
 
 /// The longest `message` of a finding, in bytes.
 pub(super) const MESSAGE_LIMIT: usize = 1024;
-/// The longest `reason` or `status` of a finding, in bytes. Kubernetes' own end at about 40.
+/// The longest `reason` or `status` of a finding, in bytes. Those of Kubernetes have at most about 40.
 pub(super) const REASON_LIMIT: usize = 128;
 
 const CUT: char = '…';
 
-/// The text on one line, at most `limit` bytes of it: white space becomes single spaces, and what would
-/// steer a terminal or turn its writing direction becomes U+FFFD.
+/// The text on one line of at most `limit` bytes. Whitespace becomes single spaces; control and bidirectional characters
+/// become U+FFFD.
 pub(super) fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::with_capacity(text.len().min(limit));
     for word in text.split_whitespace() {
@@ -18,7 +18,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word.chars().map(|char| if steers(char) { char::REPLACEMENT_CHARACTER } else { char }));
+        line.extend(word.chars().map(|char| if is_control(char) { char::REPLACEMENT_CHARACTER } else { char }));
     }
     if line.len() > limit {
         line.truncate(line.floor_char_boundary(limit.saturating_sub(CUT.len_utf8())));
@@ -27,7 +27,7 @@ pub(super) fn one_line(text: &str, limit: usize) -> String {
     line
 }
 
-fn steers(char: char) -> bool {
+fn is_control(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -37,13 +37,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_joined_and_controls_replaced() {
+    fn joins_lines_and_replaces_control_characters() {
         assert_eq!(one_line("  a\r\n\tb\u{2028}c ", 99), "a b c");
         assert_eq!(one_line("\u{1b}[31mred\u{202e}der", 99), "\u{fffd}[31mred\u{fffd}der");
     }
 
     #[test]
-    fn a_cut_never_splits_a_character() {
+    fn never_splits_a_character() {
         assert_eq!(one_line("éééé", 8), "éééé");
         assert_eq!(one_line("ééééé", 8), "éé…");
         assert_eq!(one_line(&"wort ".repeat(9), 10), "wort wo…");

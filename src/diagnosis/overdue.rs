@@ -1,4 +1,4 @@
-//! States that are part of a pod's normal life, and a problem once they last too long.
+//! States that every pod passes through, and that become a problem when they last too long.
 
 use std::time::Duration;
 
@@ -17,24 +17,21 @@ use super::{
     thresholds::Thresholds,
 };
 
-/// A state that may last for a while.
+/// A state that becomes a problem after `limit`.
 pub(super) struct Overdue<'a> {
-    /// What kind of problem it then is.
     pub(super) kind: ProblemKind,
-    /// Its reason, once it is a problem.
     pub(super) reason: &'static str,
-    /// When it began, as far as the pod tells.
+    /// When it began, as far as the pod shows it.
     pub(super) since: Option<Timestamp>,
-    /// How long it may last.
     pub(super) limit: Duration,
-    /// The containers that keep the pod in it.
+    /// The containers that keep the pod in this state.
     containers: Vec<Container<'a>>,
-    /// Whether the first of them causes it, rather than the pod as a whole.
+    /// Whether the first of them causes the problem, rather than the pod as a whole.
     by_container: bool,
 }
 
 impl<'a> Overdue<'a> {
-    /// The state that this pod is in; absent where it runs and is ready.
+    /// The pod's state; none if it is running and ready.
     pub(super) fn of(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Option<Self> {
         match pod.phase.as_str() {
             "Pending" | "" if pod.node.is_empty() && !pod.is_true("PodScheduled") => {
@@ -48,8 +45,9 @@ impl<'a> Overdue<'a> {
 
     fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let scheduled = pod.condition("PodScheduled");
-        // It has not been scheduled since it exists, whatever scheduler said so when.
-        let began = clock.began([]).or_else(|| clock.began([scheduled.and_then(|condition| condition.since)]));
+        // A pod is unscheduled from its creation on. The condition may be younger.
+        let created =
+            clock.start_time([]).or_else(|| clock.start_time([scheduled.and_then(|condition| condition.since)]));
         Self {
             kind: ProblemKind::Unschedulable,
             reason: match scheduled.map(|condition| condition.reason.as_str()) {
@@ -57,7 +55,7 @@ impl<'a> Overdue<'a> {
                 Some("SchedulingGated") => "SchedulingGated",
                 _ => "Pending",
             },
-            since: began.max(pod.history.gate_removed),
+            since: created.max(pod.history.gate_removed),
             limit: thresholds.pending,
             containers: Vec::new(),
             by_container: false,
@@ -66,23 +64,23 @@ impl<'a> Overdue<'a> {
 
     fn starting(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let scheduled = pod.condition("PodScheduled").filter(|condition| condition.status == "True");
-        let mut since = clock.began([scheduled.and_then(|condition| condition.since), pod.started]);
+        let mut since = clock.start_time([scheduled.and_then(|condition| condition.since), pod.started]);
         for init in containers(pod).take(pod.init_statuses.len()) {
-            let life = &init.status.state;
+            let state = &init.status.state;
             if init.completed() {
-                since = clock.later(since, life.terminated.as_ref().and_then(|life| life.finished));
+                since = clock.later(since, state.terminated.as_ref().and_then(|terminated| terminated.finished));
                 continue;
             }
-            let began = life.running.as_ref().and_then(|life| life.started);
+            let started = state.running.as_ref().and_then(|running| running.started);
             if pod.is_sidecar(&init.status.name) && init.status.started == Some(true) {
-                since = clock.later(since, began);
+                since = clock.later(since, started);
                 continue;
             }
-            if init.runs() {
+            if init.is_running() {
                 return Self {
                     kind: ProblemKind::Initializing,
                     reason: "Initializing",
-                    since: clock.later(since, began),
+                    since: clock.later(since, started),
                     limit: thresholds.initializing,
                     containers: vec![init],
                     by_container: true,
@@ -92,14 +90,14 @@ impl<'a> Overdue<'a> {
         }
         let waiting: Vec<_> =
             containers(pod).filter(|container| container.state() == ContainerStateName::Waiting).collect();
-        let known = pod.init_statuses.len() + pod.statuses.len();
-        let creating = !waiting.is_empty() || known < pod.init_containers.len() + pod.containers.len();
+        let reported = pod.init_statuses.len() + pod.statuses.len();
+        let creating = !waiting.is_empty() || reported < pod.init_containers.len() + pod.containers.len();
         Self {
             kind: ProblemKind::Creating,
             reason: if creating { "ContainerCreating" } else { "Pending" },
             since,
             limit: thresholds.pending,
-            // With the sandbox up, only the container itself, such as its image, can be what takes so long.
+            // Once the sandbox is ready, only the container itself, for example its image, can take so long.
             by_container: pod.is_true(SANDBOX) && !waiting.is_empty(),
             containers: waiting,
         }
@@ -107,16 +105,16 @@ impl<'a> Overdue<'a> {
 
     fn not_ready(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let ready = pod.condition("Ready").and_then(|condition| condition.since);
-        let mut since = clock.began([ready, pod.started]);
-        // Ready is False from the beginning, but the pod runs only since its last container was started
-        // for the first time: until then it was being created.
+        let mut since = clock.start_time([ready, pod.started]);
+        // Ready is False from the creation on, but the state begins when the last container was first started. Until then,
+        // containers were being created.
         for container in containers(pod).filter(|container| container.status.restarts == 0) {
-            since = clock.later(since, container.status.state.running.as_ref().and_then(|life| life.started));
+            since = clock.later(since, container.status.state.running.as_ref().and_then(|running| running.started));
         }
         let unready: Vec<_> = containers(pod)
             .filter(|container| !container.status.ready)
-            // An init container that isn't done isn't what Ready tells of.
-            .filter(|container| container.kind != ContainerKind::Init || container.runs())
+            // Init containers that are not running do not affect Ready.
+            .filter(|container| container.kind != ContainerKind::Init || container.is_running())
             .collect();
         Self {
             kind: ProblemKind::NotReady,
@@ -128,7 +126,7 @@ impl<'a> Overdue<'a> {
         }
     }
 
-    /// The container that causes it; empty where the pod as a whole does.
+    /// The container that causes the problem; empty if the pod as a whole does.
     pub(super) fn container(&self) -> &'a str {
         self.containers.first().filter(|_| self.by_container).map_or("", |container| &container.status.name)
     }
@@ -137,11 +135,10 @@ impl<'a> Overdue<'a> {
         self.containers.iter().map(|container| container.finding(None)).collect()
     }
 
-    /// The state in words.
     pub(super) fn message(&self, pod: &Pod) -> String {
         let names = |verbs| messages::names(&self.containers, verbs);
         match self.reason {
-            "NotReady" => match (node::trouble(pod), messages::of_condition(pod, "Ready")) {
+            "NotReady" => match (node::trouble(pod), messages::condition(pod, "Ready")) {
                 (Some(node), _) => format!("not ready: {node}"),
                 (None, Some(condition)) => format!("not ready: {condition}"),
                 (None, None) if self.containers.is_empty() => "not ready".to_owned(),

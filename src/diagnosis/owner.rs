@@ -1,4 +1,4 @@
-//! Whose pod it is.
+//! The owner of a pod.
 
 use crate::{
     api::Owner,
@@ -7,19 +7,19 @@ use crate::{
 
 use super::facts::Facts;
 
-/// The labels that hold a ReplicaSet's hash, and the kind of controller that makes such ReplicaSets.
+/// The labels that hold the hash in the name of a ReplicaSet, and the kind of controller that creates such ReplicaSets.
 const TEMPLATE_HASHES: [(&str, &str); 2] =
     [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
 
-/// The pod's top controller as far as the pod shows: a ReplicaSet whose name ends in the pod's template hash belongs
-/// to a Deployment, or to an Argo Rollout. That a Job belongs to a CronJob only the Job shows.
+/// The pod's top controller, as far as the pod shows it: a ReplicaSet whose name ends in the pod's template hash belongs to
+/// a Deployment or an Argo Rollout. Only the Job object shows that a Job belongs to a CronJob.
 #[must_use]
 pub fn owner(pod: &Pod) -> Option<Owner> {
     let (kind, name) = owner_names(pod)?;
     Some(Owner { kind: kind.to_owned(), name: name.to_owned() })
 }
 
-/// The kind and the name of [`owner`].
+/// The kind and name of [`owner`].
 #[must_use]
 pub fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
     let Controller { kind, name, .. } = pod.controller.as_ref()?;
@@ -35,7 +35,7 @@ pub fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
     Some(top.unwrap_or((kind, name)))
 }
 
-/// The top controller, with what its Job shows.
+/// The top controller, including a CronJob that the Job object names.
 pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
     match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
         Some(name) => Some(Owner { kind: "CronJob".to_owned(), name: name.clone() }),
@@ -43,8 +43,8 @@ pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
     }
 }
 
-/// The Job that must be read before a problem of this pod can be reported: it shows whether the work succeeded after
-/// all, and the CronJob that owns the problem. Absent for every other pod, also for those of another group's Job.
+/// The Job that must be read before a problem of this pod can be reported: it shows whether another attempt succeeded, and
+/// which CronJob is the owner. None for pods of other controllers, including Jobs of other API groups.
 #[must_use]
 pub fn needs_job(pod: &Pod) -> Option<&Controller> {
     pod.controller.as_ref().filter(|controller| {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_hash_names_the_top_controller() {
+    fn finds_the_top_controller_by_the_template_hash() {
         const HASH: &str = "pod-template-hash";
         for (kind, name, labels, expected) in [
             ("ReplicaSet", "cart-5d9f", [(HASH, "5d9f")].as_slice(), "Deployment/cart"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_names_its_cron_job() {
+    fn finds_the_cron_job_of_a_job() {
         let job = JobFacts { cron_job: Some("backup".to_owned()), ..JobFacts::default() };
         let facts = Facts { job: Some(Arc::new(job)), ..Facts::default() };
         let owner = owner_with(&pod("Job", "backup-29384750", &[]), &facts).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_of_kubernetes_own_jobs_need_their_job() {
+    fn only_pods_of_batch_jobs_need_their_job() {
         assert_eq!(needs_job(&pod("Job", "sums", &[])).unwrap().name, "sums");
         assert_eq!(needs_job(&pod("ReplicaSet", "sums", &[])), None);
         assert_eq!(needs_job(&pod("Job", "", &[])), None);

@@ -1,4 +1,4 @@
-//! Questions about time, and when their answers change.
+//! Compares the times in a pod with the present, and computes when the result changes.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{clock::MAX_SKEW, pods::Pod};
 
-/// Answers questions about the present of one pod, and remembers when the first of its answers will change.
+/// Compares the times in one pod with the present, and records when the first comparison will change.
 ///
-/// The times in a pod come from several clocks. The index notes how far the clocks of the node and of the API server
-/// were seen to be ahead of ours; times are set back by that much.
+/// The times in a pod come from several clocks. The pod's history holds how far the clocks of the node and of the API
+/// server were ahead of ours; the times are corrected by that.
 pub(super) struct PodClock {
     now: Timestamp,
-    changes: Option<Timestamp>,
+    recheck: Option<Timestamp>,
     created: Option<Timestamp>,
     node_ahead: SignedDuration,
 }
@@ -20,8 +20,8 @@ pub(super) struct PodClock {
 impl PodClock {
     pub(super) fn new(pod: &Pod, now: Timestamp) -> Self {
         let seconds = |seconds: u32| SignedDuration::from_secs(seconds.into());
-        let mut clock = Self { now, changes: None, created: None, node_ahead: seconds(pod.history.node_ahead) };
-        let created = pod.created.filter(|created| clock.credible(*created));
+        let mut clock = Self { now, recheck: None, created: None, node_ahead: seconds(pod.history.node_ahead) };
+        let created = pod.created.filter(|created| clock.is_credible(*created));
         clock.created = created.map(|created| before(created, seconds(pod.history.server_ahead)));
         clock
     }
@@ -30,34 +30,34 @@ impl PodClock {
         self.now
     }
 
-    /// When time alone makes one of the answers given another; always after now.
-    pub(super) fn changes(&self) -> Option<Timestamp> {
-        self.changes
+    /// When the result of a comparison so far will change; always after `now`.
+    pub(super) fn recheck(&self) -> Option<Timestamp> {
+        self.recheck
     }
 
-    /// Whether an instant has come.
-    pub(super) fn reached(&mut self, instant: Timestamp) -> bool {
+    /// Whether an instant has passed.
+    pub(super) fn has_passed(&mut self, instant: Timestamp) -> bool {
         if instant <= self.now {
             return true;
         }
-        self.changes = Some(self.changes.map_or(instant, |changes| changes.min(instant)));
+        self.recheck = Some(self.recheck.map_or(instant, |recheck| recheck.min(instant)));
         false
     }
 
-    /// When something began: the first of these times that can be believed, else when the pod was created. Times far
-    /// in the future can't be believed, nor can the epoch, which the kubelet writes if there was no such moment.
-    pub(super) fn began(&mut self, evidence: impl IntoIterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
-        let found = evidence.into_iter().flatten().find(|instant| self.credible(*instant));
+    /// When a state began: the first credible time, or else the pod's creation. Times far in the future are not credible,
+    /// and neither is the epoch, which the kubelet writes for an instance that never started.
+    pub(super) fn start_time(&mut self, evidence: impl IntoIterator<Item = Option<Timestamp>>) -> Option<Timestamp> {
+        let found = evidence.into_iter().flatten().find(|instant| self.is_credible(*instant));
         found.map(|instant| self.corrected(instant)).or(self.created)
     }
 
-    /// The later of a time from [`Self::began`] and another, if the other can be believed.
-    pub(super) fn later(&mut self, began: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-        began.max(other.filter(|instant| self.credible(*instant)).map(|instant| self.corrected(instant)))
+    /// The later of a time from [`Self::start_time`] and another, if the other is credible.
+    pub(super) fn later(&mut self, start: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+        start.max(other.filter(|instant| self.is_credible(*instant)).map(|instant| self.corrected(instant)))
     }
 
-    /// A time by our clock. What lies shortly before the pod's creation was written by a clock that is behind; what lies
-    /// long before it is true: a static pod's containers may be older than the pod that mirrors it.
+    /// Converts a time to our clock. A time shortly before the pod's creation was written by a clock that is behind. A time
+    /// long before it is true: the containers of a static pod may be older than its mirror pod.
     fn corrected(&self, instant: Timestamp) -> Timestamp {
         let instant = before(instant, self.node_ahead);
         match self.created {
@@ -66,17 +66,17 @@ impl PodClock {
         }
     }
 
-    fn credible(&mut self, instant: Timestamp) -> bool {
-        instant > Timestamp::UNIX_EPOCH && self.reached(before(instant, MAX_SKEW))
+    fn is_credible(&mut self, instant: Timestamp) -> bool {
+        instant > Timestamp::UNIX_EPOCH && self.has_passed(before(instant, MAX_SKEW))
     }
 }
 
-/// An instant moved back; the first instant there is if that lies before it.
+/// Subtracts, saturating.
 fn before(instant: Timestamp, duration: SignedDuration) -> Timestamp {
     instant.checked_sub(duration).unwrap_or(Timestamp::MIN)
 }
 
-/// An instant moved by a duration; the last instant there is if that lies beyond it.
+/// Adds, saturating.
 pub(super) fn after(instant: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)
         .ok()
@@ -97,39 +97,39 @@ mod tests {
     }
 
     #[test]
-    fn remembers_the_first_change() {
+    fn records_the_first_recheck() {
         let mut clock = clock(&Pod::default());
-        assert!(clock.reached(at(10_000)));
-        assert_eq!(clock.changes(), None);
-        assert!(!clock.reached(at(10_030)) && !clock.reached(at(10_010)) && !clock.reached(at(10_020)));
-        assert_eq!(clock.changes(), Some(at(10_010)));
+        assert!(clock.has_passed(at(10_000)));
+        assert_eq!(clock.recheck(), None);
+        assert!(!clock.has_passed(at(10_030)) && !clock.has_passed(at(10_010)) && !clock.has_passed(at(10_020)));
+        assert_eq!(clock.recheck(), Some(at(10_010)));
     }
 
     #[test]
-    fn the_first_credible_evidence_counts() {
+    fn uses_the_first_credible_time() {
         let mut clock = clock(&Pod::default());
-        assert_eq!(clock.began([None, Some(at(0)), Some(at(900)), Some(at(800))]), Some(at(900)));
-        assert_eq!(clock.began([Some(at(10_599)), Some(at(800))]), Some(at(10_599)), "a clock ahead of ours");
-        assert_eq!(clock.changes(), None);
-        assert_eq!(clock.began([Some(at(19_000)), Some(at(800))]), Some(at(800)));
-        assert_eq!(clock.changes(), Some(at(18_400)), "when it begins to be believed");
+        assert_eq!(clock.start_time([None, Some(at(0)), Some(at(900)), Some(at(800))]), Some(at(900)));
+        assert_eq!(clock.start_time([Some(at(10_599)), Some(at(800))]), Some(at(10_599)), "a clock ahead of ours");
+        assert_eq!(clock.recheck(), None);
+        assert_eq!(clock.start_time([Some(at(19_000)), Some(at(800))]), Some(at(800)));
+        assert_eq!(clock.recheck(), Some(at(18_400)), "when it becomes credible");
     }
 
     #[test]
-    fn a_clock_that_is_behind_makes_no_pod_older_than_it_is() {
+    fn raises_times_shortly_before_creation_to_the_creation() {
         let mut clock = clock(&Pod { created: Some(at(9_970)), ..Pod::default() });
-        assert_eq!(clock.began([Some(at(9_400))]), Some(at(9_970)));
+        assert_eq!(clock.start_time([Some(at(9_400))]), Some(at(9_970)));
         assert_eq!(clock.later(Some(at(9_000)), Some(at(9_400))), Some(at(9_970)));
-        assert_eq!(clock.began([None]), Some(at(9_970)));
-        assert_eq!(clock.began([Some(at(9_300))]), Some(at(9_300)), "a static pod's container");
+        assert_eq!(clock.start_time([None]), Some(at(9_970)));
+        assert_eq!(clock.start_time([Some(at(9_300))]), Some(at(9_300)), "a static pod's container");
     }
 
     #[test]
-    fn a_clock_that_is_ahead_is_set_back() {
+    fn corrects_times_of_a_clock_that_is_ahead() {
         let mut pod = Pod { created: Some(at(9_000)), started: Some(at(10_500)), ..Pod::default() };
         pod.update_history(None, at(9_980));
         let mut clock = clock(&pod);
-        assert_eq!(clock.began([pod.started]), Some(at(9_980)), "it was seen 20 s ago, when it was new");
+        assert_eq!(clock.start_time([pod.started]), Some(at(9_980)), "it was seen 20 s ago, when it was new");
         assert_eq!(clock.later(Some(at(9_500)), Some(at(10_510))), Some(at(9_990)));
     }
 

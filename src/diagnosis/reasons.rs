@@ -1,10 +1,10 @@
-//! The reasons that problems have, and which of two says more.
+//! Known reasons, and how specific each is.
 
-/// Reasons that say only that something failed, those that say least first. Every other reason says more.
+/// Reasons that give no cause, the least specific first. Every other reason is more specific.
 const VAGUE: [&str; 7] =
     ["Pending", "Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "RunContainerError", "CreateContainerError"];
 
-/// Reasons beside [`VAGUE`] that Kubernetes and common runtimes use, for noticing typing errors.
+/// Other reasons that Kubernetes and common runtimes use, for detecting typos.
 const SPECIFIC: [&str; 62] = [
     "BackoffLimitExceeded",
     "Completed",
@@ -70,14 +70,13 @@ const SPECIFIC: [&str; 62] = [
     "InvalidNodeInfo",
 ];
 
-/// How much a reason says: the larger, the more.
+/// A rank: the more specific the reason, the higher.
 #[must_use]
 pub fn specificity(reason: &str) -> usize {
     VAGUE.iter().position(|vague| *vague == reason).unwrap_or(VAGUE.len())
 }
 
-/// Whether a reason is one that Kubernetes or a common runtime uses. Others may exist: drivers and runtimes make up
-/// their own.
+/// Whether Kubernetes or a common runtime uses this reason. Drivers and runtimes may define others.
 #[must_use]
 pub fn is_known_reason(reason: &str) -> bool {
     VAGUE.contains(&reason) || SPECIFIC.contains(&reason)
@@ -88,14 +87,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_says_more_than_a_loop_and_a_loop_more_than_an_error() {
+    fn ranks_causes_above_crash_loops_above_errors() {
         assert!(specificity("Error") < specificity("CrashLoopBackOff"));
         assert!(specificity("CrashLoopBackOff") < specificity("OOMKilled"));
         assert_eq!(specificity("OOMKilled"), specificity("AnythingElse"));
     }
 
     #[test]
-    fn typing_errors_are_not_known() {
+    fn does_not_know_misspelt_reasons() {
         assert!(is_known_reason("ImagePullBackOff") && is_known_reason("Evicted"));
         assert!(!is_known_reason("ImagePullBackof") && !is_known_reason("oomkilled"));
     }

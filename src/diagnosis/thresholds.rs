@@ -1,21 +1,21 @@
-//! How long a state may last.
+//! How long states may last before they are problems.
 
 use std::time::Duration;
 
-/// How long a state may last before it is a problem.
+/// `spec.thresholds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Not scheduled, or its containers are being created.
+    /// Not scheduled, or containers being created.
     pub pending: Duration,
-    /// An init container is still running.
+    /// An init container running.
     pub initializing: Duration,
     /// Running, but not Ready.
     pub not_ready: Duration,
-    /// Being deleted, beyond its own grace period.
+    /// Being deleted, after the end of the grace period.
     pub terminating: Duration,
-    /// How long a container must run without failing before its trouble is over.
+    /// How long a restarted container must run without failing before its problem is over.
     pub restarted: Duration,
-    /// How long a Failed pod that its controller has replaced stays reported.
+    /// How long a Failed pod is reported after its controller has replaced it.
     pub failed: Duration,
 }
 
