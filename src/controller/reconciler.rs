@@ -174,7 +174,7 @@ impl Reconciler {
                     && let Some(job) = needs_job(&pod)
                 {
                     for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
-                        views.extend(self.index.viewers_of_job(&job.uid));
+                        views.extend(self.index.views_of_job(&job.uid));
                     }
                 }
                 views.extend(self.index.apply(pod, wall));
@@ -195,7 +195,7 @@ impl Reconciler {
     /// Stores what a read of a Job has shown. Returns the objects concerned.
     pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
         if self.jobs.answered(key, reading, now) {
-            self.viewers(self.index.viewers_of_job(&key.uid))
+            self.viewers(self.index.views_of_job(&key.uid))
         } else {
             Vec::new()
         }

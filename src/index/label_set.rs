@@ -1,140 +1,129 @@
-//! Pods that neither a selection nor an owner can tell apart: the same namespace, the same top controller and the same
-//! labels. A selection is evaluated once per cohort, not per pod, and a healthy pod is no more than a member of one.
+//! Label sets: groups of pods with the same namespace, top controller and labels. A selection is evaluated once per label
+//! set instead of once per pod, and a healthy pod is stored as nothing but a member of its label set.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::diagnosis::owner_names;
+use crate::{diagnosis::owner_names, pods::Pod};
 
-use super::Pod;
+/// The kinds of owners that replace a failed pod by one of another name. Other controllers delete a pod before they
+/// replace it.
+const REPLACING_OWNERS: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
 
-/// The owners whose pods stand in for each other. A pod of another kind of owner is replaced by one of its own name, if
-/// at all, and then it is gone.
-const REPLACES: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
-
-/// A cohort's place in [`LabelSets`]. Places of cohorts that are gone are used again.
+/// The index of a label set in [`LabelSets`]. The indexes of removed label sets are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LabelSetId(pub u32);
+pub(super) struct LabelSetId(pub(super) u32);
 
-/// All cohorts that have members.
+/// All label sets that have members.
 #[derive(Debug, Default)]
-pub struct LabelSets {
-    /// By text: the cohorts of a namespace, or of an owner, are neighbours.
+pub(super) struct LabelSets {
+    /// By key. The keys are sorted, so the label sets of an owner are adjacent.
     ids: BTreeMap<Arc<str>, LabelSetId>,
-    places: Vec<Place>,
+    slots: Vec<LabelSet>,
     free: Vec<LabelSetId>,
 }
 
 #[derive(Debug)]
-struct Place {
-    /// Namespace, kind and name of the owner, then key and value of each label, each ended by a NUL: one allocation,
-    /// and its own key in the map.
-    text: Arc<str>,
+struct LabelSet {
+    /// The namespace, the kind and name of the owner, then key and value of each label, each terminated by a NUL. Shared
+    /// with the map: one allocation.
+    key: Arc<str>,
     members: u32,
-    /// When the youngest pod was created that was a healthy member, in seconds since 1970.
-    youngest: i64,
+    /// The creation time of the youngest pod that was ever a healthy member, in seconds since 1970.
+    youngest_healthy: i64,
 }
 
 impl LabelSets {
-    /// Adds a member to a pod's cohort, and returns whether the cohort is new.
-    pub fn join(&mut self, pod: &Pod) -> (LabelSetId, bool) {
-        let text = encode(pod);
-        if let Some(&id) = self.ids.get(text.as_str()) {
-            self.places[id.0 as usize].members += 1;
+    /// Adds a pod to its label set, and returns whether that label set is new.
+    pub(super) fn join(&mut self, pod: &Pod) -> (LabelSetId, bool) {
+        let key = encode(pod);
+        if let Some(&id) = self.ids.get(key.as_str()) {
+            self.slots[id.0 as usize].members += 1;
             return (id, false);
         }
-        let text: Arc<str> = text.into();
-        let place = Place { text: Arc::clone(&text), members: 1, youngest: i64::MIN };
+        let key: Arc<str> = key.into();
+        let label_set = LabelSet { key: Arc::clone(&key), members: 1, youngest_healthy: i64::MIN };
         let id = match self.free.pop() {
             Some(id) => {
-                self.places[id.0 as usize] = place;
+                self.slots[id.0 as usize] = label_set;
                 id
             }
             None => {
-                self.places.push(place);
-                LabelSetId(u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX))
+                self.slots.push(label_set);
+                LabelSetId(u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX))
             }
         };
-        self.ids.insert(text, id);
+        self.ids.insert(key, id);
         (id, true)
     }
 
-    /// Notes when a healthy member was created.
-    pub fn saw_healthy(&mut self, id: LabelSetId, created: Option<Timestamp>) {
-        if let (Some(place), Some(created)) = (self.places.get_mut(id.0 as usize), created) {
-            place.youngest = place.youngest.max(created.as_second());
+    /// Records the creation time of a healthy member.
+    pub(super) fn record_healthy(&mut self, id: LabelSetId, created: Option<Timestamp>) {
+        if let (Some(label_set), Some(created)) = (self.slots.get_mut(id.0 as usize), created) {
+            label_set.youngest_healthy = label_set.youngest_healthy.max(created.as_second());
         }
     }
 
-    /// Whether the pod's owner has, or had, a healthy pod that was created after it. That it is unready for a moment takes
-    /// nothing back.
-    #[must_use]
-    pub fn is_replaced(&self, pod: &Pod) -> bool {
+    /// Whether the pod's owner has, or had, a healthy pod that was created later. It counts even if it became unready since.
+    pub(super) fn is_replaced(&self, pod: &Pod) -> bool {
         let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };
-        REPLACES.contains(&kind)
-            && self.of_owner(&pod.namespace, kind, name).any(|place| place.youngest > created.as_second())
+        REPLACING_OWNERS.contains(&kind)
+            && self
+                .of_owner(&pod.namespace, kind, name)
+                .any(|label_set| label_set.youngest_healthy > created.as_second())
     }
 
     /// Whether an owner has any pod.
-    #[must_use]
-    pub fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
+    pub(super) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
         self.of_owner(namespace, kind, name).next().is_some()
     }
 
-    fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &Place> {
+    fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &LabelSet> {
         let mut prefix = String::new();
         push(&mut prefix, [namespace, kind, name]);
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        let label_sets: Vec<LabelSetId> = self
-            .ids
-            .range::<str, _>(from)
-            .take_while(|(text, _)| text.starts_with(&prefix))
-            .map(|(_, id)| *id)
-            .collect();
-        label_sets.into_iter().filter_map(|id| self.places.get(id.0 as usize))
+        let ids: Vec<LabelSetId> =
+            self.ids.range::<str, _>(from).take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.slots.get(id.0 as usize))
     }
 
-    /// Takes a member out; with the last, the cohort is gone.
-    pub fn leave(&mut self, id: LabelSetId) {
-        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
-        place.members = place.members.saturating_sub(1);
-        if place.members == 0 {
-            self.ids.remove(&place.text);
-            place.text = Arc::from("");
+    /// Removes a member, and with the last one the label set.
+    pub(super) fn leave(&mut self, id: LabelSetId) {
+        let Some(label_set) = self.slots.get_mut(id.0 as usize) else { return };
+        label_set.members = label_set.members.saturating_sub(1);
+        if label_set.members == 0 {
+            self.ids.remove(&label_set.key);
+            label_set.key = Arc::from("");
             self.free.push(id);
         }
     }
 
-    /// Whether this is the pod's cohort.
-    #[must_use]
-    pub fn is(&self, id: LabelSetId, pod: &Pod) -> bool {
+    /// Whether this is the pod's label set.
+    pub(super) fn is(&self, id: LabelSetId, pod: &Pod) -> bool {
         let (kind, name) = owner_names(pod).unwrap_or_default();
-        self.places.get(id.0 as usize).is_some_and(|place| {
-            let mut parts = place.text.split_terminator('\0');
+        self.slots.get(id.0 as usize).is_some_and(|label_set| {
+            let mut parts = label_set.key.split_terminator('\0');
             [&*pod.namespace, kind, name].into_iter().all(|part| parts.next() == Some(part))
                 && pod.labels.iter().all(|(key, value)| parts.next() == Some(key) && parts.next() == Some(value))
                 && parts.next().is_none()
         })
     }
 
-    /// The members' namespace.
-    #[must_use]
-    pub fn namespace(&self, id: LabelSetId) -> &str {
-        let text = self.places.get(id.0 as usize).map_or("", |place| &*place.text);
-        text.split('\0').next().unwrap_or_default()
+    /// The namespace of the members.
+    pub(super) fn namespace(&self, id: LabelSetId) -> &str {
+        let key = self.slots.get(id.0 as usize).map_or("", |label_set| &*label_set.key);
+        key.split('\0').next().unwrap_or_default()
     }
 
-    /// How many members a cohort has.
-    #[must_use]
-    pub fn members(&self, id: LabelSetId) -> u32 {
-        self.places.get(id.0 as usize).map_or(0, |place| place.members)
+    pub(super) fn members(&self, id: LabelSetId) -> u32 {
+        self.slots.get(id.0 as usize).map_or(0, |label_set| label_set.members)
     }
 
-    /// Every cohort with its namespace and labels.
-    pub fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, Vec<(String, String)>)> {
-        self.places.iter().enumerate().filter(|(_, place)| place.members > 0).map(|(index, place)| {
-            let mut parts = place.text.split_terminator('\0');
+    /// Every label set with its namespace and labels.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, Vec<(String, String)>)> {
+        self.slots.iter().enumerate().filter(|(_, label_set)| label_set.members > 0).map(|(index, label_set)| {
+            let mut parts = label_set.key.split_terminator('\0');
             let namespace = parts.next().unwrap_or_default();
             let mut parts = parts.skip(2);
             let mut labels = Vec::new();
@@ -149,10 +138,10 @@ impl LabelSets {
 fn encode(pod: &Pod) -> String {
     let (kind, name) = owner_names(pod).unwrap_or_default();
     let labels = pod.labels.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
-    let mut text = String::with_capacity(pod.namespace.len() + kind.len() + name.len() + 3 + labels);
-    push(&mut text, [&pod.namespace, kind, name]);
-    push(&mut text, pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]));
-    text
+    let mut encoded = String::with_capacity(pod.namespace.len() + kind.len() + name.len() + 3 + labels);
+    push(&mut encoded, [&pod.namespace, kind, name]);
+    push(&mut encoded, pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]));
+    encoded
 }
 
 fn push<'a>(text: &mut String, parts: impl IntoIterator<Item = &'a str>) {
@@ -184,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn members_share_a_cohort_until_the_last_leaves() {
+    fn members_share_a_label_set_until_the_last_leaves() {
         let mut label_sets = LabelSets::default();
         let web = pod("shop", "web", "1", 0);
         let (a, new) = label_sets.join(&web);
@@ -203,8 +192,8 @@ mod tests {
         assert_eq!(label_sets.members(a), 1);
         label_sets.leave(a);
         assert_eq!(label_sets.iter().count(), 0);
-        assert!(label_sets.join(&Pod::default()).1, "a place is used again");
-        assert!(label_sets.places.len() <= 2);
+        assert!(label_sets.join(&Pod::default()).1, "a slot is reused");
+        assert!(label_sets.slots.len() <= 2);
     }
 
     #[test]
@@ -229,17 +218,17 @@ mod tests {
 
         let other = pod("shop", "web-2", "1", 900);
         let (id, _) = label_sets.join(&other);
-        label_sets.saw_healthy(id, other.created);
+        label_sets.record_healthy(id, other.created);
         assert!(!label_sets.is_replaced(&failed), "another owner, whose name begins alike");
 
         let before = pod("shop", "web", "1", 50);
         assert_eq!(label_sets.join(&before).0, old);
-        label_sets.saw_healthy(old, before.created);
+        label_sets.record_healthy(old, before.created);
         assert!(!label_sets.is_replaced(&failed), "it was there before");
 
         let next = pod("shop", "web", "2", 200);
         let (new, _) = label_sets.join(&next);
-        label_sets.saw_healthy(new, next.created);
+        label_sets.record_healthy(new, next.created);
         assert!(label_sets.is_replaced(&failed), "the next revision's pod");
         label_sets.leave(new);
         assert!(!label_sets.is_replaced(&failed), "it is gone");

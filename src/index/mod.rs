@@ -1,7 +1,7 @@
-//! Every pod of the cluster, in as little memory as will do, and who looks at which.
+//! Indexes all watched pods in little memory, and returns the objects that a pod's change affects.
 //!
-//! A pod that is healthy under any thresholds is 24 bytes: its identity, its cohort, and the list it was
-//! last seen in. Only the others are kept whole, to be judged with each viewer's own thresholds.
+//! A pod that is healthy under any thresholds takes 24 bytes: its UID, its label set, and the number of the list in which
+//! it was last seen. Only the other pods, the suspects, are kept whole, to be judged with each object's own thresholds.
 
 mod label_set;
 mod undecodable;
@@ -20,11 +20,11 @@ use self::{
     undecodable::UndecodablePods,
 };
 
-/// Somebody who looks at some of the pods.
+/// Identifies a view: the pods that one object selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ViewId(pub usize);
 
-/// The index. Synchronous: changes in, who is concerned out.
+/// The index. Every method is synchronous. Those that change a pod return the affected views.
 #[derive(Debug)]
 pub struct Index {
     pods: HashMap<Uid, Entry>,
@@ -32,18 +32,18 @@ pub struct Index {
     label_sets: LabelSets,
     views: Vec<Option<View>>,
     undecodable: UndecodablePods,
-    /// Counts the lists that were begun; an entry bears the count of when it was last seen.
+    /// The number of lists so far.
     list: u32,
-    /// The count when the list of a namespace, or of all, was begun.
-    begun: HashMap<Option<String>, u32>,
-    /// Failures older than this concern nobody.
+    /// The number of the list under way, for a namespace or for all.
+    open_lists: HashMap<Option<String>, u32>,
+    /// Restarts longer ago than this are ignored.
     restart_lookback: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     label_set: LabelSetId,
-    /// When it was last seen: [`Index::list`] of then.
+    /// The number of the list in which it was last seen.
     list: u32,
 }
 
@@ -60,7 +60,7 @@ struct View {
 }
 
 impl Index {
-    /// An empty index for viewers whose `restarted` threshold is at most `restart_lookback`.
+    /// An empty index for objects whose `restarted` threshold is at most `restart_lookback`.
     #[must_use]
     pub fn new(restart_lookback: Duration) -> Self {
         Self {
@@ -70,29 +70,28 @@ impl Index {
             views: Vec::new(),
             undecodable: UndecodablePods::default(),
             list: 0,
-            begun: HashMap::new(),
+            open_lists: HashMap::new(),
             restart_lookback,
         }
     }
 
-    /// How old a failure may be and still concern somebody.
+    /// How long ago a restart may be that is still considered.
     #[must_use]
     pub fn restart_lookback(&self) -> Duration {
         self.restart_lookback
     }
 
-    /// Widens the horizon. Pods that failed before the old one may have been dropped: the caller must
-    /// list the pods anew.
+    /// Extends the lookback. The details of pods that restarted before the old one may have been dropped, so the caller
+    /// must list the pods again.
     pub fn widen(&mut self, restart_lookback: Duration) {
         self.restart_lookback = self.restart_lookback.max(restart_lookback);
     }
 
-    /// Narrows the horizon. Pods that failed before it are dropped by the next [`Index::compact`].
+    /// Shortens the lookback. The next [`Index::compact`] drops the details of pods that restarted before it.
     pub fn narrow(&mut self, restart_lookback: Duration) {
         self.restart_lookback = self.restart_lookback.min(restart_lookback);
     }
 
-    /// Adds a viewer.
     pub fn add_view(&mut self, scope: PodSelection) -> ViewId {
         let mut label_sets = BitSet::default();
         for (id, namespace, labels) in self.label_sets.iter() {
@@ -111,15 +110,13 @@ impl Index {
         }
     }
 
-    /// Takes a viewer out.
     pub fn remove_view(&mut self, id: ViewId) {
         if let Some(view) = self.views.get_mut(id.0) {
             *view = None;
         }
     }
 
-    /// A pod was made, changed, or named by a list. Returns the viewers for whom that may matter: a pod
-    /// that was healthy and still is matters to nobody.
+    /// Adds or updates a pod. Returns the affected views: none if the pod was healthy and still is.
     pub fn apply(&mut self, mut pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
         self.undecodable.remove(uid);
@@ -130,115 +127,113 @@ impl Index {
         };
         self.pods.insert(uid, Entry { label_set, list: self.list });
 
-        pod.update_history(self.suspects.get(&uid).map(|suspects| &*suspects.pod), now);
+        pod.update_history(self.suspects.get(&uid).map(|suspect| &*suspect.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
-                self.label_sets.saw_healthy(label_set, pod.created);
+                self.label_sets.record_healthy(label_set, pod.created);
             }
             self.suspects.remove(&uid).is_some()
-        } else if self.suspects.get(&uid).is_some_and(|suspects| suspects.label_set == label_set && suspects.pod == pod)
-        {
+        } else if self.suspects.get(&uid).is_some_and(|suspect| suspect.label_set == label_set && suspect.pod == pod) {
             false
         } else {
             self.suspects.insert(uid, Suspect { label_set, pod });
             true
         };
         let moved_from = before.filter(|&before| before != label_set);
-        let concerned = if changed { self.viewers(label_set, moved_from) } else { Vec::new() };
+        let affected = if changed { self.views_of(label_set, moved_from) } else { Vec::new() };
         if let Some(before) = moved_from {
             self.label_sets.leave(before);
         }
-        concerned
+        affected
     }
 
-    /// A pod could not be decoded: what was known of it no longer holds. Returns the viewers concerned.
+    /// Replaces a pod by one that could not be decoded. Returns the affected views.
     pub fn insert_undecodable(&mut self, undecodable: UndecodablePod) -> Vec<ViewId> {
-        let concerned = self.remove_readable(undecodable.uid);
+        let affected = self.remove_decoded(undecodable.uid);
         self.undecodable.insert(undecodable, self.list);
-        concerned
+        affected
     }
 
-    /// A pod is gone. Returns the viewers for whom that may matter.
+    /// Removes a pod. Returns the affected views.
     pub fn remove(&mut self, uid: Uid) -> Vec<ViewId> {
         self.undecodable.remove(uid);
-        self.remove_readable(uid)
+        self.remove_decoded(uid)
     }
 
-    fn remove_readable(&mut self, uid: Uid) -> Vec<ViewId> {
+    fn remove_decoded(&mut self, uid: Uid) -> Vec<ViewId> {
         let Some(Entry { label_set, .. }) = self.pods.remove(&uid) else { return Vec::new() };
-        let concerned = if self.suspects.remove(&uid).is_some() { self.viewers(label_set, None) } else { Vec::new() };
+        let affected = if self.suspects.remove(&uid).is_some() { self.views_of(label_set, None) } else { Vec::new() };
         self.label_sets.leave(label_set);
-        concerned
+        affected
     }
 
-    /// A list of one namespace, or of all, begins.
+    /// Starts a list of one namespace, or of all.
     pub fn begin_list(&mut self, namespace: Option<&str>) {
         self.list += 1;
-        self.begun.insert(namespace.map(str::to_owned), self.list);
+        self.open_lists.insert(namespace.map(str::to_owned), self.list);
     }
 
-    /// That list is complete: pods that it did not name are gone. Returns the viewers concerned.
+    /// Completes a list: removes the pods that it did not contain. Returns the affected views.
     pub fn end_list(&mut self, namespace: Option<&str>) -> Vec<ViewId> {
-        let Some(begun) = self.begun.remove(&namespace.map(str::to_owned)) else { return Vec::new() };
+        let Some(started) = self.open_lists.remove(&namespace.map(str::to_owned)) else { return Vec::new() };
         let gone: Vec<Uid> = self
             .pods
             .iter()
-            .filter(|(_, entry)| entry.list < begun)
+            .filter(|(_, entry)| entry.list < started)
             .filter(|(_, entry)| {
                 namespace.is_none_or(|namespace| self.label_sets.namespace(entry.label_set) == namespace)
             })
             .map(|(uid, _)| *uid)
             .collect();
-        self.undecodable.end_list(namespace, begun);
-        let mut concerned: Vec<ViewId> = gone.into_iter().flat_map(|uid| self.remove_readable(uid)).collect();
-        concerned.sort_unstable();
-        concerned.dedup();
-        concerned
+        self.undecodable.end_list(namespace, started);
+        let mut affected: Vec<ViewId> = gone.into_iter().flat_map(|uid| self.remove_decoded(uid)).collect();
+        affected.sort_unstable();
+        affected.dedup();
+        affected
     }
 
-    /// Drops the details of pods that have become plain with time alone.
+    /// Drops the details of pods that became healthy with the passing of time.
     pub fn compact(&mut self, now: Timestamp) {
         let label_sets = &mut self.label_sets;
-        self.suspects.retain(|_, suspects| {
-            let is_healthy_under_any_thresholds =
-                is_healthy_under_any_thresholds(&suspects.pod, self.restart_lookback, now);
-            if is_healthy_under_any_thresholds {
-                label_sets
-                    .saw_healthy(suspects.label_set, suspects.pod.created.filter(|_| suspects.pod.phase == "Running"));
+        self.suspects.retain(|_, suspect| {
+            let is_healthy = is_healthy_under_any_thresholds(&suspect.pod, self.restart_lookback, now);
+            if is_healthy {
+                let created = suspect.pod.created.filter(|_| suspect.pod.phase == "Running");
+                label_sets.record_healthy(suspect.label_set, created);
             }
-            !is_healthy_under_any_thresholds
+            !is_healthy
         });
         if self.suspects.capacity() > 4 * self.suspects.len().max(64) {
             self.suspects.shrink_to_fit();
         }
     }
 
-    /// How many pods a viewer looks at.
+    /// The number of pods in a view.
     #[must_use]
     pub fn watched(&self, id: ViewId) -> u64 {
         let Some(view) = self.view(id) else { return 0 };
         view.label_sets.iter().map(|label_set| u64::from(self.label_sets.members(label_set))).sum()
     }
 
-    /// The pods a viewer looks at that may not be healthy, in no order.
+    /// The pods in a view that may not be healthy, in no particular order.
     pub fn suspects(&self, id: ViewId) -> impl Iterator<Item = &Pod> {
         let view = self.view(id);
         let suspects = self
             .suspects
             .values()
-            .filter(move |suspects| view.is_some_and(|view| view.label_sets.contains(suspects.label_set)));
-        suspects.map(|suspects| &*suspects.pod)
+            .filter(move |suspect| view.is_some_and(|view| view.label_sets.contains(suspect.label_set)));
+        suspects.map(|suspect| &*suspect.pod)
     }
 
-    /// How many pods could not be decoded of those that a viewer may look at, and the first of them by
-    /// namespace and name. Their labels are not known: it is their namespaces that count.
+    /// The number of undecodable pods in a view, and the first of them by namespace and name. Their labels are unknown, so
+    /// all undecodable pods in the selected namespaces count.
     #[must_use]
     pub fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
         let view = self.view(id)?;
         self.undecodable.of(|namespace| view.scope.selects_namespace(namespace))
     }
 
-    /// Counts the changes among the pods that could not be decoded.
+    /// A counter that grows with every change of the undecodable pods.
     #[must_use]
     pub fn undecodable_changes(&self) -> u64 {
         self.undecodable.changes()
@@ -247,10 +242,10 @@ impl Index {
     /// Whether a pod exists, and is not being deleted.
     #[must_use]
     pub fn remains(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid) && self.suspects.get(&uid).is_none_or(|suspects| suspects.pod.deletion.is_none())
+        self.pods.contains_key(&uid) && self.suspects.get(&uid).is_none_or(|suspect| suspect.pod.deletion.is_none())
     }
 
-    /// Whether the pod's owner has, or had, a healthy pod that was created after it.
+    /// Whether the pod's owner has, or had, a healthy pod that was created later.
     #[must_use]
     pub fn is_replaced(&self, pod: &Pod) -> bool {
         self.label_sets.is_replaced(pod)
@@ -262,29 +257,27 @@ impl Index {
         self.label_sets.has_pods_of(namespace, kind, name)
     }
 
-    /// The pods of Jobs that may not be healthy, each with its Job.
+    /// The suspects that belong to Jobs, each with its Job.
     pub fn suspect_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
-        self.suspects.values().filter_map(|suspects| Some((&*suspects.pod, needs_job(&suspects.pod)?)))
+        self.suspects.values().filter_map(|suspect| Some((&*suspect.pod, needs_job(&suspect.pod)?)))
     }
 
-    /// Who looks at pods of this Job that may not be healthy.
+    /// The views that contain suspects of this Job.
     #[must_use]
-    pub fn viewers_of_job(&self, uid: &str) -> Vec<ViewId> {
-        let failed =
-            self.suspects.values().filter(|suspects| needs_job(&suspects.pod).is_some_and(|job| job.uid == uid));
-        let mut viewers: Vec<_> = failed.flat_map(|suspects| self.viewers(suspects.label_set, None)).collect();
-        viewers.sort_unstable();
-        viewers.dedup();
-        viewers
+    pub fn views_of_job(&self, uid: &str) -> Vec<ViewId> {
+        let failed = self.suspects.values().filter(|suspect| needs_job(&suspect.pod).is_some_and(|job| job.uid == uid));
+        let mut views: Vec<_> = failed.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect();
+        views.sort_unstable();
+        views.dedup();
+        views
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()
@@ -304,7 +297,7 @@ impl Index {
         label_set
     }
 
-    fn viewers(&self, label_set: LabelSetId, other: Option<LabelSetId>) -> Vec<ViewId> {
+    fn views_of(&self, label_set: LabelSetId, other: Option<LabelSetId>) -> Vec<ViewId> {
         let sees = |view: &View| {
             view.label_sets.contains(label_set) || other.is_some_and(|other| view.label_sets.contains(other))
         };
