@@ -194,11 +194,7 @@ impl Reconciler {
 
     /// Stores what a read of a Job has shown. Returns the objects concerned.
     pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
-        if self.jobs.answered(key, reading, now) {
-            self.viewers(self.index.views_of_job(&key.uid))
-        } else {
-            Vec::new()
-        }
+        if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
     }
 
     /// Stores the result of a read of a log. Returns the objects that wait for it.
