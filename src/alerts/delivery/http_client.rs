@@ -1,192 +1,254 @@
-//! One request to a receiver. This client has nothing of the cluster's: no credentials, no connections,
-//! no proxy unless it is allowed one. It follows no redirect, keeps no cookie and unpacks nothing.
+//! Posts one message to a receiver, and classifies how that ended.
+//!
+//! Nothing of the connection to the cluster is used: no credentials, no connection, and no proxy unless the operator's
+//! flags allow one. Redirects are not followed, and responses are not decompressed.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, io, net::IpAddr, sync::Arc, time::Duration};
 
-use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Request, header};
-use http_body_util::{BodyExt, BodyStream, Full};
-use hyper::{
-    body::{Bytes, Incoming},
-    client::conn::http1,
-};
-use hyper_util::{client::proxy::matcher::Matcher, rt::TokioIo};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
+use reqwest::{Client, Proxy, Response, redirect, retry};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
 use tokio::{
     sync::OnceCell,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
-use tokio_util::task::AbortOnDropHandle;
-use url::Url;
+use url::{Host, Url};
 
 use super::{
     DeliveryOptions,
-    connect::{Connector, Lookup},
+    resolver::{CheckingResolver, Lookup},
 };
-use crate::alerts::retry::{AttemptOutcome, retry_after};
+use crate::alerts::{
+    address::{AddressPolicy, AddressRefusal},
+    retry::{AttemptOutcome, retry_after},
+};
 
-/// How much of an answer's body is read, in bytes: enough for a receiver to be through with its answer.
+/// The share of a webhook's timeout within which the receiver's name must be resolved, and the share within which the
+/// connection must be established. What is left makes an unreachable receiver distinguishable from one that may have
+/// received the message but did not answer in time.
+const RESOLVE_SHARE: f64 = 0.8;
+const CONNECT_SHARE: f64 = 0.9;
+/// How many bytes of a response's body are read, so that the receiver can finish its answer.
 const BODY_LIMIT: usize = 4 * 1024;
-/// How long it is read.
-const BODY_TIME: Duration = Duration::from_secs(1);
-/// How long an answer's head may be, in bytes.
-const HEAD_LIMIT: usize = 16 * 1024;
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("orchestr/", env!("CARGO_PKG_VERSION")));
 
-/// Sends requests to receivers.
 pub struct HttpClient {
-    connector: Connector,
-    public: OnceCell<Result<Arc<ClientConfig>, TlsError>>,
+    addresses: AddressPolicy,
+    lookup: Lookup,
+    proxies: Option<Matcher>,
+    public_roots: OnceCell<Result<Arc<ClientConfig>, TlsError>>,
 }
 
-/// Why no receiver's certificate could be checked. It names no content.
+/// Why receivers' certificates cannot be verified. The text holds no content of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
-    /// The system has no certificates.
     #[error("this system has no CA certificates, as in /etc/ssl/certs: no receiver can be trusted")]
     NoRoots,
-    /// A private CA that can't be used.
     #[error("holds no certificate in PEM")]
     NoCertificate,
-    /// The TLS library refuses what it is given.
     #[error("TLS can't be set up")]
     Setup,
 }
 
-/// One request.
 pub struct Post<'a> {
-    /// Where to. A secret.
+    /// Secret.
     pub url: &'a Url,
-    /// By which certificates it is trusted; absent for plain HTTP.
+    /// Absent for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Further headers.
     pub headers: HeaderMap,
-    /// The header `Content-Type`.
     pub content_type: &'static str,
-    /// The body.
     pub body: Vec<u8>,
-    /// How long it may take, from the name's resolution to the answer's head.
+    /// From name resolution to the head of the response.
     pub timeout: Duration,
 }
 
 impl HttpClient {
-    /// A client that connects to what `options` allow.
     #[must_use]
     pub fn new(options: DeliveryOptions, lookup: Lookup) -> Self {
         Self {
-            connector: Connector {
-                addresses: options.urls.addresses,
-                lookup,
-                proxies: options.proxy_from_env.then(Matcher::from_env),
-            },
-            public: OnceCell::new(),
+            addresses: options.urls.addresses,
+            lookup,
+            proxies: options.proxy_from_env.then(Matcher::from_env),
+            public_roots: OnceCell::new(),
         }
     }
 
-    /// Trust in the system's CAs. They are read when they are first needed.
+    /// A TLS configuration that trusts the system's CA certificates. They are read once, when first needed.
     ///
     /// # Errors
-    /// When there are none.
+    /// If the system has none.
     pub async fn public_roots(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let read = || async {
-            // Files are read.
-            tokio::task::spawn_blocking(|| {
+            let read_files = tokio::task::spawn_blocking(|| {
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() { Err(TlsError::NoRoots) } else { configured(roots) }
-            })
-            .await
-            .unwrap_or(Err(TlsError::Setup))
+                if roots.is_empty() { Err(TlsError::NoRoots) } else { tls_config(roots) }
+            });
+            Ok(Arc::new(read_files.await.unwrap_or(Err(TlsError::Setup))?))
         };
-        self.public.get_or_init(read).await.clone()
+        self.public_roots.get_or_init(read).await.clone()
     }
 
-    /// Posts, and tells how it ended. The answer's body is never kept.
+    /// Sends a request. The body of the response is discarded.
     pub async fn post(&self, post: Post<'_>) -> AttemptOutcome {
         let deadline = Instant::now() + post.timeout;
-        let Some(request) = request(&post) else {
-            return AttemptOutcome::Unusable("the URL can't be requested".to_owned());
-        };
-        let stream = match self.connector.connect(post.url, post.tls, deadline).await {
-            Ok(stream) => stream,
+        let proxy = match self.proxy(post.url) {
+            Ok(proxy) => proxy,
             Err(outcome) => return outcome,
         };
-        let handshake = http1::Builder::new().max_buf_size(HEAD_LIMIT).handshake(TokioIo::new(stream));
-        let Ok(Ok((mut sender, connection))) = timeout_at(deadline, handshake).await else {
-            return AttemptOutcome::Unreachable;
+        let has_proxy = proxy.is_some();
+        // An address in the URL is connected to without asking the resolver.
+        if let Some(Err(refusal)) = literal_address(post.url).map(|address| self.addresses.check(address)) {
+            return AttemptOutcome::AddressRefused(refusal);
+        }
+        let Some(client) = self.client(&post, proxy) else {
+            return AttemptOutcome::Unusable("the HTTP client can't be set up".to_owned());
         };
-        let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-        match timeout_at(deadline, sender.send_request(request)).await {
-            Err(_) => AttemptOutcome::TimedOut,
-            Ok(Err(error)) if error.is_canceled() => AttemptOutcome::Unreachable,
-            Ok(Err(_)) => AttemptOutcome::Interrupted,
-            Ok(Ok(answer)) => {
-                let status = answer.status().as_u16();
-                let wait = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let request = client
+            .post(post.url.clone())
+            .headers(post.headers)
+            .header(header::CONTENT_TYPE, post.content_type)
+            .header(header::CONNECTION, "close")
+            .body(post.body);
+        match timeout_at(deadline, request.send()).await {
+            Ok(Ok(response)) => {
+                let status = response.status().as_u16();
+                let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
                 let retry_after = wait.and_then(|value| retry_after(value, Timestamp::now()));
-                drain(answer.into_body()).await;
+                discard_body(response).await;
                 AttemptOutcome::Answered { status, retry_after }
             }
+            Ok(Err(error)) => classify(&error, has_proxy),
+            Err(_) => AttemptOutcome::TimedOut,
         }
+    }
+
+    /// A client for one request. Messages to a receiver are seconds apart, and a receiver may close an idle connection just
+    /// as the next message is written, which then may or may not have arrived: so no connection is kept.
+    fn client(&self, post: &Post<'_>, proxy: Option<Proxy>) -> Option<Client> {
+        let tls = match &post.tls {
+            Some(config) => ClientConfig::clone(config),
+            None => tls_config(RootCertStore::empty()).ok()?,
+        };
+        let builder = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .retry(retry::never())
+            .pool_max_idle_per_host(0)
+            .user_agent(USER_AGENT)
+            .connect_timeout(post.timeout.mul_f64(CONNECT_SHARE))
+            .no_proxy();
+        let builder = match proxy {
+            // The proxy resolves the receiver's name. Its own name comes from the operator's environment and may have any
+            // address.
+            Some(proxy) => builder.proxy(proxy),
+            None => builder.dns_resolver(CheckingResolver {
+                lookup: Arc::clone(&self.lookup),
+                policy: self.addresses,
+                timeout: post.timeout.mul_f64(RESOLVE_SHARE),
+            }),
+        };
+        builder.build().ok()
+    }
+
+    fn proxy(&self, url: &Url) -> Result<Option<Proxy>, AttemptOutcome> {
+        let unusable =
+            || AttemptOutcome::Unusable("the proxy that the environment names is not an http:// one".to_owned());
+        let Some(proxies) = &self.proxies else { return Ok(None) };
+        let Ok(destination) = url.as_str().parse::<Uri>() else { return Ok(None) };
+        let Some(intercept) = proxies.intercept(&destination) else { return Ok(None) };
+        if intercept.uri().scheme_str() != Some("http") {
+            return Err(unusable());
+        }
+        let proxy = Proxy::all(intercept.uri().to_string()).map_err(|_| unusable())?;
+        Ok(Some(match intercept.basic_auth() {
+            Some(value) => proxy.custom_http_auth(value.clone()),
+            None => proxy,
+        }))
     }
 }
 
-/// Trust in the CAs of a PEM text, and in no other.
+/// A TLS configuration that trusts only the CA certificates of a PEM text.
 ///
 /// # Errors
-/// When it holds no certificate.
+/// If it holds no certificate, or one that is malformed.
 pub fn private_roots(pem: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|_| TlsError::NoCertificate)?;
         roots.add(certificate).map_err(|_| TlsError::NoCertificate)?;
     }
-    if roots.is_empty() { Err(TlsError::NoCertificate) } else { configured(roots) }
+    if roots.is_empty() { Err(TlsError::NoCertificate) } else { Ok(Arc::new(tls_config(roots)?)) }
 }
 
-fn configured(roots: RootCertStore) -> Result<Arc<ClientConfig>, TlsError> {
+fn tls_config(roots: RootCertStore) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|_| TlsError::Setup)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    Ok(builder.map_err(|_| TlsError::Setup)?.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn request(post: &Post<'_>) -> Option<Request<Full<Bytes>>> {
-    let url = post.url;
-    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    let mut request = Request::post(format!("{}{query}", url.path()))
-        .header(header::HOST, format!("{}{port}", url.host_str()?))
-        .body(Full::new(Bytes::copy_from_slice(&post.body)))
-        .ok()?;
-    let headers = request.headers_mut();
-    headers.extend(post.headers.clone());
-    headers.insert(header::USER_AGENT, USER_AGENT);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(post.content_type));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    Some(request)
+fn literal_address(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Domain(_) => None,
+        Host::Ipv4(address) => Some(IpAddr::V4(address)),
+        Host::Ipv6(address) => Some(IpAddr::V6(address)),
+    }
 }
 
-/// Lets a receiver end its answer, within bounds.
-async fn drain(body: Incoming) {
+/// Classifies an error by its causes. The error's own text is never used: it holds the URL.
+fn classify(error: &reqwest::Error, has_proxy: bool) -> AttemptOutcome {
+    let is_untrusted = |error: &rustls::Error| {
+        matches!(error, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
+    };
+    if let Some(refusal) = causes(error).find_map(|cause| cause.downcast_ref::<AddressRefusal>()) {
+        AttemptOutcome::AddressRefused(*refusal)
+    } else if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_untrusted)) {
+        AttemptOutcome::Untrusted
+    } else if error.is_connect() && has_proxy {
+        // The proxy failed, so nothing is known about the receiver.
+        AttemptOutcome::Unreachable
+    } else if error.is_dns() {
+        AttemptOutcome::Unresolved
+    } else if error.is_connect() {
+        let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        match causes(error).any(|cause| cause.downcast_ref().is_some_and(is_refused)) {
+            true => AttemptOutcome::ConnectionRefused,
+            false => AttemptOutcome::Unreachable,
+        }
+    } else if causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_canceled)) {
+        // The connection closed before the request was written.
+        AttemptOutcome::Unreachable
+    } else {
+        AttemptOutcome::Interrupted
+    }
+}
+
+/// An error and all its causes. An `io::Error` holds its cause as a value, which its `source` skips.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+async fn discard_body(mut response: Response) {
     let mut left = BODY_LIMIT;
-    let mut body = BodyStream::new(body.boxed());
     let read = async {
-        while let Some(Ok(frame)) = body.next().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if left == 0 {
-                break;
-            }
+        while let Ok(Some(chunk)) = response.chunk().await
+            && chunk.len() < left
+        {
+            left -= chunk.len();
         }
     };
-    // What it says doesn't matter, nor whether it comes to an end.
-    let _ = timeout_at(Instant::now() + BODY_TIME, read).await;
+    // An error or a timeout changes nothing: the status is known.
+    let _ = timeout(BODY_TIMEOUT, read).await;
 }

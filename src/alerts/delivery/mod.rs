@@ -4,7 +4,6 @@
 //! [queue](webhook_queue) for each webhook: it reads the webhook's [Secrets](secrets), [stores](persist) what is about
 //! to be sent, [sends](send) it, and records the outcome.
 
-mod connect;
 mod deletion;
 mod delivered_condition;
 mod dispatcher;
@@ -12,15 +11,16 @@ mod hints;
 pub mod http_client;
 mod other_writer;
 mod persist;
+mod resolver;
 pub mod secrets;
 pub mod send;
 mod webhook_queue;
 mod worker;
 
-pub use connect::{Lookup, system_lookup};
 pub use dispatcher::{Dispatcher, ObjectUpdate};
 pub use hints::hint;
 pub use http_client::HttpClient;
+pub use resolver::{Lookup, system_lookup};
 
 use super::destination::UrlPolicy;
 

@@ -150,7 +150,7 @@ async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
     assert_eq!(unknown.outcome, AttemptOutcome::Untrusted);
     let loopback: Lookup = {
         let port = receiver.port();
-        Arc::new(move |_, _| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
+        Arc::new(move |_| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
     };
     let client = HttpClient::new(access(ALLOWED), loopback);
     let wrong_name = endpoint("https://alerts.example.com/", Some(receiver.ca_pem()));
@@ -165,7 +165,7 @@ async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
     let lookups = Arc::new(AtomicUsize::new(0));
     let rebinding: Lookup = {
         let (lookups, port) = (Arc::clone(&lookups), receiver.port());
-        Arc::new(move |_, _| {
+        Arc::new(move |_| {
             // Where the name led when somebody looked first, there nobody is.
             let first = lookups.fetch_add(1, Ordering::SeqCst) == 0;
             let address = if first { [192, 0, 2, 1] } else { [127, 0, 0, 1] };
@@ -185,7 +185,7 @@ async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mixed: Lookup = {
         let (seen, port) = (Arc::clone(&seen), receiver.port());
-        Arc::new(move |name, _| {
+        Arc::new(move |name| {
             seen.lock().unwrap().push(name);
             Box::pin(async move {
                 let addresses = [[169, 254, 169, 254], [10, 0, 0, 1], [127, 0, 0, 1]];

@@ -164,54 +164,84 @@ async fn hints_name_what_is_wrong() {
     assert!(told.contains("\n  hint: check the port in the URL, and that the receiver runs"), "{told}");
 }
 
-/// A proxy that tunnels one connection to `port`, whatever it is asked for, and tells what that was.
+/// A proxy that tunnels every connection to `port`, and reports the heads of the requests that it gets.
 fn proxy(port: u16) -> (String, mpsc::Receiver<String>) {
     use std::io::{BufRead, BufReader, Write, copy};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, told) = mpsc::channel();
+    let url = format!("http://user:pass@{}", listener.local_addr().unwrap());
+    let (report, reported) = mpsc::channel();
     std::thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let head: Vec<String> = BufReader::new(client.try_clone().unwrap())
-            .lines()
-            .map_while(Result::ok)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        tell.send(head.join("\n")).unwrap();
-        client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
-        let mut server = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        std::thread::spawn(move || copy(&mut from, &mut to));
-        let _ = copy(&mut server, &mut client);
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let head: Vec<String> = BufReader::new(client.try_clone().unwrap())
+                .lines()
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            if report.send(head.join("\n")).is_err() {
+                return;
+            }
+            client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+            if !head[0].starts_with("CONNECT") {
+                continue;
+            }
+            let mut server = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || copy(&mut from, &mut to));
+            std::thread::spawn(move || copy(&mut server, &mut client));
+        }
     });
-    (url, told)
+    (url, reported)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_of_the_environment_is_used_where_it_is_allowed_and_not_otherwise() {
+async fn uses_the_proxy_of_the_environment_only_if_a_flag_allows_it() {
     let env = TestEnv::new("proxied").await;
     let receiver = Receiver::start_tls().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/")), ("ca", receiver.ca_pem())]).await;
-    let ca = json!({"secretKeyRef": {"name": "ops-webhook", "key": "ca"}});
-    env.allow_secrets("orchestr-system", "orchestr", &["ops-webhook"]).await;
-    let changes = json!({"caFrom": ca, "sendResolved": false});
-    env.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
+    env.secret("name", &[("url", "https://alerts.example.com/"), ("ca", receiver.ca_pem())]).await;
+    env.secret("plain", &[("url", "http://alerts.example.com/a?b=c"), ("ca", receiver.ca_pem())]).await;
+    env.allow_secrets("orchestr-system", "orchestr", &["ops-webhook", "name-webhook", "plain-webhook"]).await;
+    let webhooks = ["ops", "name", "plain"].map(|name| {
+        let ca = json!({"secretKeyRef": {"name": format!("{name}-webhook"), "key": "ca"}});
+        webhook(name, "Generic", json!({"caFrom": ca, "sendResolved": false}))
+    });
+    env.object("cluster", spec(&webhooks)).await;
     let name = format!("{}/cluster", env.namespace);
     let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap().to_owned();
-    let (url, told) = proxy(receiver.port());
-    let url = url.replace("http://", "http://user:pass@");
-    let test = |more: &[&str]| {
-        let mut args = vec!["webhook", "test", &name, "--kubeconfig", &kubeconfig, "--webhook-allow-loopback"];
+    let (url, reported) = proxy(receiver.port());
+    let test = |webhook: &str, no_proxy: &str, more: &[&str]| {
+        let mut args = vec!["webhook", "test", &name, "--webhook", webhook, "--kubeconfig", &kubeconfig];
         args.extend(more);
-        ends(orchestr(&args).env("HTTPS_PROXY", &url))
+        let mut command = orchestr(&args);
+        ends(command.env("HTTPS_PROXY", &url).env("HTTP_PROXY", &url).env("NO_PROXY", no_proxy))
     };
-    let (code, output, failure) = test(&[]);
+    const PROXY: &str = "--webhook-proxy-from-env";
+    const LOOPBACK: &str = "--webhook-allow-loopback";
+
+    for (no_proxy, flags) in [("", &[LOOPBACK][..]), ("127.0.0.0/8", &[LOOPBACK, PROXY])] {
+        let (code, output, failure) = test("ops", no_proxy, flags);
+        assert_eq!((code, failure.as_str()), (0, ""), "{output}");
+        assert!(reported.try_recv().is_err(), "{no_proxy:?} {flags:?}");
+    }
+    let (code, output, failure) = test("ops", "example.com", &[LOOPBACK, PROXY]);
     assert_eq!((code, failure.as_str()), (0, ""), "{output}");
-    assert!(told.try_recv().is_err(), "nobody asked for a proxy");
-    let (code, output, failure) = test(&["--webhook-proxy-from-env"]);
-    assert_eq!((code, failure.as_str()), (0, ""), "{output}");
-    let asked = told.recv_timeout(TIMEOUT).unwrap();
-    assert!(asked.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1", receiver.port())), "{asked}");
-    assert!(asked.contains("Proxy-Authorization: Basic dXNlcjpwYXNz"), "{asked}");
-    assert_eq!(receiver.received().len(), 2);
+    let head = reported.recv_timeout(TIMEOUT).unwrap();
+    assert!(head.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1", receiver.port())), "{head}");
+    // Lower case, as HTTP's header names may be written either way.
+    const CREDENTIALS: &str = "proxy-authorization: basic dxnlcjpwyxnz";
+    assert!(head.to_lowercase().contains(CREDENTIALS), "{head}");
+    assert_eq!(receiver.received().len(), 3);
+
+    // The proxy resolves the receiver's name, and the address rules do not apply to the proxy itself.
+    let (code, output, _) = test("name", "", &[PROXY]);
+    assert!(code == 1 && output.contains("the receiver's certificate is not trusted"), "{output}");
+    let head = reported.recv_timeout(TIMEOUT).unwrap();
+    assert!(head.starts_with("CONNECT alerts.example.com:443 HTTP/1.1"), "{head}");
+    let (code, output, _) = test("plain", "", &[PROXY, "--webhook-allow-http"]);
+    assert_eq!(code, 0, "{output}");
+    let head = reported.recv_timeout(TIMEOUT).unwrap();
+    assert!(head.starts_with("POST http://alerts.example.com/a?b=c HTTP/1.1"), "{head}");
+    assert!(head.to_lowercase().contains(CREDENTIALS), "{head}");
+    assert_eq!(receiver.received().len(), 3);
 }
