@@ -1,21 +1,18 @@
-//! The condition AlertsDelivered: what the webhooks' states amount to.
+//! Summarizes the states of an object's webhooks, for the condition `AlertsDelivered`.
 
 use crate::api::{WebhookStatus, reason};
 
-/// What the condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeliverySummary {
-    /// The condition's status.
+pub(super) struct DeliverySummary {
     pub delivered: bool,
-    /// One of [`reason`]'s words.
+    /// A constant of [`reason`].
     pub reason: &'static str,
-    /// In words.
     pub message: String,
 }
 
-/// Sums up the states of an object's webhooks. Absent where it has none.
+/// Summarizes the states of an object's webhooks; `None` without webhooks.
 #[must_use]
-pub fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary> {
+pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary> {
     let first = webhooks.first()?;
     let failing: Vec<&WebhookStatus> = webhooks.iter().filter(|webhook| webhook.last_error.is_some()).collect();
     if failing.is_empty() {
@@ -26,7 +23,7 @@ pub fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary>
         return Some(DeliverySummary { delivered: true, reason: reason::DELIVERED, message });
     }
     let all_stopped = failing.iter().all(|webhook| webhook.stopped);
-    let told: Vec<String> = failing
+    let errors: Vec<String> = failing
         .iter()
         .map(|webhook| {
             let error = webhook.last_error.as_ref().map_or("", |error| error.message.as_str());
@@ -40,7 +37,7 @@ pub fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary>
     Some(DeliverySummary {
         delivered: false,
         reason: if all_stopped { reason::RECEIVER_GONE } else { reason::DELIVERY_FAILING },
-        message: format!("{} of {} webhooks: {}", failing.len(), webhooks.len(), told.join("; ")),
+        message: format!("{} of {} webhooks: {}", failing.len(), webhooks.len(), errors.join("; ")),
     })
 }
 
@@ -57,27 +54,27 @@ mod tests {
         WebhookStatus { name: name.to_owned(), last_error, ..WebhookStatus::default() }
     }
 
-    fn told(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
-        let delivery = summarize_delivery(webhooks).unwrap();
-        (delivery.delivered, delivery.reason, delivery.message)
+    fn summary(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
+        let summary = summarize_delivery(webhooks).unwrap();
+        (summary.delivered, summary.reason, summary.message)
     }
 
     #[test]
-    fn a_failing_webhook_is_named_with_what_is_wrong() {
+    fn names_each_failing_webhook_and_its_error() {
         assert_eq!(summarize_delivery(&[]), None);
         assert_eq!(
-            told(&[webhook("ops", None)]),
+            summary(&[webhook("ops", None)]),
             (true, "Delivered", "webhook ops has taken what it was due".to_owned())
         );
         let mut gone = webhook("old", Some("the receiver answered 410"));
         gone.stopped = true;
         assert_eq!(
-            told(&[webhook("ops", None), gone.clone()]),
+            summary(&[webhook("ops", None), gone.clone()]),
             (false, "ReceiverGone", "1 of 2 webhooks: old: the receiver answered 410".to_owned())
         );
         let mut slow = webhook("ops", Some("the receiver did not answer in time"));
         slow.dropped = 3;
-        let (delivered, reason, message) = told(&[slow, gone]);
+        let (delivered, reason, message) = summary(&[slow, gone]);
         assert_eq!((delivered, reason), (false, "DeliveryFailing"));
         assert_eq!(
             message,

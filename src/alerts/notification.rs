@@ -1,4 +1,4 @@
-//! What a receiver is sent, before it is put into the receiver's format.
+//! A message to a receiver, independent of its format.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -7,86 +7,69 @@ use jiff::Timestamp;
 use super::incident::{Incident, Source};
 use crate::api::{AlertStatus, Detail, MessageKind, Owner, ProblemKind};
 
-/// A message to one receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
-    /// The same for every attempt; no two messages have the same.
+    /// Unique for each message, and the same for all attempts.
     pub id: String,
-    /// What the message is for.
     pub kind: MessageKind,
-    /// Where it comes from.
     pub source: Source,
-    /// The webhook's name.
     pub webhook: String,
-    /// When the message was decided on; the same for every attempt.
+    /// When the message was planned; the same for all attempts.
     pub created: Timestamp,
     /// The time of this attempt.
     pub now: Timestamp,
-    /// How much is told.
     pub detail: Detail,
-    /// What began, the earliest first.
+    /// Newly firing alerts, the earliest first.
     pub started: Vec<Alert>,
-    /// What the receiver knows of already, and goes on, as far as it fits into the message.
+    /// Alerts that the receiver was sent before and that are still firing, as far as they fit into the message.
     pub ongoing: Vec<Alert>,
-    /// How many incidents the receiver knows of that go on and do not fit.
-    pub hidden: u64,
-    /// How many incidents go on that the receiver was not sent yet, and that this message does not name: they are young,
-    /// or wait for their turn.
+    /// How many such alerts do not fit.
+    pub omitted: u64,
+    /// How many current incidents the receiver has not been sent, including this message: too young, or in the next one.
     pub unsent: u64,
-    /// What is over.
     pub resolved: Vec<Alert>,
-    /// The incidents beyond those that are told one by one.
+    /// The incidents beyond those that are sent one by one.
     pub storm: Option<Storm>,
-    /// The reasons of all that goes on, and of how many incidents, the most frequent first.
+    /// The reasons of all firing incidents with their counts, the most frequent first.
     pub reasons: Vec<(String, u64)>,
-    /// Whether the object was deleted: what is called ended here may go on, but nobody watches it.
+    /// Whether the object was deleted: `resolved` incidents may continue, but are no longer watched.
     pub object_deleted: bool,
 }
 
-/// One incident.
+/// An incident in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alert {
-    /// The incident's key.
     pub key: String,
-    /// The pods' namespace.
     pub namespace: String,
-    /// Their top controller.
     pub owner: Owner,
-    /// The container that causes the problem; empty where the pod as a whole does.
+    /// Empty if the problem is not of one container.
     pub container: String,
-    /// The kind of problem.
     pub kind: ProblemKind,
-    /// The reason, which may change while the incident lasts.
     pub reason: String,
-    /// When it began.
     pub since: Timestamp,
-    /// When it was over; absent while it goes on.
+    /// `None` while firing.
     pub resolved_at: Option<Timestamp>,
-    /// How many pods; zero where the incident is no more.
+    /// The number of pods; zero if the incident is gone.
     pub pods: u64,
-    /// A few of them.
     pub example_pods: Vec<String>,
-    /// The cause in words.
     pub message: String,
-    /// The last lines of a log.
     pub logs: Arc<str>,
-    /// Why there is no log, or what was cut from it.
+    /// Why the log is missing or was cut; may be empty.
     pub log_note: String,
 }
 
-/// Incidents beyond those that are told one by one.
+/// Incidents beyond those that are sent one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storm {
-    /// How many there are now; exact.
+    /// The current number; exact.
     pub count: u64,
-    /// When there began to be too many.
     pub since: Timestamp,
-    /// When there were none left; absent while there are.
+    /// `None` while the storm lasts.
     pub resolved_at: Option<Timestamp>,
 }
 
 impl Notification {
-    /// A message sent by hand, to try a receiver.
+    /// A test message, sent by `orchestr webhook test`.
     #[must_use]
     pub fn test(id: String, source: impl Into<Source>, webhook: String, now: Timestamp) -> Self {
         let source = source.into();
@@ -117,7 +100,7 @@ impl Notification {
             reasons: vec![(alert.reason.clone(), 1)],
             started: vec![alert],
             ongoing: Vec::new(),
-            hidden: 0,
+            omitted: 0,
             unsent: 0,
             resolved: Vec::new(),
             storm: None,
@@ -125,8 +108,8 @@ impl Notification {
         }
     }
 
-    /// The message that all that this one tells of is over: after a test, for receivers that keep open
-    /// what they are told of.
+    /// The message that resolves everything in this one. A test ends with it, because some receivers keep incidents
+    /// open until then.
     #[must_use]
     pub fn resolved(mut self, id: String, now: Timestamp) -> Self {
         self.resolved.append(&mut self.started);
@@ -143,36 +126,36 @@ impl Notification {
         Self { id, created: now, now, ..self }
     }
 
-    /// How many incidents go on that the receiver was sent, this message included; exact.
+    /// How many of the incidents that the receiver was sent are firing, including this message; exact.
     #[must_use]
-    pub fn firing(&self) -> u64 {
+    pub(super) fn firing(&self) -> u64 {
         let storm = self.storm.as_ref().map_or(0, |storm| storm.count);
-        ((self.started.len() + self.ongoing.len()) as u64).saturating_add(self.hidden).saturating_add(storm)
+        ((self.started.len() + self.ongoing.len()) as u64).saturating_add(self.omitted).saturating_add(storm)
     }
 
-    /// Whether all that the receiver was sent is over.
+    /// Whether everything that the receiver was sent is resolved.
     #[must_use]
-    pub fn is_resolved(&self) -> bool {
+    pub(super) fn is_resolved(&self) -> bool {
         self.firing() == 0
     }
 
-    /// Whether nothing is broken of all that the webhook matches, as far as anybody knows.
+    /// Whether the webhook matches no current incident at all.
     #[must_use]
-    pub fn is_all_clear(&self) -> bool {
+    pub(super) fn is_all_clear(&self) -> bool {
         self.is_resolved() && self.unsent == 0 && !self.object_deleted
     }
 }
 
 impl Alert {
-    pub(super) fn new(known: &AlertStatus, incident: Option<&Incident>) -> Self {
+    pub(super) fn new(status: &AlertStatus, incident: Option<&Incident>) -> Self {
         let mut alert = Self {
-            key: known.key.clone(),
-            namespace: known.namespace.clone(),
-            owner: known.owner.clone(),
-            container: known.container.clone(),
-            kind: known.kind,
-            reason: known.reason.clone(),
-            since: known.since.0,
+            key: status.key.clone(),
+            namespace: status.namespace.clone(),
+            owner: status.owner.clone(),
+            container: status.container.clone(),
+            kind: status.kind,
+            reason: status.reason.clone(),
+            since: status.since.0,
             resolved_at: None,
             pods: 0,
             example_pods: Vec::new(),
@@ -192,7 +175,7 @@ impl Alert {
     }
 }
 
-/// Counts reasons, the most frequent first, then by name.
+/// Counts reasons, sorted by frequency, then by name.
 pub(super) fn count_reasons<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
     let mut counts: HashMap<&str, u64> = HashMap::new();
     for reason in reasons {

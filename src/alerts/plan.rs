@@ -1,63 +1,34 @@
-//! What to send to a receiver, if anything, and when to look again.
+//! Decides which message to send to a receiver, if any, and when to decide again.
 //!
-//! The protocol, one webhook at a time and one request at a time:
+//! The protocol for each webhook, with one request at a time:
 //!
-//! 1. [`plan`]. Where its state differs from the stored one, store it: the message's id and what it
-//!    tells are now safe.
+//! 1. Call [`plan`], and store its state if it differs from the stored one. This makes the message's ID and contents
+//!    durable.
 //! 2. Send the message, if there is one.
-//! 3. [`super::record`] the outcome, store that, and begin again.
+//! 3. Call [`super::record`] with the outcome, store the result, and start again.
 //!
-//! Whoever dies on the way begins again at 1 with the stored state, and sends the same message under
-//! the same id. `plan` is not called between 2 and 3, nor before the list of pods is complete, nor while
-//! the object is paused: any incident that is missing from its input counts as gone. What then keeps a receiver's alerts
-//! alive is [`super::remind`].
+//! After a crash, start at 1 with the stored state: the same message is sent with the same ID. Do not call `plan`
+//! between 2 and 3, before the list of pods is complete, or while the object is paused, because any incident missing
+//! from the input counts as gone. During such times [`super::resend`] keeps alerts alive at receivers that expire them.
 
 use jiff::Timestamp;
 
 use super::{
-    compose::{Envelope, goes_on, keep_what_fits, message, new_id, repeat_at},
-    incident::{Incident, IncidentMemory, Source},
+    compose::{Envelope, compose, is_ongoing, new_id, repeat_at, revert_excess},
     notification::Notification,
-    policy::NotificationPolicy,
+    plan_input::PlanInput,
     storm,
-    webhook_state::{WebhookState, seconds, will_have_been},
+    webhook_state::{WebhookState, elapses_at, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
-
-/// All that a decision depends on, beside the stored state.
-#[derive(Clone, Copy, Debug)]
-pub struct PlanInput<'a> {
-    /// Where the alerts come from.
-    pub source: &'a Source,
-    /// The webhook.
-    pub policy: &'a NotificationPolicy,
-    /// Every incident of the object.
-    pub incidents: &'a [Incident],
-    /// What is remembered of them.
-    pub memory: &'a IncidentMemory,
-    /// The keys of incidents that are gone and cannot come back, as their owners have no pod left.
-    pub ended: &'a [String],
-    /// A hash of the webhook's spec and the Secrets it names, however they are read. When it changes,
-    /// waiting is over.
-    pub config: &'a str,
-    /// What tells this receiver from another; absent while the webhook can't be used: nothing is sent then.
-    pub receiver: Option<&'a str>,
-    /// When this process last sent a message to this receiver that was taken. It is not stored.
-    pub last_sent: Option<Timestamp>,
-    /// How much of the status the alerts may take: [`super::alert_bytes`].
-    pub bytes: usize,
-    /// The time.
-    pub now: Timestamp,
-}
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What is to be stored before anything is sent.
+    /// To be stored before anything is sent.
     pub state: WebhookStatus,
-    /// What to send.
     pub send: Option<Notification>,
-    /// When time alone may change the decision; always after `now`.
+    /// When to decide again if the incidents do not change; always after `now`.
     pub wake: Option<Timestamp>,
 }
 
@@ -74,25 +45,27 @@ pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
         webhook.status.refusals = 0;
     }
     if let Some(receiver) = input.receiver {
-        webhook.address(receiver);
+        webhook.set_receiver(receiver);
     }
-    webhook.update();
-    let mut clock = Clock { now: input.now, wake: None };
+    webhook.update_alerts();
+    storm::update(&mut webhook);
+    webhook.clean_up();
+    let mut timer = WakeTimer { now: input.now, wake: None };
     let silent = webhook.status.stopped || input.receiver.is_none();
-    let send = if silent { None } else { choose(&mut webhook, input, &mut clock) };
-    look_again(&webhook, &mut clock);
-    Plan { state: webhook.status, send, wake: clock.wake }
+    let send = if silent { None } else { next_message(&mut webhook, input, &mut timer) };
+    schedule(&webhook, &mut timer);
+    Plan { state: webhook.status, send, wake: timer.wake }
 }
 
-/// Gathers the instants at which to look again.
-struct Clock {
+/// Keeps the earliest of the times that are still to come.
+struct WakeTimer {
     now: Timestamp,
     wake: Option<Timestamp>,
 }
 
-impl Clock {
-    /// Whether an instant has come; if not, it is one to look again at.
-    fn has_come(&mut self, at: Option<Timestamp>) -> bool {
+impl WakeTimer {
+    /// Whether a time has come. If not, the timer wakes at it.
+    fn is_due(&mut self, at: Option<Timestamp>) -> bool {
         match at {
             Some(at) if at > self.now => {
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
@@ -104,100 +77,102 @@ impl Clock {
     }
 }
 
-fn choose(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, clock: &mut Clock) -> Option<Notification> {
-    let news = is_news(webhook);
+/// Returns the next attempt at the pending message, or a new message.
+fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &mut WakeTimer) -> Option<Notification> {
+    let changed = has_changes(webhook);
     if let Some(pending) = &webhook.status.pending {
-        if pending.kind == MessageKind::Repeat && news {
-            // A repetition tells nothing that the news don't.
-            webhook.unmark();
+        if pending.kind == MessageKind::Repeat && changed {
+            // The message about the changes replaces the repetition.
+            webhook.revert_pending();
             webhook.status.pending = None;
         } else {
             let next = webhook.status.next_attempt.as_ref().map_or(webhook.now, |next| next.0);
-            return clock.has_come(Some(next)).then(|| send_pending(webhook, input)).flatten();
+            return timer.is_due(Some(next)).then(|| attempt_pending(webhook, input)).flatten();
         }
     }
-    let pace = will_have_been(webhook.status.last_success.as_ref(), input.policy.pace.interval);
-    let gate = pace.max(webhook.status.next_attempt.as_ref().map(|next| next.0)).unwrap_or(webhook.now);
+    let group_interval = elapses_at(webhook.status.last_success.as_ref(), input.policy.pacing.group_interval);
+    let earliest = group_interval.max(webhook.status.next_attempt.as_ref().map(|next| next.0)).unwrap_or(webhook.now);
     let repeat = repeat_at(webhook);
-    let kind = if news {
+    let kind = if changed {
         MessageKind::Firing
-    } else if clock.has_come(repeat) {
+    } else if timer.is_due(repeat) {
         MessageKind::Repeat
     } else {
         return None;
     };
-    if !clock.has_come(Some(gate)) {
+    if !timer.is_due(Some(earliest)) {
         return None;
     }
     if kind == MessageKind::Repeat {
         mark_repeat(webhook)
     } else {
-        mark_news(webhook)
+        mark_changes(webhook)
     }
-    keep_what_fits(webhook);
+    revert_excess(webhook);
     let announces = webhook.status.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing)
         || webhook.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing);
     webhook.status.pending = Some(PendingMessage {
         id: new_id(webhook, input, kind),
         kind: if kind == MessageKind::Firing && !announces { MessageKind::Resolved } else { kind },
-        created: seconds(webhook.now),
+        created: whole_seconds(webhook.now),
         attempts: 0,
         in_flight: false,
         maybe_delivered: false,
         detail: Detail::Full,
     });
-    send_pending(webhook, input)
+    attempt_pending(webhook, input)
 }
 
-/// Whether there is something that the receiver doesn't know.
-fn is_news(webhook: &WebhookState<'_>) -> bool {
-    webhook.status.alerts.iter().any(|alert| is_new(webhook, alert))
-        || webhook.status.storm.as_ref().is_some_and(|storm| storm::is_due(webhook, storm))
+/// Whether an alert or the storm needs a message.
+fn has_changes(webhook: &WebhookState<'_>) -> bool {
+    webhook.status.alerts.iter().any(|alert| needs_message(webhook, alert))
+        || webhook.status.storm.as_ref().is_some_and(|storm| storm::needs_message(webhook, storm))
 }
 
-fn is_new(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     match alert.phase {
         AlertPhase::Queued => true,
-        AlertPhase::Firing => webhook.policy.send_resolved && webhook.is_over(alert),
+        AlertPhase::Firing => webhook.policy.send_resolved && webhook.is_resolved(alert),
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
     }
 }
 
-fn mark_news(webhook: &mut WebhookState<'_>) {
-    let mut news: Vec<AlertStatus> =
-        webhook.status.alerts.iter().filter(|alert| is_new(webhook, alert)).cloned().collect();
-    // What begins comes before what ends, the oldest first.
-    news.sort_by(|a, b| {
+/// Marks the alerts and the storm that the next message is about.
+fn mark_changes(webhook: &mut WebhookState<'_>) {
+    let mut changed: Vec<AlertStatus> =
+        webhook.status.alerts.iter().filter(|alert| needs_message(webhook, alert)).cloned().collect();
+    // Firing alerts come before resolved ones, the oldest first.
+    changed.sort_by(|a, b| {
         (a.phase != AlertPhase::Queued, a.since.0, &a.key).cmp(&(b.phase != AlertPhase::Queued, b.since.0, &b.key))
     });
-    let storm_is_due = webhook.status.storm.as_ref().is_some_and(|storm| storm::is_due(webhook, storm));
-    if webhook.policy.pace.single {
-        news.truncate(1);
-        let begins = news.first().is_some_and(|alert| alert.phase == AlertPhase::Queued);
+    let storm_is_due = webhook.status.storm.as_ref().is_some_and(|storm| storm::needs_message(webhook, storm));
+    if webhook.policy.pacing.single_incident {
+        changed.truncate(1);
+        let begins = changed.first().is_some_and(|alert| alert.phase == AlertPhase::Queued);
         if storm_is_due && !begins {
             storm::mark(webhook);
             return;
         }
     } else if storm_is_due || webhook.status.storm.as_ref().is_some_and(|storm| storm::has_changed(webhook, storm)) {
-        // A message that goes out anyway tells the present number.
+        // A message that is sent anyway includes the current count.
         storm::mark(webhook);
     }
-    for alert in webhook.status.alerts.iter_mut().filter(|alert| news.iter().any(|new| new.key == alert.key)) {
+    for alert in webhook.status.alerts.iter_mut().filter(|alert| changed.iter().any(|new| new.key == alert.key)) {
         let begins = alert.phase == AlertPhase::Queued;
         alert.phase = if begins { AlertPhase::Announcing } else { AlertPhase::Resolving };
     }
 }
 
-/// A message for a group tells all that goes on; one for a single incident must say for which.
+/// Marks the incident that a repetition is about. A message for a group needs no mark: it lists all that are firing.
 fn mark_repeat(webhook: &mut WebhookState<'_>) {
-    if !webhook.policy.pace.single {
+    if !webhook.policy.pacing.single_incident {
         return;
     }
-    let oldest = webhook.status.alerts.iter_mut().filter(|alert| goes_on(alert)).min_by_key(|alert| sent_at(alert));
+    let oldest = webhook.status.alerts.iter_mut().filter(|alert| is_ongoing(alert)).min_by_key(|alert| sent_at(alert));
     let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none());
-    let storm_sent = storm.and_then(|storm| storm.sent_at.as_ref()).map(|at| at.0);
+    let storm_sent_at = storm.and_then(|storm| storm.sent_at.as_ref()).map(|at| at.0);
     match oldest {
-        Some(alert) if storm_sent.is_none_or(|storm| sent_at(alert).is_some_and(|alert| alert <= storm)) => {
+        Some(alert) if storm_sent_at.is_none_or(|storm| sent_at(alert).is_some_and(|alert| alert <= storm)) => {
             alert.phase = AlertPhase::Announcing;
         }
         _ => storm::mark(webhook),
@@ -208,43 +183,40 @@ fn sent_at(alert: &AlertStatus) -> Option<Timestamp> {
     alert.sent_at.as_ref().map(|at| at.0)
 }
 
-fn send_pending(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>) -> Option<Notification> {
+/// Counts an attempt at the pending message, and builds it from the current incidents.
+fn attempt_pending(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>) -> Option<Notification> {
     if webhook.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing) {
         storm::mark(webhook);
     }
-    // What the message is about may have got longer since it was decided on.
-    keep_what_fits(webhook);
+    // The incidents' texts may be longer than at the previous attempt.
+    revert_excess(webhook);
     let pending = webhook.status.pending.as_mut()?;
     pending.attempts = pending.attempts.saturating_add(1);
-    // A crash before this attempt's outcome is stored must not be taken for "was never sent". What a
-    // crash left open stays open.
+    // If a crash prevents the outcome of an attempt from being recorded, the message may have been delivered.
     pending.maybe_delivered |= pending.in_flight;
     pending.in_flight = true;
     let (id, kind, created, detail) = (pending.id.clone(), pending.kind, pending.created.0, pending.detail);
-    Some(message(webhook, input, Envelope { id, kind, created, detail }))
+    Some(compose(webhook, input, Envelope { id, kind, created, detail }))
 }
 
-/// Notes when the state may change by itself.
-fn look_again(webhook: &WebhookState<'_>, clock: &mut Clock) {
-    let active =
+/// Sets the timer to when the decision may change although the incidents do not.
+fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
+    let is_active =
         |key: &str| webhook.status.alerts.iter().any(|alert| alert.key == key && alert.phase != AlertPhase::Resolved);
-    let young = webhook
-        .present
-        .values()
-        .filter_map(|incident| webhook.policy.ripe_at(incident, webhook.now).map(|at| (incident, at)));
-    for (incident, ripe) in young {
-        if ripe > webhook.now && !active(&incident.key) {
-            clock.has_come(Some(ripe));
+    for incident in webhook.incidents.values() {
+        let due = webhook.policy.due_at(incident, webhook.now);
+        if due.is_some_and(|due| due > webhook.now) && !is_active(&incident.key) {
+            timer.is_due(due);
         }
     }
     for alert in &webhook.status.alerts {
-        let (since, long) = match alert.phase {
-            AlertPhase::Resolved => (alert.sent_at.as_ref(), webhook.policy.pace.memory),
-            _ => (alert.gone_since.as_ref(), webhook.hold(alert)),
+        let (since, duration) = match alert.phase {
+            AlertPhase::Resolved => (alert.sent_at.as_ref(), webhook.policy.pacing.resolved_retention),
+            _ => (alert.gone_since.as_ref(), webhook.keep_firing_for(alert)),
         };
-        clock.has_come(will_have_been(since, long));
+        timer.is_due(elapses_at(since, duration));
     }
     if let Some(storm) = &webhook.status.storm {
-        clock.has_come(storm::due_at(webhook, storm));
+        timer.is_due(storm::wakes_at(webhook, storm));
     }
 }

@@ -1,4 +1,4 @@
-//! What a webhook's spec asks for, and the pace that its receiver bears.
+//! The validated spec of a webhook, and the intervals and limits of its format.
 
 use std::time::Duration;
 
@@ -12,74 +12,69 @@ use crate::{
     spec_error::{SpecError, duration, globs},
 };
 
-/// A webhook that can be used: defaults applied, durations read, patterns compiled.
+/// A validated webhook: defaults applied, durations parsed, patterns compiled.
 #[derive(Clone, Debug)]
 pub struct NotificationPolicy {
-    /// The webhook's name.
     pub name: String,
-    /// What the receiver reads.
     pub format: WebhookFormat,
-    /// An incident younger than this is not told.
+    /// How long a problem must last before it is sent.
     pub after: Duration,
-    /// How often an incident that lasts is told again; zero: never.
+    /// How often a lasting incident is sent again; zero: never.
     pub repeat_every: Duration,
-    /// Whether the receiver is told that an incident is over.
     pub send_resolved: bool,
-    /// How long one request may take.
+    /// The limit for one request.
     pub timeout: Duration,
-    /// How fast it may go.
-    pub pace: Pace,
+    pub(super) pacing: Pacing,
     namespaces: Option<Vec<Glob>>,
     reasons: Option<Vec<String>>,
 }
 
-/// How fast a receiver is told, and how much is kept for it.
+/// How often a receiver is sent messages, and how many alerts are tracked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// The least time from a message that was taken to the next. A first message doesn't wait.
-    pub interval: Duration,
-    /// Whether a message tells of one incident only.
-    pub single: bool,
-    /// How many incidents are told one by one. Beyond them, a storm is told as a whole.
-    pub tracked: usize,
-    /// How often everything is sent again to a receiver that forgets.
-    pub resend: Option<Duration>,
-    /// The least time that an incident must be gone before it is over, while its owner still has pods.
-    pub hold: Duration,
-    /// The longest that an incident that comes back again and again is held.
-    pub longest_hold: Duration,
-    /// How long an incident must be gone whose owner has no pod left. It is not zero because a StatefulSet has none
-    /// between the deletion of its only pod and the creation of the next.
-    pub settle: Duration,
-    /// How long a webhook remembers that an incident was over: one that comes back within this time is
-    /// held for twice as long.
-    pub memory: Duration,
-    /// How often a storm is told again while its members change but don't double.
+pub(super) struct Pacing {
+    /// The minimum time from a delivered message to the next. The first message is sent without waiting.
+    pub group_interval: Duration,
+    /// Whether each message is about one incident only.
+    pub single_incident: bool,
+    /// How many incidents are tracked one by one. Those beyond them are the storm.
+    pub max_incidents: usize,
+    /// How often everything is sent again to a receiver that expires alerts.
+    pub resend_interval: Option<Duration>,
+    /// How long an alert keeps firing after its incident is gone, if its owner still has pods. Doubles each time that
+    /// the incident returns.
+    pub keep_firing_for: Duration,
+    pub max_keep_firing_for: Duration,
+    /// The same if the owner has no pods left. Not zero, because a StatefulSet has none between the deletion of its only
+    /// pod and the creation of the next.
+    pub keep_deleted_firing_for: Duration,
+    /// How long a resolved alert stays in the status, to recognize that its incident returns.
+    pub resolved_retention: Duration,
+    /// The minimum time between two messages about a storm whose incidents change but do not double.
     pub storm_interval: Duration,
 }
 
-/// A pod's node may have a clock that is ahead of ours. An incident that claims to begin later than
-/// this from now is as old as any: it must not be kept back until then.
+/// The clock of a pod's node may be ahead of ours. The age of an incident that begins more than this in the future is
+/// unknown, so it is sent immediately.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-impl Pace {
-    /// The pace for a format.
+impl Pacing {
+    /// The pacing for a format.
     ///
-    /// Slack, Discord and Teams take about one message a second, but nobody reads so many: what happens
-    /// within half a minute of a message is told in the next. PagerDuty wakes people one incident at a
-    /// time, and takes about 120 events a minute. Alertmanager groups by itself; it forgets a firing
-    /// alert after 5 minutes (`resolve_timeout`), and Prometheus re-sends every minute too.
+    /// Slack, Discord and Teams accept about one message a second, which is more than people can read: changes within
+    /// 30 s after a message are grouped into the next. PagerDuty has one event for each incident, and accepts about 120
+    /// events a minute. Alertmanager groups alerts itself. It expires a firing alert after 5 minutes
+    /// (`resolve_timeout`), so it is sent all of them every minute, as Prometheus does.
     #[must_use]
-    pub const fn of(format: WebhookFormat) -> Self {
+    const fn of(format: WebhookFormat) -> Self {
         let group = Self {
-            interval: Duration::from_secs(30),
-            single: false,
-            tracked: 100,
-            resend: None,
-            hold: Duration::from_secs(30),
-            longest_hold: Duration::from_secs(5 * 60),
-            settle: Duration::from_secs(2),
-            memory: Duration::from_secs(15 * 60),
+            group_interval: Duration::from_secs(30),
+            single_incident: false,
+            max_incidents: 100,
+            resend_interval: None,
+            keep_firing_for: Duration::from_secs(30),
+            max_keep_firing_for: Duration::from_secs(5 * 60),
+            keep_deleted_firing_for: Duration::from_secs(2),
+            resolved_retention: Duration::from_secs(15 * 60),
             storm_interval: Duration::from_secs(5 * 60),
         };
         match format {
@@ -88,19 +83,24 @@ impl Pace {
             | WebhookFormat::Slack
             | WebhookFormat::Discord
             | WebhookFormat::Teams => group,
-            WebhookFormat::PagerDuty => Self { interval: Duration::from_secs(2), single: true, tracked: 20, ..group },
-            WebhookFormat::Alertmanager => {
-                Self { interval: Duration::from_secs(5), tracked: 250, resend: Some(Duration::from_secs(60)), ..group }
+            WebhookFormat::PagerDuty => {
+                Self { group_interval: Duration::from_secs(2), single_incident: true, max_incidents: 20, ..group }
             }
+            WebhookFormat::Alertmanager => Self {
+                group_interval: Duration::from_secs(5),
+                max_incidents: 250,
+                resend_interval: Some(Duration::from_secs(60)),
+                ..group
+            },
         }
     }
 }
 
 impl NotificationPolicy {
-    /// Reads the webhook that stands at `index` of `spec.webhooks`.
+    /// Validates the webhook at `index` of `spec.webhooks`.
     ///
     /// # Errors
-    /// When a value can't be used.
+    /// If a value is invalid.
     pub fn new(index: usize, webhook: &Webhook) -> Result<Self, SpecError> {
         let field = |name: &str| format!("spec.webhooks[{index}].{name}");
         let read = |name: &str, value: &Option<GoDuration>, range, default: u64| {
@@ -116,20 +116,20 @@ impl NotificationPolicy {
             repeat_every: read("repeatEvery", &webhook.repeat_every, limits::REPEAT_EVERY, 4 * 60 * 60)?,
             send_resolved: webhook.send_resolved.unwrap_or(true),
             timeout,
-            pace: Pace::of(webhook.format),
+            pacing: Pacing::of(webhook.format),
             namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
             reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()),
         })
     }
 
-    /// Whether the receiver is sent such incidents. `earlier` are reasons that the incident had before: a webhook that
-    /// matched one of them goes on to match, as the trouble is still the same.
+    /// Whether the receiver is sent an incident. `earlier` are previous reasons of the incident: a webhook that matched
+    /// one of them continues to match, because the incident is the same.
     #[must_use]
-    pub fn matches(&self, incident: &Incident, earlier: &[String]) -> bool {
+    pub(super) fn matches(&self, incident: &Incident, earlier: &[String]) -> bool {
         self.matching_reason(incident, earlier).is_some()
     }
 
-    /// The reason by which an incident matches: the present one if it does, else one that it had before.
+    /// The reason that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [String]) -> Option<&'a str> {
         let in_namespaces =
             self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)));
@@ -141,26 +141,25 @@ impl NotificationPolicy {
         [&incident.reason].into_iter().chain(earlier).find(wanted).filter(|_| in_namespaces).map(String::as_str)
     }
 
-    /// When an incident is old enough to be told; absent for never.
-    pub(super) fn ripe_at(&self, incident: &Incident, now: Timestamp) -> Option<Timestamp> {
+    /// When an incident is old enough to be sent; `None`: never.
+    pub(super) fn due_at(&self, incident: &Incident, now: Timestamp) -> Option<Timestamp> {
         if later(now, CLOCK_SKEW).is_some_and(|limit| incident.since > limit) {
             return Some(now);
         }
         later(incident.since, incident.tolerated.saturating_add(self.after))
     }
 
-    /// How long an incident that came back so often must be gone before it is over. `after` has no part in it: it
-    /// delays the beginning, not the end.
-    pub(super) fn hold(&self, returns: i64) -> Duration {
+    /// How long an alert keeps firing after its incident is gone, if the incident has returned that many times before.
+    pub(super) fn keep_firing_for(&self, returns: i64) -> Duration {
         let doublings = u32::try_from(returns.clamp(0, 16)).unwrap_or(16);
-        doubled(self.pace.hold, doublings, self.pace.longest_hold)
+        doubled(self.pacing.keep_firing_for, doublings, self.pacing.max_keep_firing_for)
     }
 
-    /// How long an incident that the receiver knows nothing of must be gone before it isn't sent at all, if the
-    /// receiver takes no messages.
-    pub(super) fn give_up(&self, returns: i64) -> Duration {
-        let turns = if self.pace.single { u32::try_from(self.pace.tracked).unwrap_or(u32::MAX) } else { 1 };
-        self.hold(returns).saturating_add(self.pace.interval.saturating_mul(turns.saturating_add(1)))
+    /// After how long an unsent alert is dropped if its incident is gone and the receiver is failing.
+    pub(super) fn drop_after(&self, returns: i64) -> Duration {
+        let turns =
+            if self.pacing.single_incident { u32::try_from(self.pacing.max_incidents).unwrap_or(u32::MAX) } else { 1 };
+        self.keep_firing_for(returns).saturating_add(self.pacing.group_interval.saturating_mul(turns.saturating_add(1)))
     }
 }
 
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_documented_ones() {
+    fn has_the_documented_defaults() {
         let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         assert_eq!(policy.after, Duration::from_secs(30));
         assert_eq!(policy.repeat_every, Duration::from_secs(14_400));
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_used_is_named() {
+    fn names_the_field_of_an_invalid_value() {
         let mut bad = webhook();
         bad.timeout = Some(GoDuration::from("1h"));
         let error = NotificationPolicy::new(3, &bad).unwrap_err();
@@ -214,16 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_coming_back_is_held_longer_up_to_a_limit() {
+    fn keeps_returning_incidents_firing_longer_up_to_a_limit() {
         let policy = NotificationPolicy::new(0, &webhook()).unwrap();
-        let held: Vec<_> = [0, 1, 2, 5, i64::MAX].map(|returns| policy.hold(returns).as_secs()).into();
-        assert_eq!(held, [30, 60, 120, 300, 300]);
+        let seconds: Vec<_> = [0, 1, 2, 5, i64::MAX].map(|returns| policy.keep_firing_for(returns).as_secs()).into();
+        assert_eq!(seconds, [30, 60, 120, 300, 300]);
         let slow = NotificationPolicy { after: Duration::from_secs(3_600), ..policy };
-        assert_eq!(slow.hold(0).as_secs(), 30, "what delays the beginning does not delay the end");
+        assert_eq!(slow.keep_firing_for(0).as_secs(), 30, "`after` delays the start only");
     }
 
     #[test]
-    fn after_counts_from_when_it_was_first_a_problem() {
+    fn counts_after_from_when_the_incident_became_a_problem() {
         let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut incident = Incident {
@@ -241,8 +240,8 @@ mod tests {
             logs: std::sync::Arc::from(""),
             log_note: String::new(),
         };
-        assert_eq!(policy.ripe_at(&incident, at(1060)), Some(at(1090)));
+        assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1090)));
         incident.tolerated = Duration::ZERO;
-        assert_eq!(policy.ripe_at(&incident, at(1060)), Some(at(1030)));
+        assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1030)));
     }
 }

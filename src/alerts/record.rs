@@ -1,4 +1,4 @@
-//! What an attempt's outcome makes of the state.
+//! Updates a webhook's status with the outcome of an attempt.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -6,18 +6,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     incident::later,
     notification::{Alert, Notification},
-    retry::{self, AttemptOutcome, Failures, Step},
+    retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
-    webhook_state::seconds,
+    webhook_state::whole_seconds,
 };
 use crate::api::{AlertPhase, DeliveryError, Detail, MessageKind, WebhookStatus};
 
-/// The longest error text in a status, in UTF-16 code units.
+/// The limit of an error message, in UTF-16 code units.
 const ERROR_LIMIT: usize = 256;
 
-/// The state after an attempt to send what [`super::plan`] decided on.
+/// Returns the status after an attempt to send a message.
 ///
-/// `state` is that decision's, `random` is between 0 and 1.
+/// `state` is that of the [plan](super::Plan) with the message, `random` is from 0 to 1.
 #[must_use]
 pub fn record(
     state: &WebhookStatus,
@@ -30,29 +30,31 @@ pub fn record(
     let count = |failures: i64| u32::try_from(failures).unwrap_or(u32::MAX);
     state.refusals = if outcome.is_refusal() { state.refusals.saturating_add(1) } else { 0 };
     let failures = Failures { all: count(state.failures.saturating_add(1)), refusals: count(state.refusals) };
-    let mut step = retry::next(outcome, failures, now, random);
-    if matches!(step, Step::Shrink { .. }) {
-        step = shrink(&mut state, step, failures, now, random);
+    let mut decision = retry::decide(outcome, failures, now, random);
+    if matches!(decision, RetryDecision::Shrink { .. }) {
+        decision = shrink(&mut state, decision, failures, now, random);
     }
-    if step == Step::Delivered {
-        delivered(&mut state, sent, now);
+    if decision == RetryDecision::Delivered {
+        on_delivered(&mut state, sent, now);
         return state;
     }
-    // A reminder that failed leaves open what is open.
+    // The IDs differ if a resend failed: the pending message is not affected.
     if let Some(pending) = state.pending.as_mut().filter(|pending| pending.id == sent.id) {
         pending.in_flight = false;
         pending.maybe_delivered |= outcome.is_uncertain();
     }
-    state.last_error =
-        Some(DeliveryError { time: seconds(now), message: sanitize::single_line(&outcome.reason(), ERROR_LIMIT) });
-    match step {
-        Step::Delivered => {}
-        Step::Shrink { at } => state.next_attempt = Some(not_before(at)),
-        Step::Retry { at } | Step::Probe { at } => {
+    state.last_error = Some(DeliveryError {
+        time: whole_seconds(now),
+        message: sanitize::single_line(&outcome.reason(), ERROR_LIMIT),
+    });
+    match decision {
+        RetryDecision::Delivered => {}
+        RetryDecision::Shrink { at } => state.next_attempt = Some(round_up(at)),
+        RetryDecision::Retry { at } | RetryDecision::Probe { at } => {
             state.failures = i64::from(failures.all);
-            state.next_attempt = Some(not_before(at));
+            state.next_attempt = Some(round_up(at));
         }
-        Step::Stop => {
+        RetryDecision::Stop => {
             state.failures = i64::from(failures.all);
             state.next_attempt = None;
             state.stopped = true;
@@ -61,57 +63,80 @@ pub fn record(
     state
 }
 
-/// Makes the next attempt shorter. If the message already is as short as it gets, it is as any other refusal.
-fn shrink(state: &mut WebhookStatus, step: Step, failures: Failures, now: Timestamp, random: f64) -> Step {
-    let refusal = || retry::next(&AttemptOutcome::Answered { status: 400, retry_after: None }, failures, now, random);
-    let Some(pending) = &mut state.pending else { return refusal() };
+/// Makes the next attempt shorter. If the message cannot get shorter, the answer is handled like 400.
+fn shrink(
+    state: &mut WebhookStatus,
+    decision: RetryDecision,
+    failures: Failures,
+    now: Timestamp,
+    random: f64,
+) -> RetryDecision {
+    let as_400 = || retry::decide(&AttemptOutcome::Answered { status: 400, retry_after: None }, failures, now, random);
+    let Some(pending) = &mut state.pending else { return as_400() };
     pending.detail = match pending.detail {
         Detail::Full => Detail::NoLogs,
         Detail::NoLogs => Detail::Names,
-        Detail::Names => return refusal(),
+        Detail::Names => return as_400(),
     };
-    step
+    decision
 }
 
-fn delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
+fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
     let recovered = state.failures > 0 || state.last_error.is_some();
     state.failures = 0;
     state.next_attempt = None;
     state.last_error = None;
-    // Reminders come and go every minute; they must not make a stream of status writes.
+    // Alertmanager is sent a message every minute, which must not cause a status write every minute.
     if sent.kind != MessageKind::Resend || recovered {
-        state.last_success = Some(seconds(now));
+        state.last_success = Some(whole_seconds(now));
     }
     if sent.kind == MessageKind::Resend {
         return;
     }
     state.pending = None;
-    // A repetition also counts what it has no room to name.
-    let repeated = sent.kind == MessageKind::Repeat && sent.hidden > 0;
+    // A repetition counts the firing alerts that it has no space to name: they are repeated too.
+    let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0;
     for alert in &mut state.alerts {
         let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
-        let told = match alert.phase {
+        let phase = match alert.phase {
             AlertPhase::Announcing if named(&sent.started) => AlertPhase::Firing,
             AlertPhase::Resolving if named(&sent.resolved) => AlertPhase::Resolved,
-            AlertPhase::Firing if repeated || named(&sent.ongoing) => AlertPhase::Firing,
+            AlertPhase::Firing if repeats_all || named(&sent.ongoing) => AlertPhase::Firing,
             _ => continue,
         };
-        alert.phase = told;
-        alert.sent_at = Some(seconds(now));
+        alert.phase = phase;
+        alert.sent_at = Some(whole_seconds(now));
     }
     let Some(storm) = &mut state.storm else { return };
     match storm.phase {
         AlertPhase::Resolving => state.storm = None,
         AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
             storm.phase = AlertPhase::Firing;
-            storm.sent_at = Some(seconds(now));
+            storm.sent_at = Some(whole_seconds(now));
         }
         _ => {}
     }
 }
 
-/// Rounded up to a second: a receiver that asks for two seconds gets them.
-fn not_before(at: Timestamp) -> Time {
-    let floor = seconds(at);
+/// Rounds up to a second, so that the wait is not shorter than what the receiver asked for.
+fn round_up(at: Timestamp) -> Time {
+    let floor = whole_seconds(at);
     if floor.0 == at { floor } else { Time(later(floor.0, std::time::Duration::from_secs(1)).unwrap_or(at)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::NamespacedName;
+
+    #[test]
+    fn waits_at_least_as_long_as_retry_after_asks() {
+        let now: Timestamp = "2026-07-01T10:00:00.9Z".parse().unwrap();
+        let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+        let message = Notification::test("id".to_owned(), object, "ops".to_owned(), now);
+        let outcome = AttemptOutcome::Answered { status: 429, retry_after: Some(std::time::Duration::from_secs(90)) };
+        let state = record(&WebhookStatus::default(), &message, &outcome, now, 0.5);
+        assert_eq!(state.next_attempt.unwrap().0.to_string(), "2026-07-01T10:01:31Z");
+        assert_eq!(state.last_error.unwrap().time.0.to_string(), "2026-07-01T10:00:00Z");
+    }
 }

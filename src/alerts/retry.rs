@@ -1,4 +1,4 @@
-//! What comes after an attempt to deliver: a table, and nothing else.
+//! Decides what follows an attempt to deliver a message: a table of outcomes. Pure.
 
 use std::time::Duration;
 
@@ -6,89 +6,77 @@ use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 
 use super::{
     address::AddressRefusal,
-    incident::{between, later},
+    incident::{duration_between, later},
 };
 use crate::backoff::doubled;
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttemptOutcome {
-    /// The receiver answered.
     Answered {
-        /// The HTTP status.
         status: u16,
-        /// The header `Retry-After`, by [`retry_after`].
+        /// The header `Retry-After`, parsed by [`retry_after`].
         retry_after: Option<Duration>,
     },
-    /// The host's name is not known (DNS).
+    /// DNS has no address for the host.
     Unresolved,
-    /// The host is there, and nothing listens at the port.
+    /// Nothing listens at the port.
     ConnectionRefused,
-    /// No connection came about for another reason.
+    /// The connection failed for another reason.
     Unreachable,
-    /// The connection broke, after the request was begun.
+    /// The connection broke after part of the request was sent.
     Interrupted,
-    /// The webhook's timeout ended, after the request was begun.
+    /// The webhook's timeout expired after part of the request was sent.
     TimedOut,
-    /// The receiver's certificate isn't one that we trust.
+    /// The receiver's certificate is not trusted.
     Untrusted,
-    /// The address isn't one that we connect to.
     AddressRefused(AddressRefusal),
-    /// The webhook can't be used as it is: a Secret, a key or a right is missing, or a value in it is
-    /// none. The text is ours, and names no value.
+    /// A Secret, a key or a permission is missing, or a value is invalid. The text contains no value of a Secret.
     Unusable(String),
 }
 
-/// What to do next.
+/// What to do after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The receiver has taken it.
+pub(super) enum RetryDecision {
     Delivered,
-    /// Send the same message again, not before.
+    /// Send the message again.
     Retry {
-        /// When.
         at: Timestamp,
     },
-    /// Send the same message again with less in it, not before.
+    /// Send the message again with less detail.
     Shrink {
-        /// When.
         at: Timestamp,
     },
-    /// Trying again soon is no use: a person must change something. Still, look again then.
+    /// Send the message again, but rarely: somebody has to change something first.
     Probe {
-        /// When.
         at: Timestamp,
     },
-    /// Never again, until the webhook or its Secret changes.
+    /// Send nothing until the webhook or its Secret changes.
     Stop,
 }
 
-/// The shortest time between two attempts.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest time between two attempts that the backoff asks for.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5 * 60);
-/// The longest time to the next attempt: a receiver may ask for so much.
-pub(super) const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// How often something that a person must change is looked at again.
-const PROBE: Duration = Duration::from_secs(30 * 60);
-/// How many attempts in a row are answered with 403 or 404 before a person must change something: a proxy's default
-/// backend answers so during a rollout of the receiver.
-const REFUSALS: u32 = 3;
-/// The least time to the second of them; twice as long to the third. With their jitter all are within a minute.
-const REFUSED: Duration = Duration::from_secs(10);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(5 * 60);
+/// The limit for a receiver's `Retry-After`.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
+const PROBE_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// How many 403 or 404 answers in a row are retried quickly: a proxy's default backend gives them while the receiver is
+/// rolled out.
+const MAX_REFUSALS: u32 = 3;
+/// The minimum wait after the first refusal; twice as long after the second. With jitter, all attempts are within a
+/// minute.
+const REFUSAL_BACKOFF: Duration = Duration::from_secs(10);
 
 impl AttemptOutcome {
     /// Whether the receiver answered 403 or 404.
     #[must_use]
-    pub fn is_refusal(&self) -> bool {
+    pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 403 | 404, .. })
     }
-}
 
-impl AttemptOutcome {
-    /// Whether the receiver may have taken the message although the attempt failed.
+    /// Whether the receiver may have processed the message although the attempt failed.
     #[must_use]
-    pub fn is_uncertain(&self) -> bool {
+    pub(super) fn is_uncertain(&self) -> bool {
         match self {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
             Self::Interrupted | Self::TimedOut => true,
@@ -101,7 +89,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// Why it failed, in words without anything that the receiver said but its status.
+    /// Why the attempt failed. Of the receiver's answer, it contains only the status code.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -129,37 +117,37 @@ impl AttemptOutcome {
     }
 }
 
-/// The attempts that failed until now, this one included.
+/// Failed attempts, including this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failures {
+pub(super) struct Failures {
     /// Since the last success.
     pub all: u32,
-    /// Those of them that were answered with 403 or 404, in a row.
+    /// 403 or 404 answers in a row.
     pub refusals: u32,
 }
 
-/// What comes after the outcome of an attempt.
+/// Decides what follows an attempt.
 ///
-/// `random` is between 0 and 1: the backoff has full jitter, so that many senders don't come back at once.
+/// `random` is from 0 to 1. The backoff has full jitter, so that many senders do not retry simultaneously.
 #[must_use]
-pub fn next(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random: f64) -> Step {
+pub(super) fn decide(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random: f64) -> RetryDecision {
     let after = |wait| later(now, wait).unwrap_or(Timestamp::MAX);
     let again = |asked: Option<Duration>| {
-        let asked = asked.unwrap_or_default().min(LONGEST);
-        Step::Retry { at: after(backoff(failures.all, random).max(asked)) }
+        let asked = asked.unwrap_or_default().min(MAX_WAIT);
+        RetryDecision::Retry { at: after(backoff(failures.all, random).max(asked)) }
     };
     match outcome {
         AttemptOutcome::Answered { status, retry_after } => match status {
-            200..=299 => Step::Delivered,
-            403 | 404 if failures.refusals < REFUSALS => {
-                let wait = REFUSED * failures.refusals.max(1);
-                Step::Retry { at: after(wait + wait.mul_f64(fraction(random))) }
+            200..=299 => RetryDecision::Delivered,
+            403 | 404 if failures.refusals < MAX_REFUSALS => {
+                let wait = REFUSAL_BACKOFF * failures.refusals.max(1);
+                RetryDecision::Retry { at: after(wait + wait.mul_f64(fraction(random))) }
             }
-            410 => Step::Stop,
-            413 => Step::Shrink { at: after(FIRST) },
-            501 => Step::Probe { at: after(PROBE) },
+            410 => RetryDecision::Stop,
+            413 => RetryDecision::Shrink { at: after(MIN_BACKOFF) },
+            501 => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
             408 | 425 | 429 | 500..=599 => again(*retry_after),
-            _ => Step::Probe { at: after(PROBE) },
+            _ => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
         },
         AttemptOutcome::Unresolved
         | AttemptOutcome::ConnectionRefused
@@ -167,31 +155,31 @@ pub fn next(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random
         | AttemptOutcome::Interrupted
         | AttemptOutcome::TimedOut => again(None),
         AttemptOutcome::Untrusted | AttemptOutcome::AddressRefused(_) | AttemptOutcome::Unusable(_) => {
-            Step::Probe { at: after(PROBE) }
+            RetryDecision::Probe { at: after(PROBE_INTERVAL) }
         }
     }
 }
 
-/// A wait between a second and a limit that doubles with each failure, up to five minutes.
+/// A random duration from one second to a limit that doubles with each failure, up to five minutes.
 fn backoff(failures: u32, random: f64) -> Duration {
-    let limit = doubled(FIRST, failures, LONGEST_BACKOFF);
-    FIRST + (limit - FIRST).mul_f64(fraction(random))
+    let limit = doubled(MIN_BACKOFF, failures, MAX_BACKOFF);
+    MIN_BACKOFF + (limit - MIN_BACKOFF).mul_f64(fraction(random))
 }
 
 fn fraction(random: f64) -> f64 {
     if random.is_finite() { random.clamp(0.0, 1.0) } else { 1.0 }
 }
 
-/// Reads the header `Retry-After`: seconds, also with a fraction, or a date.
+/// Parses the header `Retry-After`: seconds, possibly with a fraction, or an HTTP date.
 #[must_use]
-pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+pub(super) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         let wait = Duration::try_from_secs_f64(seconds).ok();
         return if seconds.is_finite() && seconds >= 0.0 { Some(wait.unwrap_or(Duration::MAX)) } else { None };
     }
     let date = DateTimeParser::new().parse_timestamp(value).ok()?;
-    Some(between(now, date))
+    Some(duration_between(now, date))
 }
 
 #[cfg(test)]
@@ -213,18 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_step() {
+    fn decides_by_status_code() {
         for status in 100..=599_u16 {
             let expected = match status {
-                200..=299 => Step::Delivered,
-                408 | 425 | 429 => Step::Retry { at: at(2) },
-                410 => Step::Stop,
-                413 => Step::Shrink { at: at(1) },
-                500 | 502..=599 => Step::Retry { at: at(2) },
-                _ => Step::Probe { at: at(1_800) },
+                200..=299 => RetryDecision::Delivered,
+                408 | 425 | 429 => RetryDecision::Retry { at: at(2) },
+                410 => RetryDecision::Stop,
+                413 => RetryDecision::Shrink { at: at(1) },
+                500 | 502..=599 => RetryDecision::Retry { at: at(2) },
+                _ => RetryDecision::Probe { at: at(1_800) },
             };
-            let tired = Failures { all: 1, refusals: 3 };
-            assert_eq!(next(&answered(status), tired, NOW, 1.0), expected, "{status}");
+            let after_refusals = Failures { all: 1, refusals: 3 };
+            assert_eq!(decide(&answered(status), after_refusals, NOW, 1.0), expected, "{status}");
         }
         for outcome in [
             AttemptOutcome::Unresolved,
@@ -233,64 +221,64 @@ mod tests {
             AttemptOutcome::Interrupted,
             AttemptOutcome::TimedOut,
         ] {
-            assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Retry { at: at(1) }, "{outcome:?}");
+            assert_eq!(decide(&outcome, failures(1), NOW, 0.0), RetryDecision::Retry { at: at(1) }, "{outcome:?}");
         }
         for outcome in [
             AttemptOutcome::Untrusted,
             AttemptOutcome::AddressRefused(AddressRefusal::LinkLocal),
             AttemptOutcome::Unusable(String::new()),
         ] {
-            assert_eq!(next(&outcome, failures(1), NOW, 0.0), Step::Probe { at: at(1_800) }, "{outcome:?}");
+            assert_eq!(decide(&outcome, failures(1), NOW, 0.0), RetryDecision::Probe { at: at(1_800) }, "{outcome:?}");
         }
     }
 
     #[test]
-    fn the_backoff_grows_from_a_second_to_five_minutes() {
+    fn backoff_grows_from_one_second_to_five_minutes() {
         let longest: Vec<_> = (0..=10).map(|failures| backoff(failures, 1.0).as_secs()).collect();
         assert_eq!(longest, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         for failures in [0, 1, 7, u32::MAX] {
-            assert_eq!(backoff(failures, 0.0), FIRST);
+            assert_eq!(backoff(failures, 0.0), MIN_BACKOFF);
             for random in [f64::NAN, f64::INFINITY, -3.0, 7.0, 0.5] {
-                assert!((FIRST..=LONGEST_BACKOFF).contains(&backoff(failures, random)), "{failures} {random}");
+                assert!((MIN_BACKOFF..=MAX_BACKOFF).contains(&backoff(failures, random)), "{failures} {random}");
             }
         }
         assert_eq!(backoff(3, 0.5), Duration::from_millis(4_500));
     }
 
     #[test]
-    fn a_403_or_404_is_tried_three_times_within_a_minute() {
+    fn attempts_403_and_404_three_times_within_a_minute() {
         for status in [403, 404] {
             for random in [0.0, 0.5, 1.0] {
-                let (mut now, mut tries) = (NOW, 1);
-                // Other failures before it do not count.
-                while let Step::Retry { at } =
-                    next(&answered(status), Failures { all: 9, refusals: tries }, now, random)
+                let (mut now, mut attempts) = (NOW, 1);
+                // Earlier failures of other kinds do not count.
+                while let RetryDecision::Retry { at } =
+                    decide(&answered(status), Failures { all: 9, refusals: attempts }, now, random)
                 {
-                    (now, tries) = (at, tries + 1);
+                    (now, attempts) = (at, attempts + 1);
                 }
-                assert_eq!(tries, 3, "{status}");
-                assert!(now <= at(60), "{status}: the third try is at {now}");
+                assert_eq!(attempts, 3, "{status}");
+                assert!(now <= at(60), "{status}: the third attempt is at {now}");
             }
         }
     }
 
     #[test]
-    fn a_receiver_is_given_the_time_it_asks_for_up_to_an_hour() {
-        let step = |asked| {
-            next(
+    fn honours_retry_after_up_to_an_hour() {
+        let decision = |asked| {
+            decide(
                 &AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) },
                 failures(3),
                 NOW,
                 1.0,
             )
         };
-        assert_eq!(step(3), Step::Retry { at: at(8) }, "the backoff is longer");
-        assert_eq!(step(90), Step::Retry { at: at(90) });
-        assert_eq!(step(u64::MAX), Step::Retry { at: at(3_600) });
+        assert_eq!(decision(3), RetryDecision::Retry { at: at(8) }, "the backoff is longer");
+        assert_eq!(decision(90), RetryDecision::Retry { at: at(90) });
+        assert_eq!(decision(u64::MAX), RetryDecision::Retry { at: at(3_600) });
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date() {
+    fn parses_retry_after_as_seconds_or_a_date() {
         let now = "2026-07-01T10:00:00Z".parse().unwrap();
         for (text, expected) in [
             ("120", Some(120_000)),
@@ -309,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_arrived_is_uncertain() {
+    fn is_uncertain_only_if_the_request_may_have_arrived() {
         for status in [408, 500, 502, 503, 504] {
             assert!(answered(status).is_uncertain(), "{status}");
         }

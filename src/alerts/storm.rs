@@ -1,28 +1,22 @@
-//! Incidents that are too many to be told, or remembered, one by one.
+//! The storm: incidents beyond those that are tracked one by one.
 //!
-//! Of these only the number and a hash of the keys are kept, so that a thousand take no more room than
-//! one. The receiver is told the exact number, again when it has doubled, and otherwise not more often
-//! than every few minutes while it changes.
+//! The status stores only their count and a hash of their keys, so that a thousand need no more space than one. The
+//! receiver is sent the exact count, again when it has doubled, and otherwise at most every `storm_interval` while the
+//! incidents change.
 
-use ring::digest::{Context, SHA256};
+use super::webhook_state::{WebhookState, elapses_at, has_elapsed, whole_seconds};
+use crate::api::{AlertPhase, StormStatus};
 
-use super::webhook_state::{WebhookState, has_been, seconds, will_have_been};
-use crate::{
-    api::{AlertPhase, StormStatus},
-    hex::hex,
-};
-
-/// Brings the storm up to date with the incidents that overflow.
+/// Updates the storm from the incidents in `overflow`.
 pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let count = i64::try_from(webhook.overflow.len()).unwrap_or(i64::MAX);
-    let uncertain = webhook.is_uncertain();
-    webhook.members = members(webhook);
+    let maybe_delivered = webhook.may_be_delivered();
     let Some(mut storm) = webhook.status.storm.take() else {
         if count > 0 {
             webhook.status.storm = Some(StormStatus {
-                since: seconds(webhook.now),
+                since: whole_seconds(webhook.now),
                 count,
-                members: webhook.members.clone(),
+                members: webhook.overflow_hash.clone(),
                 phase: AlertPhase::Queued,
                 sent_at: None,
                 gone_since: None,
@@ -30,19 +24,19 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         }
         return;
     };
-    let told = storm.sent_at.is_some() || storm.phase == AlertPhase::Announcing && uncertain;
+    let maybe_sent = storm.sent_at.is_some() || storm.phase == AlertPhase::Announcing && maybe_delivered;
     match storm.phase {
         AlertPhase::Resolving => {
-            if count > 0 && !uncertain {
+            if count > 0 && !maybe_delivered {
                 storm.phase = AlertPhase::Firing;
                 storm.gone_since = None;
             }
         }
-        // Which of them ended isn't known, only how many; what moved to those told one by one did not.
-        AlertPhase::Queued | AlertPhase::Announcing if !told => {
-            let adopted = i64::try_from(webhook.adopted).unwrap_or(i64::MAX);
-            let ended = storm.count.saturating_sub(count).saturating_sub(adopted).max(0);
-            webhook.status.dropped = webhook.status.dropped.saturating_add(ended);
+        AlertPhase::Queued | AlertPhase::Announcing if !maybe_sent => {
+            // Incidents that ended unsent are counted as dropped, those that are now tracked one by one are not.
+            let newly_tracked = i64::try_from(webhook.newly_tracked).unwrap_or(i64::MAX);
+            let dropped = storm.count.saturating_sub(count).saturating_sub(newly_tracked).max(0);
+            webhook.status.dropped = webhook.status.dropped.saturating_add(dropped);
             if count == 0 {
                 return;
             }
@@ -52,11 +46,11 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             if count > 0 {
                 storm.gone_since = None;
             } else {
-                storm.gone_since.get_or_insert_with(|| seconds(webhook.now));
+                storm.gone_since.get_or_insert_with(|| whole_seconds(webhook.now));
             }
-            if is_over(webhook, &storm) {
+            if is_resolved(webhook, &storm) {
                 match storm.phase {
-                    AlertPhase::Announcing if !uncertain => storm.phase = AlertPhase::Firing,
+                    AlertPhase::Announcing if !maybe_delivered => storm.phase = AlertPhase::Firing,
                     AlertPhase::Firing if !webhook.policy.send_resolved => return,
                     _ => {}
                 }
@@ -66,63 +60,52 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     webhook.status.storm = Some(storm);
 }
 
-/// Whether there have been no such incidents for long enough.
-pub(super) fn is_over(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
-    has_been(storm.gone_since.as_ref(), webhook.policy.hold(0), webhook.now)
+/// Whether the storm has been gone long enough to count as resolved.
+fn is_resolved(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
+    has_elapsed(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0), webhook.now)
 }
 
-/// Whether the receiver is to be told of the storm: that it began, has doubled, has changed, or is over.
-pub(super) fn is_due(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
+/// Whether the storm needs a message: it began, doubled, changed a while ago, or is resolved.
+pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
     match storm.phase {
         AlertPhase::Queued => !webhook.overflow.is_empty(),
-        AlertPhase::Firing if is_over(webhook, storm) => true,
+        AlertPhase::Firing if is_resolved(webhook, storm) => true,
         AlertPhase::Firing if has_changed(webhook, storm) => {
-            let told = usize::try_from(storm.count).unwrap_or_default();
-            webhook.overflow.len() >= told.saturating_mul(2)
-                || has_been(storm.sent_at.as_ref(), webhook.policy.pace.storm_interval, webhook.now)
+            let sent = usize::try_from(storm.count).unwrap_or_default();
+            webhook.overflow.len() >= sent.saturating_mul(2)
+                || has_elapsed(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval, webhook.now)
         }
         _ => false,
     }
 }
 
-/// When that may change by itself.
-pub(super) fn due_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Option<jiff::Timestamp> {
+/// When [`needs_message`] may become true without a change of the incidents.
+pub(super) fn wakes_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Option<jiff::Timestamp> {
     if storm.gone_since.is_some() {
-        return will_have_been(storm.gone_since.as_ref(), webhook.policy.hold(0));
+        return elapses_at(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0));
     }
     let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm);
-    if changed { will_have_been(storm.sent_at.as_ref(), webhook.policy.pace.storm_interval) } else { None }
+    if changed { elapses_at(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval) } else { None }
 }
 
-/// Whether the incidents are others than those that the receiver was told of.
+/// Whether the incidents differ from those that the receiver was last sent.
 pub(super) fn has_changed(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
-    !webhook.overflow.is_empty() && storm.members != webhook.members
+    !webhook.overflow.is_empty() && storm.members != webhook.overflow_hash
 }
 
-/// Marks the storm as told, or as over, by the message that is about to be sent.
+/// Includes the storm, or its end, in the message that is about to be sent.
 pub(super) fn mark(webhook: &mut WebhookState<'_>) {
     let Some(mut storm) = webhook.status.storm.take() else { return };
     match storm.phase {
-        AlertPhase::Firing if is_over(webhook, &storm) => storm.phase = AlertPhase::Resolving,
+        AlertPhase::Firing if is_resolved(webhook, &storm) => storm.phase = AlertPhase::Resolving,
         AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Firing => {
             storm.phase = AlertPhase::Announcing;
             if !webhook.overflow.is_empty() {
                 storm.count = i64::try_from(webhook.overflow.len()).unwrap_or(i64::MAX);
-                storm.members.clone_from(&webhook.members);
+                storm.members.clone_from(&webhook.overflow_hash);
             }
         }
         AlertPhase::Resolving | AlertPhase::Resolved => {}
     }
     webhook.status.storm = Some(storm);
-}
-
-fn members(webhook: &WebhookState<'_>) -> String {
-    let mut keys: Vec<&str> = webhook.overflow.iter().map(|incident| incident.key.as_str()).collect();
-    keys.sort_unstable();
-    let mut hash = Context::new(&SHA256);
-    for key in keys {
-        hash.update(key.as_bytes());
-        hash.update(&[0]);
-    }
-    hex(&hash.finish().as_ref()[..8])
 }

@@ -1,4 +1,4 @@
-//! A webhook of a spec that can be used.
+//! Validates `spec.webhooks`.
 
 use std::collections::HashSet;
 
@@ -11,31 +11,30 @@ use crate::{
 /// One entry of `spec.webhooks`.
 #[derive(Clone, Debug)]
 pub struct ValidatedWebhook {
-    /// What it asks for.
     pub policy: NotificationPolicy,
-    /// As it stands in the spec: it names the Secrets.
+    /// The entry as written in the spec, which names the Secrets.
     pub webhook: Webhook,
 }
 
 impl ValidatedWebhook {
-    /// Reads `spec.webhooks`.
+    /// Validates all entries.
     ///
     /// # Errors
-    /// When there are too many, two have one name, or a value can't be used.
+    /// If there are too many, two have the same name, or a value is invalid.
     pub fn validate_all(webhooks: &[Webhook]) -> Result<Vec<Self>, SpecError> {
-        let refuse = |field: String, problem: String| Err(SpecError::Invalid { field, problem });
+        let invalid = |field: String, problem: String| Err(SpecError::Invalid { field, problem });
         if webhooks.len() > limits::WEBHOOKS {
             let problem = format!("may hold {}, not {}", limits::WEBHOOKS, webhooks.len());
-            return refuse("spec.webhooks".to_owned(), problem);
+            return invalid("spec.webhooks".to_owned(), problem);
         }
         let mut names = HashSet::new();
-        let mut subscribers = Vec::with_capacity(webhooks.len());
+        let mut validated = Vec::with_capacity(webhooks.len());
         for (index, webhook) in webhooks.iter().enumerate() {
             if !names.insert(webhook.name.as_str()) {
-                return refuse(format!("spec.webhooks[{index}].name"), format!("{:?} is taken", webhook.name));
+                return invalid(format!("spec.webhooks[{index}].name"), format!("{:?} is taken", webhook.name));
             }
-            subscribers.push(Self { policy: NotificationPolicy::new(index, webhook)?, webhook: webhook.clone() });
+            validated.push(Self { policy: NotificationPolicy::new(index, webhook)?, webhook: webhook.clone() });
         }
-        Ok(subscribers)
+        Ok(validated)
     }
 }

@@ -1,13 +1,14 @@
-//! What a receiver knows, held against what there is. Nothing here decides to send.
+//! The state of one webhook, updated from the current incidents. It decides which alerts need a message, but sends
+//! nothing.
 //!
-//! An incident goes through these phases; each arrow away from *Announcing* and *Resolving* is taken
-//! when the receiver has taken the message, the others as soon as they are true.
+//! An alert goes through these phases. The arrows out of *Announcing* and *Resolving* are taken when the receiver
+//! accepts the message, the others as soon as their condition holds.
 //!
 //! ```text
-//!            older than `after`         in a message             gone for long
-//! (nothing) ───────────────────▶ Queued ─────────▶ Announcing ─▶ Firing ─────▶ Resolving ─▶ Resolved
-//!     ▲                                                                                       │
-//!     └───────────────── `memory` is over, or it came back and is told anew ──────────────────┘
+//!           older than `after`         in a message             gone long enough
+//! (none) ───────────────────▶ Queued ─────────▶ Announcing ─▶ Firing ─────▶ Resolving ─▶ Resolved
+//!     ▲                                                                                     │
+//!     └──────────── `resolved_retention` is over, or the incident returned ─────────────────┘
 //! ```
 
 use std::{
@@ -17,25 +18,29 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use ring::digest::{Context, SHA256};
 
 use super::{
-    incident::{Incident, IncidentMemory, between, later},
-    plan::PlanInput,
+    incident::{Incident, IncidentMemory, duration_between, later},
+    plan_input::PlanInput,
     policy::NotificationPolicy,
-    retry, sanitize, storm,
+    retry, sanitize,
 };
-use crate::api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus};
+use crate::{
+    api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus},
+    hex::hex,
+};
 
-/// How much of a status all the alerts of an object's webhooks may take together, in bytes of JSON.
-pub const ALERT_BYTES: usize = 64 * 1024;
+/// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
+pub(crate) const ALERT_BYTES: usize = 64 * 1024;
 
-/// How much of a status the alerts of one webhook may take, in bytes of JSON.
+/// The share of [`ALERT_BYTES`] of each webhook, in bytes of JSON.
 #[must_use]
-pub fn alert_bytes(webhooks: usize) -> usize {
+pub(crate) fn alert_bytes(webhooks: usize) -> usize {
     ALERT_BYTES / webhooks.max(1)
 }
 
-/// The state of one webhook while it is brought up to date.
+/// A webhook's status while it is being updated, with what the update depends on.
 pub(super) struct WebhookState<'a> {
     pub status: WebhookStatus,
     pub policy: &'a NotificationPolicy,
@@ -43,16 +48,16 @@ pub(super) struct WebhookState<'a> {
     /// Whether messages can be sent.
     usable: bool,
     memory: &'a IncidentMemory,
-    /// The absent incidents that cannot come back.
+    /// Keys of gone incidents that cannot come back.
     ended: &'a [String],
-    /// All incidents that match.
-    pub present: HashMap<&'a str, &'a Incident>,
-    /// Those that are due, but beyond what is told one by one.
+    /// The current incidents that match the webhook, by key.
+    pub incidents: HashMap<&'a str, &'a Incident>,
+    /// Due incidents beyond those that are tracked one by one: the storm.
     pub overflow: Vec<&'a Incident>,
-    /// A hash of their keys.
-    pub members: String,
-    /// How many were taken up to be told one by one.
-    pub adopted: usize,
+    /// A hash of the keys of `overflow`.
+    pub overflow_hash: String,
+    /// How many incidents this update started to track one by one.
+    pub newly_tracked: usize,
     bytes: usize,
 }
 
@@ -66,7 +71,7 @@ impl<'a> WebhookState<'a> {
             earlier.extend(sent.get(incident.key.as_str()).map(|reason| (*reason).to_owned()));
             policy.matches(incident, &earlier)
         };
-        let present = incidents.iter().filter(matches).map(|incident| (incident.key.as_str(), incident)).collect();
+        let incidents = incidents.iter().filter(matches).map(|incident| (incident.key.as_str(), incident)).collect();
         Self {
             status: previous.clone(),
             policy,
@@ -74,17 +79,17 @@ impl<'a> WebhookState<'a> {
             usable: input.receiver.is_some(),
             memory,
             ended,
-            present,
+            incidents,
             overflow: Vec::new(),
-            members: String::new(),
-            adopted: 0,
+            overflow_hash: String::new(),
+            newly_tracked: 0,
             bytes,
         }
     }
 
-    /// Notes who the receiver is. Another one knows nothing: it is sent what goes on. An end is sent to it as well, as
-    /// people may know of the beginning.
-    pub fn address(&mut self, receiver: &str) {
+    /// Sets the receiver. A new receiver is sent the firing alerts again. It is also sent the end of alerts that began
+    /// at the old one, because people may have seen them begin.
+    pub fn set_receiver(&mut self, receiver: &str) {
         if self.status.receiver == receiver {
             return;
         }
@@ -95,68 +100,76 @@ impl<'a> WebhookState<'a> {
         }
         match &mut self.status.pending {
             Some(pending) if pending.kind == MessageKind::Repeat => {
-                self.unmark();
+                self.revert_pending();
                 self.status.pending = None;
             }
             Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
             None => {}
         }
-        let forget = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| {
+        let requeue = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| {
             if *phase == AlertPhase::Firing && !gone {
                 (*phase, *sent_at) = (AlertPhase::Queued, None);
             }
         };
         for alert in &mut self.status.alerts {
-            forget(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
+            requeue(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
         }
         if let Some(storm) = &mut self.status.storm {
-            forget(&mut storm.phase, &mut storm.sent_at, storm.gone_since.is_some());
+            requeue(&mut storm.phase, &mut storm.sent_at, storm.gone_since.is_some());
         }
     }
 
-    /// Brings the state up to date with what there is.
-    pub fn update(&mut self) {
-        self.mend();
-        self.notice_absence();
-        self.note_reasons();
-        self.pass_what_is_over();
-        self.enqueue_what_is_due();
-        storm::update(self);
-        self.forget();
-        self.drop_pending_without_purpose();
+    /// Updates the alerts from the current incidents, and sets `overflow` to the incidents that belong to the storm.
+    pub fn update_alerts(&mut self) {
+        self.repair();
+        self.update_presence();
+        self.update_reasons();
+        self.advance_phases();
+        self.enqueue_due();
+        self.overflow_hash = overflow_hash(&self.overflow);
     }
 
-    /// Whether the pending message may have been taken by the receiver.
-    pub fn is_uncertain(&self) -> bool {
+    /// Drops what is no longer needed, after alerts and storm are updated.
+    pub fn clean_up(&mut self) {
+        self.evict_resolved();
+        self.drop_empty_pending();
+    }
+
+    /// Whether the receiver may already have received the pending message.
+    pub fn may_be_delivered(&self) -> bool {
         self.status.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
     }
 
-    /// Whether an alert's incident has been gone for long enough to be over.
-    pub fn is_over(&self, alert: &AlertStatus) -> bool {
-        has_been(alert.gone_since.as_ref(), self.hold(alert), self.now)
+    /// Whether an alert's incident has been gone long enough to count as resolved.
+    pub fn is_resolved(&self, alert: &AlertStatus) -> bool {
+        has_elapsed(alert.gone_since.as_ref(), self.keep_firing_for(alert), self.now)
     }
 
-    /// How long an alert's incident must be gone before it is over.
-    pub fn hold(&self, alert: &AlertStatus) -> Duration {
-        if self.ended.contains(&alert.key) { self.policy.pace.settle } else { self.policy.hold(alert.returns) }
+    /// How long an alert keeps firing after its incident is gone.
+    pub fn keep_firing_for(&self, alert: &AlertStatus) -> Duration {
+        if self.ended.contains(&alert.key) {
+            self.policy.pacing.keep_deleted_firing_for
+        } else {
+            self.policy.keep_firing_for(alert.returns)
+        }
     }
 
-    /// Makes sense of a status that was edited, or written by a clock that was ahead of ours: what is to
-    /// be told must not wait for that clock's time.
-    fn mend(&mut self) {
-        // It stops with an error only.
+    /// Repairs a status that was edited, or written with a clock ahead of ours. Without this, messages would wait until
+    /// that clock's time.
+    fn repair(&mut self) {
+        // A webhook is only ever stopped together with an error.
         self.status.stopped &= self.status.last_error.is_some();
         if self.status.pending.is_none() {
-            self.unmark();
+            self.revert_pending();
         }
         let limit = |at: &mut Option<Time>, latest: Option<Timestamp>| {
             let latest = latest.unwrap_or(Timestamp::MAX);
             if at.as_ref().is_some_and(|at| at.0 > latest) {
-                *at = Some(seconds(latest));
+                *at = Some(whole_seconds(latest));
             }
         };
         let now = Some(self.now);
-        limit(&mut self.status.next_attempt, later(self.now, retry::LONGEST));
+        limit(&mut self.status.next_attempt, later(self.now, retry::MAX_WAIT));
         limit(&mut self.status.last_success, now);
         for alert in &mut self.status.alerts {
             limit(&mut alert.sent_at, now);
@@ -168,24 +181,26 @@ impl<'a> WebhookState<'a> {
         }
     }
 
-    /// Takes back what the pending message was to tell.
-    pub fn unmark(&mut self) {
+    /// Reverts the alerts of the pending message to the phase they had before it.
+    pub fn revert_pending(&mut self) {
         for alert in &mut self.status.alerts {
-            alert.phase = before(alert.phase, alert.sent_at.is_some());
+            alert.phase = reverted(alert.phase, alert.sent_at.is_some());
         }
         if let Some(storm) = &mut self.status.storm {
-            storm.phase = before(storm.phase, storm.sent_at.is_some());
+            storm.phase = reverted(storm.phase, storm.sent_at.is_some());
         }
     }
 
-    fn notice_absence(&mut self) {
-        let uncertain = self.is_uncertain();
+    /// Records since when each alert's incident is gone, and counts the incidents that returned.
+    fn update_presence(&mut self) {
+        let maybe_delivered = self.may_be_delivered();
         for alert in &mut self.status.alerts {
-            let present = self.present.contains_key(alert.key.as_str());
+            let present = self.incidents.contains_key(alert.key.as_str());
             match alert.phase {
+                // A returning incident becomes a new alert. This one keeps the end that Alertmanager is sent repeatedly.
                 AlertPhase::Resolved => {}
-                // The receiver may know that it is over: that must be finished before it can begin anew.
-                AlertPhase::Resolving if uncertain => {}
+                // The receiver may have received the end: it must be delivered before the alert can fire again.
+                AlertPhase::Resolving if maybe_delivered => {}
                 AlertPhase::Resolving if present => {
                     alert.phase = AlertPhase::Firing;
                     alert.gone_since = None;
@@ -197,47 +212,47 @@ impl<'a> WebhookState<'a> {
                     }
                 }
                 _ => {
-                    alert.gone_since.get_or_insert_with(|| seconds(self.now));
+                    alert.gone_since.get_or_insert_with(|| whole_seconds(self.now));
                 }
             }
         }
     }
 
-    /// Keeps the reason for the message that tells the end, when the incident itself is no more: the last one that the
-    /// webhook asks for.
-    fn note_reasons(&mut self) {
+    /// Stores the latest reason that matches the webhook, for the resolved message: by then the incident is gone.
+    fn update_reasons(&mut self) {
         for alert in &mut self.status.alerts {
-            let Some(incident) = self.present.get(alert.key.as_str()) else { continue };
+            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
             if alert.phase != AlertPhase::Resolved && self.policy.matches(incident, &[]) {
                 alert.reason = sanitize::single_line(&incident.reason, 128);
             }
         }
     }
 
-    fn pass_what_is_over(&mut self) {
-        let uncertain = self.is_uncertain();
+    /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
+    fn advance_phases(&mut self) {
+        let maybe_delivered = self.may_be_delivered();
         let mut alerts = std::mem::take(&mut self.status.alerts);
         alerts.retain_mut(|alert| match alert.phase {
-            // It may have been told: it must be told for certain, under the same id, and then its end.
-            AlertPhase::Announcing if uncertain => true,
+            // It may have been delivered: send it again with the same ID until that is certain, and then its end.
+            AlertPhase::Announcing if maybe_delivered => true,
             AlertPhase::Announcing if alert.sent_at.is_some() => {
-                if self.is_over(alert) {
+                if self.is_resolved(alert) {
                     alert.phase = AlertPhase::Firing;
                 }
                 true
             }
             AlertPhase::Queued | AlertPhase::Announcing => {
-                // A receiver that takes its messages is sent this one when its turn comes.
-                let fails = self.status.failures > 0 || !self.usable;
-                let too_late =
-                    fails && has_been(alert.gone_since.as_ref(), self.policy.give_up(alert.returns), self.now);
-                self.status.dropped = self.status.dropped.saturating_add(i64::from(too_late));
-                !too_late
+                // A working receiver is sent every queued alert, even if its incident ended before its turn.
+                let failing = self.status.failures > 0 || !self.usable;
+                let drop =
+                    failing && has_elapsed(alert.gone_since.as_ref(), self.policy.drop_after(alert.returns), self.now);
+                self.status.dropped = self.status.dropped.saturating_add(i64::from(drop));
+                !drop
             }
             AlertPhase::Firing => {
-                if !self.policy.send_resolved && self.is_over(alert) {
+                if !self.policy.send_resolved && self.is_resolved(alert) {
                     alert.phase = AlertPhase::Resolved;
-                    alert.sent_at = Some(seconds(self.now));
+                    alert.sent_at = Some(whole_seconds(self.now));
                 }
                 true
             }
@@ -246,45 +261,46 @@ impl<'a> WebhookState<'a> {
         self.status.alerts = alerts;
     }
 
-    fn enqueue_what_is_due(&mut self) {
+    /// Queues alerts for incidents that are due, as far as count and bytes allow. The others overflow into the storm.
+    fn enqueue_due(&mut self) {
         let active = |alert: &&AlertStatus| alert.phase != AlertPhase::Resolved;
-        let known: HashSet<&str> = self.status.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
+        let tracked: HashSet<&str> = self.status.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
         let mut due: Vec<&Incident> = self
-            .present
+            .incidents
             .values()
             .copied()
-            .filter(|incident| !known.contains(incident.key.as_str()))
-            .filter(|incident| self.policy.ripe_at(incident, self.now).is_some_and(|ripe| ripe <= self.now))
+            .filter(|incident| !tracked.contains(incident.key.as_str()))
+            .filter(|incident| self.policy.due_at(incident, self.now).is_some_and(|due| due <= self.now))
             .collect();
         due.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
 
-        let tracked = self.policy.pace.tracked;
-        let count = known.len();
-        let mut bytes: usize = self.status.alerts.iter().filter(active).map(size).sum();
+        let max = self.policy.pacing.max_incidents;
+        let count = tracked.len();
+        let mut bytes: usize = self.status.alerts.iter().filter(active).map(max_json_len).sum();
         let fresh: Vec<AlertStatus> =
-            due.iter().take(tracked.saturating_sub(count)).map(|incident| self.queued(incident)).collect();
-        // A storm is told one by one again only when it has clearly calmed down: else each end of an
-        // incident would make room for a message about another.
-        let calm =
-            count + due.len() <= tracked * 3 / 4 && bytes + fresh.iter().map(size).sum::<usize>() <= self.bytes * 3 / 4;
+            due.iter().take(max.saturating_sub(count)).map(|incident| self.queued_alert(incident)).collect();
+        // Hysteresis: track the storm's incidents one by one only when a quarter of the limits is free. Otherwise each
+        // incident that ends would make room for a message about another.
+        let calm = count + due.len() <= max * 3 / 4
+            && bytes + fresh.iter().map(max_json_len).sum::<usize>() <= self.bytes * 3 / 4;
         if self.status.storm.is_some() && !calm {
             self.overflow = due;
             return;
         }
         for alert in fresh {
-            if bytes + size(&alert) > self.bytes {
+            if bytes + max_json_len(&alert) > self.bytes {
                 break;
             }
-            bytes += size(&alert);
-            self.adopted += 1;
+            bytes += max_json_len(&alert);
+            self.newly_tracked += 1;
             self.status.alerts.retain(|known| known.key != alert.key);
             self.status.alerts.push(alert);
         }
-        self.overflow = due.split_off(self.adopted);
+        self.overflow = due.split_off(self.newly_tracked);
     }
 
-    fn queued(&self, incident: &Incident) -> AlertStatus {
-        let before = self.status.alerts.iter().find(|alert| alert.key == incident.key);
+    fn queued_alert(&self, incident: &Incident) -> AlertStatus {
+        let previous = self.status.alerts.iter().find(|alert| alert.key == incident.key);
         let reason = self.policy.matching_reason(incident, self.memory.reasons(&incident.key));
         AlertStatus {
             key: incident.key.clone(),
@@ -296,83 +312,92 @@ impl<'a> WebhookState<'a> {
             container: sanitize::single_line(&incident.container, 63),
             kind: incident.kind,
             reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
-            since: seconds(incident.since),
+            since: whole_seconds(incident.since),
             phase: AlertPhase::Queued,
             sent_at: None,
             gone_since: None,
-            returns: before.map_or(0, |alert| alert.returns.saturating_add(1)),
+            returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
         }
     }
 
-    fn forget(&mut self) {
-        let (now, memory) = (self.now, self.policy.pace.memory);
-        let is_memory = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved;
-        self.status.alerts.retain(|alert| !(is_memory(alert) && has_been(alert.sent_at.as_ref(), memory, now)));
-        let mut bytes: usize = self.status.alerts.iter().map(size).sum();
+    /// Removes resolved alerts after their retention, or earlier, the oldest first, if they exceed the limits.
+    fn evict_resolved(&mut self) {
+        let (now, retention) = (self.now, self.policy.pacing.resolved_retention);
+        let is_resolved = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved;
+        self.status.alerts.retain(|alert| !(is_resolved(alert) && has_elapsed(alert.sent_at.as_ref(), retention, now)));
+        let mut bytes: usize = self.status.alerts.iter().map(max_json_len).sum();
         let mut count = self.status.alerts.len();
-        while bytes > self.bytes || count > self.policy.pace.tracked {
+        while bytes > self.bytes || count > self.policy.pacing.max_incidents {
             let oldest = self
                 .status
                 .alerts
                 .iter()
                 .enumerate()
-                .filter(|(_, alert)| is_memory(alert))
+                .filter(|(_, alert)| is_resolved(alert))
                 .min_by_key(|(_, alert)| alert.sent_at.as_ref().map(|at| at.0));
             let Some((index, alert)) = oldest else { break };
-            bytes -= size(alert);
+            bytes -= max_json_len(alert);
             count -= 1;
             self.status.alerts.remove(index);
         }
     }
 
-    fn drop_pending_without_purpose(&mut self) {
+    /// Drops a pending message that no alert and no storm needs any more.
+    fn drop_empty_pending(&mut self) {
         let Some(pending) = &self.status.pending else { return };
-        let marked = |phase| matches!(phase, AlertPhase::Announcing | AlertPhase::Resolving);
         let repeats = pending.kind == MessageKind::Repeat;
-        let goes_on = |phase, gone: &Option<Time>| repeats && phase == AlertPhase::Firing && gone.is_none();
-        let purpose =
-            self.status.alerts.iter().any(|alert| marked(alert.phase) || goes_on(alert.phase, &alert.gone_since))
-                || self
-                    .status
-                    .storm
-                    .as_ref()
-                    .is_some_and(|storm| marked(storm.phase) || goes_on(storm.phase, &storm.gone_since));
-        if !purpose {
+        let needed = |phase: AlertPhase, gone_since: &Option<Time>| match phase {
+            AlertPhase::Announcing | AlertPhase::Resolving => true,
+            AlertPhase::Firing => repeats && gone_since.is_none(),
+            AlertPhase::Queued | AlertPhase::Resolved => false,
+        };
+        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since));
+        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since));
+        if !alerts && !storm {
             self.status.pending = None;
         }
     }
 }
 
-/// The phase before a message that told of it was decided on.
-pub(super) fn before(phase: AlertPhase, told: bool) -> AlertPhase {
+fn overflow_hash(overflow: &[&Incident]) -> String {
+    let mut keys: Vec<&str> = overflow.iter().map(|incident| incident.key.as_str()).collect();
+    keys.sort_unstable();
+    let mut hash = Context::new(&SHA256);
+    for key in keys {
+        hash.update(key.as_bytes());
+        hash.update(&[0]);
+    }
+    hex(&hash.finish().as_ref()[..8])
+}
+
+/// The phase before the pending message.
+pub(super) fn reverted(phase: AlertPhase, was_sent: bool) -> AlertPhase {
     match phase {
-        AlertPhase::Announcing if told => AlertPhase::Firing,
+        AlertPhase::Announcing if was_sent => AlertPhase::Firing,
         AlertPhase::Announcing => AlertPhase::Queued,
         AlertPhase::Resolving => AlertPhase::Firing,
         phase => phase,
     }
 }
 
-/// Whether something has been so for so long.
-pub(super) fn has_been(since: Option<&Time>, long: Duration, now: Timestamp) -> bool {
-    since.is_some_and(|since| between(since.0, now) >= long)
+pub(super) fn has_elapsed(since: Option<&Time>, duration: Duration, now: Timestamp) -> bool {
+    since.is_some_and(|since| duration_between(since.0, now) >= duration)
 }
 
-/// When something will have been so for so long.
-pub(super) fn will_have_been(since: Option<&Time>, long: Duration) -> Option<Timestamp> {
-    since.and_then(|since| later(since.0, long))
+pub(super) fn elapses_at(since: Option<&Time>, duration: Duration) -> Option<Timestamp> {
+    since.and_then(|since| later(since.0, duration))
 }
 
-/// An instant as a status holds it: without a fraction of a second, so that what was stored and what is
-/// in memory are the same.
-pub(super) fn seconds(at: Timestamp) -> Time {
+/// Truncates to whole seconds, as the API stores times: the status in memory then equals the stored one.
+pub(super) fn whole_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
-/// How long an alert is as JSON, at most.
-fn size(alert: &AlertStatus) -> usize {
-    const REST: usize = 300;
+/// An upper bound of an alert's length as JSON, in bytes.
+fn max_json_len(alert: &AlertStatus) -> usize {
+    /// Field names, times and numbers.
+    const FIXED: usize = 300;
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
-    REST + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>()
+    FIXED + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>()
 }

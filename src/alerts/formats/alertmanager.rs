@@ -1,29 +1,28 @@
-//! Alertmanager's API, version 2: a list of alerts, which it groups and routes by itself.
+//! Alertmanager's API, version 2: a list of alerts, which Alertmanager groups and routes.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Shape, fit},
     labels,
+    layout::{Layout, shrink_to_fit},
 };
 use crate::alerts::{Notification, incident::later};
 
-/// Without news of it, an alert is over after this time. Alertmanager's own default
-/// (`resolve_timeout`); several reminders fit into it.
+/// An alert that is not sent again resolves after this time, which is Alertmanager's default (`resolve_timeout`).
 const VALID_FOR: Duration = Duration::from_secs(5 * 60);
 
-const FULL: Shape = Shape { detailed: 1, logs: 4_000, message: 1_000 };
-/// Alertmanager sets no limit, and every alert is always in the message: beyond this, logs and messages are cut.
-const WANTED: usize = 256 * 1024;
+const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000 };
+/// Alertmanager sets no limit. Only logs and messages are cut, as every message contains every alert.
+const LIMIT: usize = 256 * 1024;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, WANTED, |shape| body(notification, shape), |body| body.to_string().len())
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
 }
 
-fn body(notification: &Notification, shape: Shape) -> Value {
-    let (alerts, _) = labels::alerts(notification, shape);
+fn body(notification: &Notification, layout: Layout) -> Value {
+    let (alerts, _) = labels::alerts(notification, layout);
     let alert = |alert: &labels::LabelledAlert| {
         let ends = alert.ends.or_else(|| later(notification.now, VALID_FOR));
         json!({

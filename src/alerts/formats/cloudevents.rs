@@ -1,4 +1,4 @@
-//! A CloudEvent, version 1.0, in structured mode. Its data is the generic body.
+//! CloudEvents 1.0 in structured mode. `data` is the Generic format.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,8 @@ use crate::{
     api::MessageKind,
 };
 
-/// An event's id is the message's: it stays the same when the message is sent again, so that receivers
-/// can tell. The generic body's own limit keeps the event within the 64 KiB that every intermediary
-/// must forward.
+/// The event's `id` is that of the message: the same for all attempts, so that receivers can drop duplicates. The limit of
+/// the Generic format keeps the event within the 64 KiB that intermediaries must forward.
 pub(super) fn render(notification: &Notification) -> Value {
     let source = &notification.source;
     let object = &source.object;
@@ -34,7 +33,7 @@ pub(super) fn render(notification: &Notification) -> Value {
     })
 }
 
-/// A name as a part of a URI's path.
+/// Percent-encodes a name for a URI path.
 fn path_segment(name: &str) -> String {
     url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }

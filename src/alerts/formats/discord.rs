@@ -1,14 +1,14 @@
-//! A message for a Discord webhook.
+//! Messages for a Discord webhook.
 //!
-//! Text from the cluster stands in code, where Discord reads no formatting, no links and no mentions;
-//! in titles it is escaped. Mentions are switched off besides.
+//! Untrusted text is put into code, where Discord ignores formatting, links and mentions. In titles it is escaped.
+//! `allowed_mentions` disables all mentions in addition.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Shape, fit},
-    message_text::{self, Piece, Selection},
+    layout::{Layout, shrink_to_fit},
+    message_text::{self, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -18,35 +18,35 @@ const DESCRIPTION: usize = 4_096;
 const RED: u32 = 0x00d0_3027;
 const GREEN: u32 = 0x002e_a043;
 
-/// Ten embeds in all: what has a line only takes two at most, with the numbers.
-const FULL: Shape = Shape { detailed: 8, logs: 1_500, message: 300 };
-/// Titles and descriptions of all embeds together may have 6,000 characters.
+/// Discord accepts ten embeds; incidents with one line and the totals need at most two.
+const FULL: Layout = Layout { detailed: 8, logs: 1_500, message: 300 };
+/// Discord's limit of the titles and descriptions of all embeds together.
 const LIMIT: usize = 6_000;
-/// What incidents may take of it at their shortest.
-pub(super) const ROOM: usize = 4_400;
+/// The part of the limit for the names of incidents.
+pub(super) const NAMES_BUDGET: usize = 4_400;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, LIMIT, |shape| body(notification, shape), size)
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
 }
 
-/// How much an incident takes at its shortest, at most.
-pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    sanitize::utf16_len(&line(alert, now)) + message_text::GROWTH
+/// An upper bound of an incident's size when it has one line.
+pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
+    sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
-    format!("\n• {}", join(&message_text::brief(alert, now)))
+    format!("\n• {}", join(&message_text::summary_line(alert, now)))
 }
 
-fn body(notification: &Notification, shape: Shape) -> Value {
-    let selection = Selection::new(notification, shape);
+fn body(notification: &Notification, layout: Layout) -> Value {
+    let selection = Selection::new(notification, layout);
     let mut embeds: Vec<Value> = selection
         .detailed
         .iter()
         .map(|alert| {
             json!({
-                "title": title(&message_text::place(alert)),
-                "description": detailed(notification, alert, shape),
+                "title": title(&message_text::location(alert)),
+                "description": detailed(notification, alert, layout),
                 "color": RED,
                 "timestamp": alert.since,
             })
@@ -57,7 +57,7 @@ fn body(notification: &Notification, shape: Shape) -> Value {
         lines.push(format!("\n**{title}:**"));
         lines.extend(alerts.iter().map(|alert| line(alert, notification.now)));
     }
-    lines.extend(message_text::remainder(notification).iter().map(|line| format!("\n{}", join(line))));
+    lines.extend(message_text::totals(notification).iter().map(|line| format!("\n{}", join(line))));
     lines.push(format!("\n{}", join(&message_text::sender(notification))));
     let mut descriptions = vec![String::new()];
     for line in lines {
@@ -79,43 +79,43 @@ fn body(notification: &Notification, shape: Shape) -> Value {
     })
 }
 
-fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> String {
-    let facts = message_text::facts(alert, notification.now, shape.message);
+fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
+    let facts = message_text::facts(alert, notification.now, layout.message);
     let mut lines: Vec<String> = facts.iter().map(|fact| format!("**{}:** {}", fact.name, join(&fact.value))).collect();
-    let (logs, note) = message_text::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, layout.logs);
     if !note.is_empty() {
         lines.push(format!("**Log:** {}", code(&note)));
     }
     if !logs.is_empty() {
-        lines.push(format!("```\n{}\n```", defused(&logs)));
+        lines.push(format!("```\n{}\n```", neutralized(&logs)));
     }
     lines.join("\n")
 }
 
 fn title(text: &str) -> String {
-    // Escaping may double a text. A cut inside an escape would leave a backslash, which shows.
+    // Escaping may double the length. Truncating after it could leave a visible backslash.
     sanitize::truncate(&escape(&sanitize::truncate(text, TITLE / 2 - 8)), TITLE)
 }
 
-fn join(pieces: &[Piece]) -> String {
-    pieces
+fn join(segments: &[Segment]) -> String {
+    segments
         .iter()
-        .map(|piece| match piece {
-            Piece::Ours(text) => text.clone(),
-            Piece::Theirs(text) => code(text),
+        .map(|segment| match segment {
+            Segment::Literal(text) => text.clone(),
+            Segment::Untrusted(text) => code(text),
         })
         .collect()
 }
 
 fn code(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { format!("`{}`", defused(text)) }
+    if text.is_empty() { "-".to_owned() } else { format!("`{}`", neutralized(text)) }
 }
 
-fn defused(text: &str) -> String {
+fn neutralized(text: &str) -> String {
     text.replace('`', "\u{2cb}")
 }
 
-/// Escapes what Discord reads as formatting, and breaks what it reads without any: mentions and links.
+/// Escapes formatting. Breaks up mentions and links, which need none.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -129,13 +129,13 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// The characters that count against the limit of all embeds; more than it where another one is broken.
+/// The length of all embeds, or `usize::MAX` if another limit is exceeded.
 fn size(body: &Value) -> usize {
     let Some(embeds) = body["embeds"].as_array() else { return 0 };
     let units = |embed: &Value, field: &str| embed[field].as_str().map_or(0, sanitize::utf16_len);
-    let broken = embeds.len() > 10
+    let exceeds = embeds.len() > 10
         || embeds.iter().any(|embed| units(embed, "title") > TITLE || units(embed, "description") > DESCRIPTION);
-    if broken {
+    if exceeds {
         usize::MAX
     } else {
         embeds.iter().map(|embed| units(embed, "title") + units(embed, "description")).sum()

@@ -1,4 +1,4 @@
-//! The body that Alertmanager posts to webhooks, version 4: what reads the one reads the other.
+//! The format of Alertmanager's webhook receiver, version 4.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Shape, fit},
     labels::{self, LabelledAlert},
+    layout::{Layout, shrink_to_fit},
 };
 use crate::alerts::{Notification, sanitize};
 
-/// What an alert that isn't over has as its end: Go's zero time.
+/// `endsAt` of a firing alert: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
 
-const FULL: Shape = Shape { detailed: 1, logs: 4_000, message: 1_000 };
-/// Alertmanager's body has no limit, but what carries it often does: beyond this, logs and messages are cut.
-const WANTED: usize = 20_000;
+const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000 };
+/// Alertmanager sets no limit, but proxies and receivers often do.
+const LIMIT: usize = 20_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, WANTED, |shape| body(notification, shape), |body| body.to_string().len())
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
 }
 
-fn body(notification: &Notification, shape: Shape) -> Value {
-    let (alerts, truncated) = labels::alerts(notification, shape);
-    let group = labels::group(notification);
+fn body(notification: &Notification, layout: Layout) -> Value {
+    let (alerts, truncated) = labels::alerts(notification, layout);
+    let group = labels::group_labels(notification);
     let key: Vec<String> = group.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     json!({
         "version": "4",
@@ -56,7 +56,7 @@ fn status(resolved: bool) -> &'static str {
     if resolved { "resolved" } else { "firing" }
 }
 
-/// The pairs that all of them have.
+/// The pairs that all sets contain.
 fn common<'a>(mut sets: impl Iterator<Item = &'a BTreeMap<&'static str, String>>) -> BTreeMap<&'static str, &'a str> {
     let Some(first) = sets.next() else { return BTreeMap::new() };
     let mut common: BTreeMap<_, _> = first.iter().map(|(name, value)| (*name, value.as_str())).collect();

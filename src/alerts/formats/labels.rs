@@ -1,60 +1,57 @@
-//! Incidents as alerts of Prometheus: labels that name one, annotations that describe it.
+//! Incidents as Prometheus alerts: labels identify an alert, annotations describe it.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::{
-    budget::Shape,
-    message_text::{self, FAREWELL},
+    layout::Layout,
+    message_text::{self, NO_LONGER_WATCHED},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
     api::MessageKind,
 };
 
-/// An alert as Alertmanager knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelledAlert {
-    /// What names it; never anything that changes while it goes on, as Alertmanager takes other labels for another
-    /// alert. That is why the reason is an annotation.
+    /// They never change while the incident lasts, because Alertmanager considers other labels another alert. That is why
+    /// the reason is an annotation.
     pub labels: BTreeMap<&'static str, String>,
-    /// What describes it.
     pub annotations: BTreeMap<&'static str, String>,
-    /// When it began.
     pub starts: Timestamp,
-    /// When it was over; absent while it goes on.
+    /// `None` while firing.
     pub ends: Option<Timestamp>,
 }
 
-/// How much of a message its alerts may take, in bytes of JSON, at their shortest: with what every message has, it stays
-/// below the 64 KiB that a carrier of CloudEvents must forward.
-pub(super) const ROOM: usize = 48_000;
+/// The budget for alerts in a message, in bytes of JSON. With the rest, a message stays below the 64 KiB that CloudEvents
+/// intermediaries must forward.
+pub(super) const NAMES_BUDGET: usize = 48_000;
 
-/// How much an alert takes at its shortest, at most.
-pub(super) fn needs(alert: &Alert) -> usize {
-    // Times, the labels that all alerts of a message have, and the names of fields.
-    const REST: usize = 900;
+/// An upper bound of an alert's size when it is shown without log and message.
+pub(super) fn min_size(alert: &Alert) -> usize {
+    /// Times, common labels and field names.
+    const FIXED: usize = 900;
     let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
     // Each is a label, and part of the summary.
-    REST + 2 * texts.iter().map(escaped).sum::<usize>()
+    FIXED + 2 * texts.iter().map(escaped).sum::<usize>()
 }
 
-/// The alerts of a notification, what began first, and how many of its incidents aren't among them.
-pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<LabelledAlert>, u64) {
+/// The alerts of a notification, newly firing ones first, and the number of incidents that are omitted.
+pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<LabelledAlert>, u64) {
     let all = notification.started.iter().chain(&notification.resolved).chain(&notification.ongoing);
-    let mut alerts: Vec<_> = all.map(|alert| of(notification, alert, shape)).collect();
-    let mut omitted = notification.hidden;
+    let mut alerts: Vec<_> = all.map(|alert| labelled(notification, alert, layout)).collect();
+    let mut omitted = notification.omitted;
     if let Some(storm) = &notification.storm {
         omitted = omitted.saturating_add(storm.count);
-        let mut labels = common(notification);
+        let mut labels = common_labels(notification);
         labels.insert("alertname", "OrchestrStorm".to_owned());
-        // Each webhook tells one by one as many as it has room for: their storms differ.
+        // The storms of two webhooks differ, because each format has its own limit.
         labels.insert("webhook", sanitize::single_line(&notification.webhook, 63));
         let summary = match storm.resolved_at {
             None => format!("{} more problems, too many to be told one by one", storm.count),
-            Some(_) if notification.object_deleted => FAREWELL.to_owned(),
+            Some(_) if notification.object_deleted => NO_LONGER_WATCHED.to_owned(),
             Some(_) => "The problems that were too many to be told one by one are over".to_owned(),
         };
         alerts.push(LabelledAlert {
@@ -62,7 +59,7 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
             annotations: BTreeMap::from([
                 ("summary", summary),
                 ("problems", storm.count.to_string()),
-                ("reasons", message_text::reasons(&notification.reasons)),
+                ("reasons", message_text::reason_counts(&notification.reasons)),
             ]),
             starts: storm.since.min(notification.now),
             ends: storm.resolved_at.map(|ended| ended.max(storm.since)),
@@ -71,8 +68,8 @@ pub(super) fn alerts(notification: &Notification, shape: Shape) -> (Vec<Labelled
     (alerts, omitted)
 }
 
-fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert {
-    let mut labels = common(notification);
+fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> LabelledAlert {
+    let mut labels = common_labels(notification);
     let reason = sanitize::single_line(&alert.reason, 128);
     let kind = if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() };
     for (name, value) in [
@@ -83,20 +80,20 @@ fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert
         ("owner_name", sanitize::single_line(&alert.owner.name, 253)),
         ("container", sanitize::single_line(&alert.container, 63)),
     ] {
-        // To Prometheus an empty label is an absent one.
+        // In Prometheus, an empty label is the same as a missing one.
         if !value.is_empty() {
             labels.insert(name, value);
         }
     }
-    let (logs, note) = message_text::logs(alert, shape.logs);
-    let examples = if shape.message == 0 { 0 } else { 3 };
+    let (logs, note) = message_text::logs(alert, layout.logs);
+    let examples = if layout.message == 0 { 0 } else { 3 };
     let pods: Vec<String> =
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
-    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", message_text::place(alert)))]);
+    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", message_text::location(alert)))]);
     for (name, value) in [
         ("reason", reason),
-        ("note", if notification.object_deleted { FAREWELL.to_owned() } else { String::new() }),
-        ("description", sanitize::single_line(&alert.message, shape.message)),
+        ("note", if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { String::new() }),
+        ("description", sanitize::single_line(&alert.message, layout.message)),
         ("pods", if alert.pods == 0 { String::new() } else { alert.pods.to_string() }),
         ("example_pods", pods.join(", ")),
         ("logs", logs),
@@ -114,8 +111,8 @@ fn of(notification: &Notification, alert: &Alert, shape: Shape) -> LabelledAlert
     }
 }
 
-/// The labels that all alerts of an object have, and those of no other object, in whatever cluster.
-pub(super) fn group(notification: &Notification) -> BTreeMap<&'static str, String> {
+/// The labels that identify the object, across clusters.
+pub(super) fn group_labels(notification: &Notification) -> BTreeMap<&'static str, String> {
     let source = &notification.source;
     let object = format!(
         "{}/{}",
@@ -131,10 +128,10 @@ pub(super) fn group(notification: &Notification) -> BTreeMap<&'static str, Strin
     labels
 }
 
-fn common(notification: &Notification) -> BTreeMap<&'static str, String> {
+fn common_labels(notification: &Notification) -> BTreeMap<&'static str, String> {
     let test = notification.kind == MessageKind::Test;
     let severity = if test { "info" } else { "warning" };
-    let mut labels = group(notification);
+    let mut labels = group_labels(notification);
     labels.insert("severity", severity.to_owned());
     if test {
         labels.insert("test", "true".to_owned());
@@ -142,8 +139,8 @@ fn common(notification: &Notification) -> BTreeMap<&'static str, String> {
     labels
 }
 
-/// The fingerprint that Alertmanager gives to a set of labels (`LabelSet.Fingerprint` of
-/// prometheus/common): FNV-1a of the sorted names and values, a byte 255 after each.
+/// The fingerprint of labels in Alertmanager (`LabelSet.Fingerprint` of prometheus/common): FNV-1a of the sorted names
+/// and values, with a byte 255 after each.
 pub(super) fn fingerprint(labels: &BTreeMap<&'static str, String>) -> String {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -163,8 +160,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fingerprint_is_alertmanagers() {
-        // The first is the offset itself: the fingerprint that Prometheus has for no labels.
+    fn fingerprint_equals_alertmanagers() {
+        // The fingerprint of no labels is the offset of FNV-1a.
         assert_eq!(fingerprint(&BTreeMap::new()), "cbf29ce484222325");
         let labels =
             BTreeMap::from([("name", "garland, briggs".to_owned()), ("fear", "love is not enough".to_owned())]);

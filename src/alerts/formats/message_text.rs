@@ -1,45 +1,44 @@
-//! A notification in words, for people: what broke, where, since when, why, how many, and what it said
-//! last, in that order. Without any markup: each format adds its own.
+//! The text of messages for people: reason, location, time, message, pods and log, in this order. Without markup,
+//! which each format adds.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::budget::Shape;
+use super::layout::Layout;
 use crate::{
-    alerts::{Alert, Notification, Source, Storm, incident::between, notification::count_reasons, sanitize},
+    alerts::{Alert, Notification, Source, Storm, incident::duration_between, notification::count_reasons, sanitize},
     api::MessageKind,
 };
 
-/// A value of a fact: text of ours, or text from the cluster, which a format must set apart.
+/// A part of a text: a literal, or untrusted text from the cluster, which a format must escape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    Ours(String),
-    Theirs(String),
+pub(super) enum Segment {
+    Literal(String),
+    Untrusted(String),
 }
 
-/// A named part of the description of an incident.
+/// A name and its value, such as "Why".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub name: &'static str,
-    pub value: Vec<Piece>,
+    pub value: Vec<Segment>,
 }
 
-/// What of a notification is shown.
+/// Which incidents are shown, and how.
 pub(super) struct Selection<'a> {
-    /// With all facts.
+    /// Incidents with all facts.
     pub detailed: Vec<&'a Alert>,
-    /// Lists of incidents in a line each, with their titles.
+    /// Titles, and incidents with one line each.
     pub lists: Vec<(&'static str, Vec<&'a Alert>)>,
 }
 
 impl<'a> Selection<'a> {
-    /// Chooses which incidents have all facts; every other one has a line.
-    pub fn new(notification: &'a Notification, shape: Shape) -> Self {
+    pub fn new(notification: &'a Notification, layout: Layout) -> Self {
         let repeats = notification.kind == MessageKind::Repeat && notification.started.is_empty();
-        let (fresh, ongoing): (&[Alert], &[Alert]) =
+        let (changed, ongoing): (&[Alert], &[Alert]) =
             if repeats { (&notification.ongoing, &[]) } else { (&notification.started, &notification.ongoing) };
-        let (detailed, more) = fresh.split_at(fresh.len().min(shape.detailed));
+        let (detailed, more) = changed.split_at(changed.len().min(layout.detailed));
         let over = if notification.object_deleted { "No longer watched" } else { "Over" };
         let more_title = if repeats { "Still firing" } else { "Firing" };
         let lists = [(more_title, more), (over, &notification.resolved), ("Still firing", ongoing)];
@@ -51,12 +50,12 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Why an alert ends without a recovery: the object was deleted.
-pub(super) const FAREWELL: &str = "no longer watched: the Orchestr was deleted";
+/// Why an alert ends although its incident may continue.
+pub(super) const NO_LONGER_WATCHED: &str = "no longer watched: the Orchestr was deleted";
 
-/// How a message begins: what it is about, and in which cluster.
-pub(super) fn mark(notification: &Notification) -> String {
-    let mark = match notification.kind {
+/// How a message begins: with the state of its alerts, and the cluster.
+pub(super) fn status_prefix(notification: &Notification) -> String {
+    let state = match notification.kind {
         MessageKind::Test if notification.is_resolved() => "TEST OVER",
         MessageKind::Test => "TEST",
         MessageKind::Firing => "FIRING",
@@ -65,52 +64,52 @@ pub(super) fn mark(notification: &Notification) -> String {
         MessageKind::Resolved => "RESOLVED",
     };
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
-    if cluster.is_empty() { mark.to_owned() } else { format!("{mark} in cluster {cluster}") }
+    if cluster.is_empty() { state.to_owned() } else { format!("{state} in cluster {cluster}") }
 }
 
-fn ours(text: impl Into<String>) -> Piece {
-    Piece::Ours(text.into())
+fn literal(text: impl Into<String>) -> Segment {
+    Segment::Literal(text.into())
 }
 
-fn theirs(text: &str, limit: usize) -> Piece {
-    Piece::Theirs(sanitize::single_line(text, limit))
+fn untrusted(text: &str, limit: usize) -> Segment {
+    Segment::Untrusted(sanitize::single_line(text, limit))
 }
 
-/// The longest name in a line, in UTF-16 code units; Kubernetes' own limit is 253.
+/// The limit of a name, in UTF-16 code units, which is that of Kubernetes.
 const NAME: usize = 253;
-/// The longest reason.
+/// The limit of a reason, in UTF-16 code units.
 const REASON: usize = 128;
 
-/// What a message says in one line. It holds text from the cluster.
+/// The message in one line. It contains untrusted text.
 pub(super) fn headline(notification: &Notification) -> String {
-    let mark = mark(notification);
+    let prefix = status_prefix(notification);
     let subjects = match notification.kind {
         MessageKind::Test if notification.is_resolved() => &notification.resolved,
         MessageKind::Test | MessageKind::Firing => &notification.started,
-        // A message for one incident has it among what it is about.
+        // A repetition for a single incident lists it as started.
         MessageKind::Repeat | MessageKind::Resend if notification.started.is_empty() => &notification.ongoing,
         MessageKind::Repeat | MessageKind::Resend => &notification.started,
         MessageKind::Resolved => &notification.resolved,
     };
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
-    let what = match (subjects.as_slice(), storm) {
-        ([alert], None) => format!("{} in {}", sanitize::single_line(&alert.reason, REASON), place(alert)),
+    let subject = match (subjects.as_slice(), storm) {
+        ([alert], None) => format!("{} in {}", sanitize::single_line(&alert.reason, REASON), location(alert)),
         ([], Some(_)) if notification.object_deleted => "problems that were too many to be told one by one".to_owned(),
         ([], Some(_)) if resolved => "all problems that were too many to be told one by one".to_owned(),
         (_, Some(_)) if !resolved => {
-            format!("{}: {}", count(notification.firing(), "problem"), reasons(&notification.reasons))
+            format!("{}: {}", pluralize(notification.firing(), "problem"), reason_counts(&notification.reasons))
         }
         (alerts, _) => {
             let counted = count_reasons(alerts.iter().map(|alert| alert.reason.as_str()));
-            format!("{}: {}", count(alerts.len() as u64, "problem"), reasons(&counted))
+            format!("{}: {}", pluralize(alerts.len() as u64, "problem"), reason_counts(&counted))
         }
     };
-    format!("{mark}: {what}")
+    format!("{prefix}: {subject}")
 }
 
-/// Where an incident is: namespace, kind and name of the owner, container.
-pub(super) fn place(alert: &Alert) -> String {
+/// The namespace, the owner's kind and name, and the container. Contains untrusted text.
+pub(super) fn location(alert: &Alert) -> String {
     let container = sanitize::single_line(&alert.container, 63);
     let container = if container.is_empty() { container } else { format!(", container {container}") };
     format!(
@@ -121,8 +120,8 @@ pub(super) fn place(alert: &Alert) -> String {
     )
 }
 
-/// Reasons and how often each: the most frequent by name, the others together.
-pub(super) fn reasons(counts: &[(String, u64)]) -> String {
+/// The most frequent reasons with their counts, and the count of all others. Contains untrusted text.
+pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
     const NAMED: usize = 5;
     let mut parts: Vec<String> = counts
         .iter()
@@ -136,156 +135,156 @@ pub(super) fn reasons(counts: &[(String, u64)]) -> String {
     parts.join(", ")
 }
 
-/// What there is to say of an incident, but its log.
+/// The facts about an incident, without its log.
 pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> {
-    let mut what = vec![theirs(&alert.reason, REASON)];
+    let mut reason = vec![untrusted(&alert.reason, REASON)];
     if !alert.container.is_empty() {
-        what.extend([ours(" in container "), theirs(&alert.container, 63)]);
+        reason.extend([literal(" in container "), untrusted(&alert.container, 63)]);
     }
     let mut facts = vec![
-        Fact { name: "What", value: what },
+        Fact { name: "What", value: reason },
         Fact {
             name: "Where",
             value: vec![
-                theirs(&alert.namespace, 63),
-                ours(", "),
-                theirs(&alert.owner.kind, 63),
-                ours(" "),
-                theirs(&alert.owner.name, NAME),
+                untrusted(&alert.namespace, 63),
+                literal(", "),
+                untrusted(&alert.owner.kind, 63),
+                literal(" "),
+                untrusted(&alert.owner.name, NAME),
             ],
         },
-        Fact { name: "Since", value: vec![ours(span(alert, now))] },
+        Fact { name: "Since", value: vec![literal(time_range(alert, now))] },
     ];
     let why = sanitize::single_line(&alert.message, message);
     if !why.is_empty() {
-        facts.push(Fact { name: "Why", value: vec![Piece::Theirs(why)] });
+        facts.push(Fact { name: "Why", value: vec![Segment::Untrusted(why)] });
     }
-    // An incident whose pods are gone for the moment, or that is not seen yet, says nothing of them.
+    // The incident is gone, or the current incidents are unknown.
     if alert.pods == 0 {
         return facts;
     }
-    let mut pods = vec![ours(alert.pods.to_string())];
+    let mut pods = vec![literal(alert.pods.to_string())];
     for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
-        pods.extend([ours(if index == 0 { ": " } else { ", " }), theirs(pod, NAME)]);
+        pods.extend([literal(if index == 0 { ": " } else { ", " }), untrusted(pod, NAME)]);
     }
     if alert.pods > 3 && !alert.example_pods.is_empty() {
-        pods.push(ours(", …"));
+        pods.push(literal(", …"));
     }
     facts.push(Fact { name: "Pods", value: pods });
     facts
 }
 
-/// The end of an incident's log, and what there is to say of it.
+/// The end of an incident's log, and the note about it.
 pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
     let note = sanitize::single_line(&alert.log_note, 200);
     if limit == 0 { (String::new(), String::new()) } else { (sanitize::tail(&alert.logs, limit), note) }
 }
 
-/// An incident in a line.
-pub(super) fn brief(alert: &Alert, now: Timestamp) -> Vec<Piece> {
+/// An incident in one line.
+pub(super) fn summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
     let mut line = vec![
-        theirs(&alert.reason, REASON),
-        ours(" in "),
-        theirs(&alert.namespace, 63),
-        ours(", "),
-        theirs(&alert.owner.kind, 63),
-        ours(" "),
-        theirs(&alert.owner.name, NAME),
+        untrusted(&alert.reason, REASON),
+        literal(" in "),
+        untrusted(&alert.namespace, 63),
+        literal(", "),
+        untrusted(&alert.owner.kind, 63),
+        literal(" "),
+        untrusted(&alert.owner.name, NAME),
     ];
     if !alert.container.is_empty() {
-        line.extend([ours(", container "), theirs(&alert.container, 63)]);
+        line.extend([literal(", container "), untrusted(&alert.container, 63)]);
     }
-    line.push(ours(format!(", {}", if alert.resolved_at.is_some() { "lasted " } else { "for " })));
-    line.push(ours(duration(between(alert.since, alert.resolved_at.unwrap_or(now)))));
+    line.push(literal(format!(", {}", if alert.resolved_at.is_some() { "lasted " } else { "for " })));
+    line.push(literal(duration(duration_between(alert.since, alert.resolved_at.unwrap_or(now)))));
     if alert.pods > 0 {
-        line.push(ours(format!(", {}", count(alert.pods, "pod"))));
+        line.push(literal(format!(", {}", pluralize(alert.pods, "pod"))));
     }
     line
 }
 
-/// An incident in a line that stays short whatever is escaped in it.
-pub(super) fn clipped(alert: &Alert, now: Timestamp) -> Vec<Piece> {
+/// An incident in one line that stays short even if every character is escaped.
+pub(super) fn short_summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
     const PART: usize = 40;
-    let shorten = |piece: Piece| match piece {
-        Piece::Theirs(text) => Piece::Theirs(sanitize::truncate(&text, PART)),
-        ours => ours,
+    let shorten = |segment: Segment| match segment {
+        Segment::Untrusted(text) => Segment::Untrusted(sanitize::truncate(&text, PART)),
+        literal => literal,
     };
-    brief(alert, now).into_iter().map(shorten).collect()
+    summary_line(alert, now).into_iter().map(shorten).collect()
 }
 
-/// By how much a line may get longer from one attempt to the next: the time that it lasted, and the number of pods.
-pub(super) const GROWTH: usize = 24;
+/// By how much a line may grow between two attempts, because its duration and number of pods do.
+pub(super) const LINE_GROWTH: usize = 24;
 
-/// What is said of incidents that aren't named: exact numbers.
-pub(super) fn remainder(notification: &Notification) -> Vec<Vec<Piece>> {
+/// Lines with the exact numbers of incidents that the message does not name, and of all that are firing.
+pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     let mut lines = Vec::new();
-    if notification.hidden > 0 {
-        lines.push(vec![ours(format!("{}, known already.", count(notification.hidden, "more problem")))]);
+    if notification.omitted > 0 {
+        lines.push(vec![literal(format!("{}, known already.", pluralize(notification.omitted, "more problem")))]);
     }
     match &notification.storm {
-        Some(Storm { count: more, resolved_at: None, since }) => lines.push(vec![ours(format!(
+        Some(Storm { count: more, resolved_at: None, since }) => lines.push(vec![literal(format!(
             "{}, since {}, too many to be told one by one.",
-            count(*more, "more problem"),
-            stamp(*since)
+            pluralize(*more, "more problem"),
+            timestamp(*since)
         ))]),
         Some(Storm { resolved_at: Some(_), .. }) if notification.object_deleted => {}
-        Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![ours(format!(
+        Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![literal(format!(
             "The problems that were too many to be told one by one are over: from {} to {}.",
-            stamp(*since),
-            stamp(*ended)
+            timestamp(*since),
+            timestamp(*ended)
         ))]),
         None => {}
     }
     if notification.unsent > 0 {
-        lines.push(vec![ours(format!(
+        lines.push(vec![literal(format!(
             "{}, too young to be sent or in the next message.",
-            count(notification.unsent, "other problem")
+            pluralize(notification.unsent, "other problem")
         ))]);
     }
     let firing = notification.firing();
     if notification.object_deleted {
-        lines.push(vec![ours("The Orchestr was deleted: nobody watches this any more, and it may go on.")]);
+        lines.push(vec![literal("The Orchestr was deleted: nobody watches this any more, and it may go on.")]);
     } else if notification.is_all_clear() {
-        lines.push(vec![ours("Nothing is broken now.")]);
+        lines.push(vec![literal("Nothing is broken now.")]);
     } else if firing > 0 {
-        let all = reasons(&notification.reasons);
-        lines.push(vec![ours(format!("{} in all: ", count(firing, "problem"))), Piece::Theirs(all)]);
+        let all = reason_counts(&notification.reasons);
+        lines.push(vec![literal(format!("{} in all: ", pluralize(firing, "problem"))), Segment::Untrusted(all)]);
     }
     lines
 }
 
-/// Who says so.
-pub(super) fn sender(notification: &Notification) -> Vec<Piece> {
+/// The object, webhook and cluster that the message comes from.
+pub(super) fn sender(notification: &Notification) -> Vec<Segment> {
     let Source { object, cluster, .. } = &notification.source;
     let mut sender = vec![
-        ours("Orchestr "),
-        Piece::Theirs(format!(
+        literal("Orchestr "),
+        Segment::Untrusted(format!(
             "{}/{}",
             sanitize::single_line(&object.namespace, 63),
             sanitize::single_line(&object.name, NAME)
         )),
-        ours(", webhook "),
-        theirs(&notification.webhook, 63),
+        literal(", webhook "),
+        untrusted(&notification.webhook, 63),
     ];
     if !cluster.is_empty() {
-        sender.extend([ours(", cluster "), theirs(cluster, 63)]);
+        sender.extend([literal(", cluster "), untrusted(cluster, 63)]);
     }
     sender
 }
 
-fn span(alert: &Alert, now: Timestamp) -> String {
-    let lasted = duration(between(alert.since, alert.resolved_at.unwrap_or(now)));
+fn time_range(alert: &Alert, now: Timestamp) -> String {
+    let lasted = duration(duration_between(alert.since, alert.resolved_at.unwrap_or(now)));
     match alert.resolved_at {
-        Some(ended) => format!("{}, until {}, {lasted}", stamp(alert.since), stamp(ended)),
-        None => format!("{}, for {lasted}", stamp(alert.since)),
+        Some(ended) => format!("{}, until {}, {lasted}", timestamp(alert.since), timestamp(ended)),
+        None => format!("{}, for {lasted}", timestamp(alert.since)),
     }
 }
 
-fn stamp(at: Timestamp) -> String {
+fn timestamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A length of time in its two largest units.
+/// A duration in its two largest units.
 fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
@@ -297,7 +296,7 @@ fn duration(length: Duration) -> String {
     }
 }
 
-fn count(number: u64, noun: &str) -> String {
+fn pluralize(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
@@ -306,8 +305,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_is_told_in_two_units() {
-        let told = [0, 59, 60, 754, 3_600, 86_399, 86_400, 200_000].map(|s| duration(Duration::from_secs(s)));
-        assert_eq!(told, ["0s", "59s", "1m0s", "12m34s", "1h0m", "23h59m", "1d0h", "2d7h"]);
+    fn formats_durations_in_two_units() {
+        let formatted = [0, 59, 60, 754, 3_600, 86_399, 86_400, 200_000].map(|s| duration(Duration::from_secs(s)));
+        assert_eq!(formatted, ["0s", "59s", "1m0s", "12m34s", "1h0m", "23h59m", "1d0h", "2d7h"]);
     }
 }

@@ -1,8 +1,7 @@
-//! A notification as each kind of receiver reads it.
+//! Renders a notification in the format of its receiver.
 //!
-//! Every text that comes from a cluster is hostile: a pod's owner writes reasons, messages and logs.
-//! Each format keeps such text out of its markup, and keeps within its receiver's limits whatever the
-//! text is.
+//! Reasons, messages and logs are untrusted: the owners of pods write them. Each format keeps them from being read as
+//! markup, and keeps each message within the limits of its receiver.
 
 mod alertmanager;
 mod budget;
@@ -10,6 +9,7 @@ mod cloudevents;
 mod discord;
 mod generic;
 mod labels;
+mod layout;
 mod message_text;
 mod pagerduty;
 mod slack;
@@ -18,23 +18,20 @@ mod teams;
 #[cfg(test)]
 mod tests;
 
-pub(super) use budget::Room;
+pub(super) use budget::MessageBudget;
 
 use super::{Notification, destination::Destination};
 use crate::api::WebhookFormat;
 
-/// What is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The header `Content-Type`.
+/// An HTTP body with its type.
+pub(super) struct Request {
     pub content_type: &'static str,
-    /// The body: JSON.
+    /// JSON.
     pub body: Vec<u8>,
 }
 
-/// Puts a notification into the form that its receiver reads.
-#[must_use]
-pub fn render(notification: &Notification, destination: &Destination) -> Request {
+/// Renders a notification.
+pub(super) fn render(notification: &Notification, destination: &Destination) -> Request {
     let (content_type, body) = match destination.format() {
         WebhookFormat::Generic => ("application/json", generic::render(notification)),
         WebhookFormat::Alertmanager => ("application/json", alertmanager::render(notification)),

@@ -1,11 +1,11 @@
-//! PagerDuty's Events API, version 2: one event for one incident.
+//! PagerDuty's Events API, version 2: one event for each incident.
 
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
 
 use super::{
-    budget::{Shape, fit},
+    layout::{Layout, shrink_to_fit},
     message_text,
 };
 use crate::{
@@ -14,43 +14,42 @@ use crate::{
     hex::hex,
 };
 
-/// The longest summary.
+/// PagerDuty's limit of a summary, in characters.
 const SUMMARY: usize = 1_024;
-const FULL: Shape = Shape { detailed: 1, logs: 16_000, message: 2_000 };
-/// An event may have 512 KB; nobody reads so much.
-const WANTED: usize = 64 * 1024;
+const FULL: Layout = Layout { detailed: 1, logs: 16_000, message: 2_000 };
+/// PagerDuty accepts 512 KB, which is more than people read.
+const LIMIT: usize = 64 * 1024;
 
-/// The event for the first of what began, what goes on, what ended, or else for the storm: a
-/// notification for PagerDuty tells of one.
+/// Renders the event for the single incident of the notification, or for the storm.
 pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
     let mut event = json!({
         "routing_key": routing_key,
         "client": "Orchestr",
     });
     let alert = notification.started.first().or(notification.ongoing.first()).or(notification.resolved.first());
-    let filled = match (alert, &notification.storm) {
+    let fields = match (alert, &notification.storm) {
         (Some(alert), _) => {
-            let details = |shape| details(notification, alert, shape);
-            let details = fit(notification, FULL, WANTED, details, |details| details.to_string().len());
-            of_alert(notification, alert, details)
+            let details = |layout| details(notification, alert, layout);
+            let details = shrink_to_fit(notification, FULL, LIMIT, details, |details| details.to_string().len());
+            alert_event(notification, alert, details)
         }
-        (None, Some(storm)) => of_storm(notification, storm),
+        (None, Some(storm)) => storm_event(notification, storm),
         (None, None) => Map::new(),
     };
     if let Value::Object(event) = &mut event {
-        event.extend(filled);
+        event.extend(fields);
     }
     event
 }
 
-fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
-    // The webhook's name is no part of it: two webhooks that tell of one incident open one.
+fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
+    // Without the webhook's name: two webhooks with the same receiver open one PagerDuty incident.
     let key = dedup_key(notification, &[&alert.key]);
     let test = notification.kind == MessageKind::Test;
     event(notification, &key, alert.resolved_at.is_some(), || {
         json!({
             "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
-            "source": place(notification, &alert.namespace, &alert.owner.name),
+            "source": event_source(notification, &alert.namespace, &alert.owner.name),
             "severity": if test { "info" } else { "error" },
             "timestamp": since(alert.since, notification.now),
             "component": sanitize::single_line(&alert.owner.name, 253),
@@ -61,15 +60,16 @@ fn of_alert(notification: &Notification, alert: &Alert, details: Value) -> Map<S
     })
 }
 
-fn of_storm(notification: &Notification, storm: &Storm) -> Map<String, Value> {
+fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value> {
     let object = &notification.source.object;
     let key = dedup_key(notification, &["storm", &notification.webhook]);
     event(notification, &key, storm.resolved_at.is_some(), || {
-        let reasons = message_text::reasons(&notification.reasons);
-        let summary = format!("{}: {} more problems: {reasons}", message_text::mark(notification), storm.count);
+        let reasons = message_text::reason_counts(&notification.reasons);
+        let summary =
+            format!("{}: {} more problems: {reasons}", message_text::status_prefix(notification), storm.count);
         json!({
             "summary": sanitize::truncate(&summary, SUMMARY),
-            "source": place(notification, &object.namespace, &object.name),
+            "source": event_source(notification, &object.namespace, &object.name),
             "severity": "critical",
             "timestamp": since(storm.since, notification.now),
             "class": "Storm",
@@ -87,45 +87,44 @@ fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> V
     details
 }
 
-/// Where something is, over all clusters.
-fn place(notification: &Notification, namespace: &str, name: &str) -> String {
+fn event_source(notification: &Notification, namespace: &str, name: &str) -> String {
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     let cluster = if cluster.is_empty() { cluster } else { format!("{cluster}/") };
     sanitize::single_line(&format!("{cluster}{namespace}/{name}"), 384)
 }
 
-fn event(notification: &Notification, key: &str, over: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
+fn event(notification: &Notification, key: &str, resolved: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
     let mut event = Map::new();
-    event.insert("event_action".to_owned(), json!(if over { "resolve" } else { "trigger" }));
+    event.insert("event_action".to_owned(), json!(if resolved { "resolve" } else { "trigger" }));
     event.insert("dedup_key".to_owned(), json!(key));
-    // An end names what ended and nothing else: the payload is for what begins, and for an end that is no recovery.
-    if !over || notification.object_deleted {
+    // A resolve event needs the key only. After a deletion, the payload says that the incident may continue.
+    if !resolved || notification.object_deleted {
         event.insert("payload".to_owned(), payload());
     }
     event
 }
 
-fn details(notification: &Notification, alert: &Alert, shape: Shape) -> Value {
+fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value {
     let mut details = Map::new();
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if !cluster.is_empty() {
         details.insert("Cluster".to_owned(), json!(cluster));
     }
-    if shape == Shape::LEAST {
+    if layout == Layout::NAMES_ONLY {
         details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
         return Value::Object(details);
     }
-    for fact in message_text::facts(alert, notification.now, shape.message) {
+    for fact in message_text::facts(alert, notification.now, layout.message) {
         let value: String = fact
             .value
             .into_iter()
-            .map(|piece| match piece {
-                message_text::Piece::Ours(text) | message_text::Piece::Theirs(text) => text,
+            .map(|segment| match segment {
+                message_text::Segment::Literal(text) | message_text::Segment::Untrusted(text) => text,
             })
             .collect();
         details.insert(fact.name.to_owned(), json!(value));
     }
-    let (logs, note) = message_text::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, layout.logs);
     for (name, value) in [("Logs", logs), ("Log note", note)] {
         if !value.is_empty() {
             details.insert(name.to_owned(), json!(value));
@@ -138,7 +137,7 @@ fn since(since: Timestamp, now: Timestamp) -> Timestamp {
     since.min(now)
 }
 
-/// What ties the end of an incident to its beginning: 64 characters of the 255 that it may have.
+/// Connects the resolve event with the trigger event. 64 characters; PagerDuty accepts 255.
 fn dedup_key(notification: &Notification, parts: &[&str]) -> String {
     let source = &notification.source;
     let object = [source.uid.as_str(), &source.object.namespace, &source.object.name];

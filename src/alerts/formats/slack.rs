@@ -1,63 +1,62 @@
-//! A message for a Slack incoming webhook.
+//! Messages for a Slack incoming webhook.
 //!
-//! Text from the cluster stands in code spans and code blocks, where Slack reads no formatting, and has
-//! `&`, `<` and `>` escaped, which is what mentions and links are made of. It can't end its code span,
-//! having no backticks.
+//! Untrusted text is put into code spans and blocks, where Slack ignores formatting. Its backticks are replaced, so that
+//! it cannot end the code, and `&`, `<` and `>` are escaped, because mentions and links consist of them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Shape, fit},
-    message_text::{self, Piece, Selection},
+    layout::{Layout, shrink_to_fit},
+    message_text::{self, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
-/// Slack's own limit is 3,000 for a section; ours leaves room for the markup.
+/// Slack's limit of a section's text.
 const SECTION: usize = 3_000;
 const HEADER: usize = 150;
 const FALLBACK: usize = 500;
-const FULL: Shape = Shape { detailed: 20, logs: 1_500, message: 300 };
-/// Beyond this a message is hard to read, and at some point Slack cuts it.
+const FULL: Layout = Layout { detailed: 20, logs: 1_500, message: 300 };
+/// Slack truncates very long messages, and people do not read them.
 const LIMIT: usize = 12_000;
-/// What incidents may take of it at their shortest.
-pub(super) const ROOM: usize = 7_000;
+/// The part of the limit for the names of incidents.
+pub(super) const NAMES_BUDGET: usize = 7_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, LIMIT, |shape| body(notification, shape), size)
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
 }
 
-/// How much an incident takes at its shortest, at most.
-pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    sanitize::utf16_len(&line(alert, now)) + message_text::GROWTH
+/// An upper bound of an incident's size when it has one line.
+pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
+    sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
-    // One line must fit into a section, whatever was escaped in it.
-    let mut line = format!("\n• {}", join(&message_text::brief(alert, now)));
+    // The line must fit into a section after escaping.
+    let mut line = format!("\n• {}", join(&message_text::summary_line(alert, now)));
     if sanitize::utf16_len(&line) > SECTION / 2 {
-        line = format!("\n• {}", join(&message_text::clipped(alert, now)));
+        line = format!("\n• {}", join(&message_text::short_summary_line(alert, now)));
     }
     line
 }
 
-fn body(notification: &Notification, shape: Shape) -> Value {
-    let selection = Selection::new(notification, shape);
+fn body(notification: &Notification, layout: Layout) -> Value {
+    let selection = Selection::new(notification, layout);
     let headline = message_text::headline(notification);
     let mut blocks = vec![
         json!({ "type": "header", "text": { "type": "plain_text", "text": sanitize::truncate(&headline, HEADER), "emoji": false } }),
     ];
-    blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, shape))));
+    blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, layout))));
     for (title, alerts) in &selection.lists {
         blocks.extend(lists(notification, title, alerts));
     }
-    for line in message_text::remainder(notification) {
+    for line in message_text::totals(notification) {
         blocks.push(section(&join(&line)));
     }
     let sender = mrkdwn(&join(&message_text::sender(notification)));
     blocks.push(json!({ "type": "context", "elements": [sender] }));
     json!({
-        // What is shown where blocks aren't: in notifications, to screen readers.
+        // Shown in notifications, and read by screen readers.
         "text": fallback(&headline),
         "mrkdwn": false,
         "blocks": blocks,
@@ -66,31 +65,31 @@ fn body(notification: &Notification, shape: Shape) -> Value {
     })
 }
 
-fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> String {
-    let facts = message_text::facts(alert, notification.now, shape.message);
+fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
+    let facts = message_text::facts(alert, notification.now, layout.message);
     let mut lines: Vec<String> = facts.iter().map(|fact| format!("*{}:* {}", fact.name, join(&fact.value))).collect();
-    let (logs, note) = message_text::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, layout.logs);
     if !note.is_empty() {
         lines.push(format!("*Log:* {}", code(&note)));
     }
-    let mut made = lines.join("\n");
+    let mut text = lines.join("\n");
     if !logs.is_empty() {
-        // Escaping makes some characters five: the log gets what room there is, not the other way round.
-        let room = SECTION.saturating_sub(sanitize::utf16_len(&made) + 10);
+        // Escaping may turn one character into five: shorten the log until it fits into the section.
+        let room = SECTION.saturating_sub(sanitize::utf16_len(&text) + 10);
         let mut logs = logs;
-        let mut escaped = escape(&defused(&logs));
+        let mut escaped = escape(&neutralized(&logs));
         while sanitize::utf16_len(&escaped) > room && !logs.is_empty() {
             logs = sanitize::tail(&logs, sanitize::utf16_len(&logs) * 3 / 4);
-            escaped = escape(&defused(&logs));
+            escaped = escape(&neutralized(&logs));
         }
         if !escaped.is_empty() {
-            made.push_str(&format!("\n```\n{escaped}\n```"));
+            text.push_str(&format!("\n```\n{escaped}\n```"));
         }
     }
-    made
+    text
 }
 
-/// Lines about incidents, in as many sections as they need.
+/// One line for each incident, in as many sections as needed.
 fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Value> {
     let mut sections = Vec::new();
     let mut made = format!("*{title}:*");
@@ -108,7 +107,7 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
     sections
 }
 
-/// A text that stays within a limit when it is escaped.
+/// Truncates a headline so that it is within the limit after escaping.
 fn fallback(headline: &str) -> String {
     let mut limit = FALLBACK;
     loop {
@@ -128,21 +127,21 @@ fn mrkdwn(text: &str) -> Value {
     json!({ "type": "mrkdwn", "text": text, "verbatim": true })
 }
 
-fn join(pieces: &[Piece]) -> String {
-    pieces
+fn join(segments: &[Segment]) -> String {
+    segments
         .iter()
-        .map(|piece| match piece {
-            Piece::Ours(text) => escape(text),
-            Piece::Theirs(text) => code(text),
+        .map(|segment| match segment {
+            Segment::Literal(text) => escape(text),
+            Segment::Untrusted(text) => code(text),
         })
         .collect()
 }
 
 fn code(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { format!("`{}`", escape(&defused(text))) }
+    if text.is_empty() { "-".to_owned() } else { format!("`{}`", escape(&neutralized(text))) }
 }
 
-fn defused(text: &str) -> String {
+fn neutralized(text: &str) -> String {
     text.replace('`', "\u{2cb}")
 }
 
@@ -150,7 +149,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The characters of all texts of a message; more than a message may have where it has too many blocks.
+/// The length of all texts, or `usize::MAX` if there are too many blocks or a text is too long.
 fn size(body: &Value) -> usize {
     const BLOCKS: usize = 50;
     let Some(blocks) = body["blocks"].as_array() else { return 0 };

@@ -1,54 +1,53 @@
-//! An Adaptive Card for Microsoft Teams, by way of a workflow ("When a Teams webhook request is
-//! received").
+//! Adaptive Cards for Microsoft Teams, posted by a workflow ("When a Teams webhook request is received").
 //!
-//! All text is in text runs, in which an Adaptive Card reads no Markdown. What is read even there is
-//! broken up: date functions in double braces, and a workflow's mentions.
+//! All text is in text runs, which contain no Markdown. Date functions in double braces and mentions of workflows, which
+//! are interpreted even there, are broken up.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    budget::{Shape, fit},
-    message_text::{self, Piece, Selection},
+    layout::{Layout, shrink_to_fit},
+    message_text::{self, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
-const FULL: Shape = Shape { detailed: 20, logs: 2_000, message: 500 };
-/// A message may have about 28 KB, what the workflow adds included.
+const FULL: Layout = Layout { detailed: 20, logs: 2_000, message: 500 };
+/// Teams accepts about 28 KB, including what the workflow adds.
 const LIMIT: usize = 20_000;
-/// What incidents may take of it at their shortest.
-pub(super) const ROOM: usize = 12_000;
+/// The part of the limit for the names of incidents.
+pub(super) const NAMES_BUDGET: usize = 12_000;
 
 pub(super) fn render(notification: &Notification) -> Value {
-    fit(notification, FULL, LIMIT, |shape| body(notification, shape), |body| body.to_string().len())
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
 }
 
-/// How much an incident takes at its shortest, at most.
-pub(super) fn needs(alert: &Alert, now: Timestamp) -> usize {
-    line("No longer watched", alert, now, "Medium").to_string().len() + message_text::GROWTH
+/// An upper bound of an incident's size when it has one line.
+pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
+    line("No longer watched", alert, now, "Medium").to_string().len() + message_text::LINE_GROWTH
 }
 
 fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
-    block(vec![bold(&format!("{title}: ")), run(&join(&message_text::brief(alert, now)))], spacing)
+    block(vec![bold(&format!("{title}: ")), run(&join(&message_text::summary_line(alert, now)))], spacing)
 }
 
-fn body(notification: &Notification, shape: Shape) -> Value {
-    let selection = Selection::new(notification, shape);
+fn body(notification: &Notification, layout: Layout) -> Value {
+    let selection = Selection::new(notification, layout);
     let color = if notification.is_all_clear() { "Good" } else { "Attention" };
-    let headline = defused(&sanitize::truncate(&message_text::headline(notification), 300));
+    let headline = neutralized(&sanitize::truncate(&message_text::headline(notification), 300));
     let mut blocks = vec![block(
         vec![json!({ "type": "TextRun", "text": headline, "weight": "Bolder", "size": "Medium", "color": color })],
         "None",
     )];
     for alert in &selection.detailed {
-        blocks.extend(detailed(notification, alert, shape));
+        blocks.extend(detailed(notification, alert, layout));
     }
     for (title, alerts) in &selection.lists {
         for (index, alert) in alerts.iter().enumerate() {
             blocks.push(line(title, alert, notification.now, if index == 0 { "Medium" } else { "None" }));
         }
     }
-    for line in message_text::remainder(notification) {
+    for line in message_text::totals(notification) {
         blocks.push(block(vec![run(&join(&line))], "Medium"));
     }
     blocks.push(block(vec![run(&join(&message_text::sender(notification)))], "Medium"));
@@ -69,19 +68,19 @@ fn body(notification: &Notification, shape: Shape) -> Value {
     })
 }
 
-fn detailed(notification: &Notification, alert: &Alert, shape: Shape) -> Vec<Value> {
+fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<Value> {
     let mut blocks = Vec::new();
-    for (index, fact) in message_text::facts(alert, notification.now, shape.message).iter().enumerate() {
+    for (index, fact) in message_text::facts(alert, notification.now, layout.message).iter().enumerate() {
         let runs = vec![bold(&format!("{}: ", fact.name)), run(&join(&fact.value))];
         blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
     }
-    let (logs, note) = message_text::logs(alert, shape.logs);
+    let (logs, note) = message_text::logs(alert, layout.logs);
     if !note.is_empty() {
         blocks.push(block(vec![bold("Log: "), run(&note)], "None"));
     }
-    // A text run has no lines of its own: each line of a log is a block.
+    // A text run ignores line breaks: each line of a log is a block.
     for (index, line) in logs.lines().enumerate() {
-        let line = defused(if line.is_empty() { " " } else { line });
+        let line = neutralized(if line.is_empty() { " " } else { line });
         let run = json!({ "type": "TextRun", "text": line, "fontType": "Monospace" });
         blocks.push(block(vec![run], if index == 0 { "Small" } else { "None" }));
     }
@@ -92,9 +91,9 @@ fn block(runs: Vec<Value>, spacing: &str) -> Value {
     json!({ "type": "RichTextBlock", "inlines": runs, "spacing": spacing })
 }
 
-fn join(pieces: &[Piece]) -> String {
-    let texts = pieces.iter().map(|piece| match piece {
-        Piece::Ours(text) | Piece::Theirs(text) => text.as_str(),
+fn join(segments: &[Segment]) -> String {
+    let texts = segments.iter().map(|segment| match segment {
+        Segment::Literal(text) | Segment::Untrusted(text) => text.as_str(),
     });
     texts.collect()
 }
@@ -104,17 +103,17 @@ fn bold(text: &str) -> Value {
 }
 
 fn run(text: &str) -> Value {
-    // A run without text is not valid.
+    // An empty text run is invalid.
     let text = if text.is_empty() { "-" } else { text };
-    json!({ "type": "TextRun", "text": defused(text) })
+    json!({ "type": "TextRun", "text": neutralized(text) })
 }
 
-fn defused(text: &str) -> String {
-    const APART: char = '\u{200b}';
+fn neutralized(text: &str) -> String {
+    const SEPARATOR: char = '\u{200b}';
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c == '{' && out.ends_with('{') || matches!(c, 'a' | 'A' | '/') && out.ends_with('<') {
-            out.push(APART);
+            out.push(SEPARATOR);
         }
         out.push(c);
     }

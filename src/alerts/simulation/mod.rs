@@ -1,5 +1,5 @@
-//! A small world in which problems come and go, receivers fail and the operator is killed at each step
-//! of the protocol; and what must hold in it whatever happens.
+//! Simulates an operator with one webhook: incidents start and end, the receiver fails, and the operator crashes at
+//! each step of the protocol. The tests check what a receiver may rely on in every such course of events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,102 +13,89 @@ use super::{
     address::AddressPolicy,
     deletion_notices,
     destination::{Destination, UrlPolicy},
-    formats::render,
     plan, record, resend,
-    retry::AttemptOutcome,
 };
 use crate::api::{
     AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook,
     WebhookFormat, WebhookStatus,
 };
 
-mod messages;
-mod promises;
+mod contents;
+mod guarantees;
 mod properties;
-mod stories;
+mod receiver;
+mod repair;
+mod returning;
+mod scenarios;
+mod storms;
+
+pub(super) use receiver::Behaviour;
+use receiver::{Attempt, accepted, ok};
+
+pub(super) const FORMATS: [WebhookFormat; 7] = [
+    WebhookFormat::Generic,
+    WebhookFormat::Alertmanager,
+    WebhookFormat::Slack,
+    WebhookFormat::Discord,
+    WebhookFormat::Teams,
+    WebhookFormat::PagerDuty,
+    WebhookFormat::CloudEvents,
+];
 
 const BYTES: usize = 64 * 1024;
 const KEYS: u8 = 6;
 
-/// What a receiver does with a request.
+/// The step before which the operator crashes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Receiver {
-    Takes,
-    Unreachable,
-    TakesButItsAnswerIsLost,
-    LosesItAndFails,
-    TakesAndFails,
-    Busy,
-    WantsLess,
-    Refuses,
-    Gone,
-}
-
-/// Before which step the operator is killed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kill {
+enum CrashPoint {
     Storing,
     Sending,
     Recording,
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
-    Begins(u8),
+enum Event {
+    Starts(u8),
     Ends(u8),
-    /// It ends, and its owner has no pod left.
+    /// The incident ends, and its owner has no pods left.
     Deleted(u8),
-    /// Its reason becomes another one.
-    Reason(u8, &'static str),
-    /// Whether anybody knows what goes on.
-    Known(bool),
-    Time(u16),
-    Receiver(Receiver),
-    Killed(Kill),
+    ReasonChanges(u8, &'static str),
+    /// Whether the current incidents are known. They are not during an outage of the API server.
+    IncidentsKnown(bool),
+    SecondsPass(u16),
+    ReceiverChanges(Behaviour),
+    Crash(CrashPoint),
     SecretChanges,
-    StatusIsWiped,
+    StatusWiped,
 }
 
-/// What the receiver may have seen of one attempt.
-struct Attempt {
-    at: Timestamp,
-    id: String,
-    kind: MessageKind,
-    started: Vec<String>,
-    ended: Vec<String>,
-    taken: bool,
-    /// The operator can't know that it was not taken.
-    maybe: bool,
-    /// The operator knows that it was taken.
-    known: bool,
-}
-
-pub(super) struct World {
+pub(super) struct Simulation {
     pub source: Source,
     pub policy: NotificationPolicy,
     pub now: Timestamp,
-    pub present: BTreeMap<String, Timestamp>,
-    /// Incidents that are not like the others.
-    pub made: BTreeMap<String, Incident>,
-    /// The messages that were taken.
+    /// The current incidents, and when they began.
+    pub active: BTreeMap<String, Timestamp>,
+    /// Incidents that differ from the default one.
+    custom: BTreeMap<String, Incident>,
+    /// The messages that the receiver accepted.
     pub sent: Vec<Notification>,
     memory: IncidentMemory,
     deleted: BTreeSet<String>,
-    known: bool,
-    address: u32,
+    incidents_known: bool,
+    /// Identifies the receiver.
+    receiver_number: u32,
     usable: bool,
-    /// The message that was under way when the operator was killed.
+    /// The ID of the message that was in flight when the operator crashed.
     interrupted: Option<String>,
     pub stored: WebhookStatus,
     config: u32,
     last_sent: Option<Timestamp>,
-    pub receiver: Receiver,
-    kill: Option<Kill>,
-    wiped: bool,
+    pub receiver: Behaviour,
+    crash: Option<CrashPoint>,
     attempts: Vec<Attempt>,
-    /// Incidents that were old enough to be told, and that no taken message told yet.
-    owed: BTreeSet<String>,
-    /// How many incidents the receiver believes to be beyond those told one by one.
+    /// Incidents that were due, and that no accepted message contained yet.
+    due_unsent: BTreeSet<String>,
+    /// The size of the storm that the receiver was last sent.
     storm: u64,
 }
 
@@ -132,30 +119,29 @@ fn key(number: u8) -> String {
     format!("key{number}")
 }
 
-impl World {
+impl Simulation {
     pub fn new(format: WebhookFormat) -> Self {
         let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
             source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
-            made: BTreeMap::new(),
+            custom: BTreeMap::new(),
             sent: Vec::new(),
             memory: IncidentMemory::default(),
             deleted: BTreeSet::new(),
-            known: true,
-            address: 0,
+            incidents_known: true,
+            receiver_number: 0,
             usable: true,
             interrupted: None,
             policy: NotificationPolicy::new(0, &webhook(format)).unwrap(),
             now: "2026-07-01T10:00:00Z".parse().unwrap(),
-            present: BTreeMap::new(),
+            active: BTreeMap::new(),
             stored: WebhookStatus::default(),
             config: 0,
             last_sent: None,
-            receiver: Receiver::Takes,
-            kill: None,
-            wiped: false,
+            receiver: Behaviour::Accepts,
+            crash: None,
             attempts: Vec::new(),
-            owed: BTreeSet::new(),
+            due_unsent: BTreeSet::new(),
             storm: 0,
         }
     }
@@ -169,31 +155,31 @@ impl World {
             kind: ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             since: *since,
-            tolerated: std::time::Duration::ZERO,
+            tolerated: Duration::ZERO,
             pods: 1,
             example_pods: vec!["cart-a".to_owned()],
             message: "out of memory".to_owned(),
             logs: "the end".into(),
             log_note: String::new(),
         };
-        let all = self.present.iter().map(incident);
-        all.map(|incident| match self.made.get(&incident.key) {
-            Some(made) => Incident { since: incident.since, ..made.clone() },
+        let all = self.active.iter().map(incident);
+        all.map(|incident| match self.custom.get(&incident.key) {
+            Some(custom) => Incident { since: incident.since, ..custom.clone() },
             None => incident,
         })
         .collect()
     }
 
-    fn with<T>(&self, ask: impl FnOnce(&PlanInput<'_>) -> T) -> T {
+    fn with_input<T>(&self, call: impl FnOnce(&PlanInput<'_>) -> T) -> T {
         let ended: Vec<String> = self.deleted.iter().cloned().collect();
-        ask(&PlanInput {
+        call(&PlanInput {
             source: &self.source,
             policy: &self.policy,
             incidents: &self.incidents(),
             memory: &self.memory,
             ended: &ended,
             config: &self.config.to_string(),
-            receiver: self.usable.then_some(&*format!("receiver {}", self.address)),
+            receiver: self.usable.then_some(&*format!("receiver {}", self.receiver_number)),
             last_sent: self.last_sent,
             bytes: BYTES,
             now: self.now,
@@ -203,65 +189,63 @@ impl World {
     fn plan(&mut self) -> Plan {
         let mut incidents = self.incidents();
         self.memory.update(&mut incidents);
-        self.with(|input| plan(&self.stored, input))
+        self.with_input(|input| plan(&self.stored, input))
     }
 
-    /// The object is deleted: what its receiver is sent last.
     pub fn deletion_notices(&self) -> Vec<Notification> {
-        self.with(|input| deletion_notices(&self.stored, input))
+        self.with_input(|input| deletion_notices(&self.stored, input))
     }
 
-    fn is_ripe(&self, since: Timestamp) -> bool {
+    fn is_due(&self, since: Timestamp) -> bool {
         since.checked_add(self.policy.after).unwrap() <= self.now
     }
 
-    pub fn begins(&mut self, number: u8) {
+    pub fn start(&mut self, number: u8) {
         self.deleted.remove(&key(number));
-        self.present.entry(key(number)).or_insert(self.now);
+        self.active.entry(key(number)).or_insert(self.now);
     }
 
-    /// An incident of its own words begins, if it hasn't, and is so from now on.
-    pub fn is(&mut self, incident: Incident) {
-        self.present.entry(incident.key.clone()).or_insert(incident.since);
-        self.made.insert(incident.key.clone(), incident);
+    /// Starts an incident that is not the default one, or replaces its texts.
+    pub fn set_incident(&mut self, incident: Incident) {
+        self.active.entry(incident.key.clone()).or_insert(incident.since);
+        self.custom.insert(incident.key.clone(), incident);
     }
 
-    pub fn ends(&mut self, number: u8) {
-        self.present.remove(&key(number));
+    pub fn end(&mut self, number: u8) {
+        self.active.remove(&key(number));
     }
 
-    fn happens(&mut self, happening: &Happening) {
-        match happening {
-            Happening::Begins(number) => self.begins(*number),
-            Happening::Ends(number) => self.ends(*number),
-            Happening::Deleted(number) => {
-                self.ends(*number);
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Starts(number) => self.start(*number),
+            Event::Ends(number) => self.end(*number),
+            Event::Deleted(number) => {
+                self.end(*number);
                 self.deleted.insert(key(*number));
             }
-            Happening::Reason(number, reason) => {
+            Event::ReasonChanges(number, reason) => {
                 let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
-                self.made.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
+                self.custom.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
             }
-            Happening::Known(known) => self.known = *known,
-            Happening::Time(seconds) => return self.pass(u64::from(*seconds)),
-            Happening::Receiver(receiver) => self.receiver = *receiver,
-            Happening::Killed(kill) => self.kill = Some(*kill),
-            Happening::SecretChanges => self.config += 1,
-            Happening::StatusIsWiped => {
+            Event::IncidentsKnown(known) => self.incidents_known = *known,
+            Event::SecondsPass(seconds) => return self.advance(u64::from(*seconds)),
+            Event::ReceiverChanges(receiver) => self.receiver = *receiver,
+            Event::Crash(at) => self.crash = Some(*at),
+            Event::SecretChanges => self.config += 1,
+            Event::StatusWiped => {
                 self.interrupted = None;
                 self.stored = WebhookStatus::default();
                 self.last_sent = None;
-                self.wiped = true;
             }
         }
-        self.act();
+        self.run();
     }
 
-    /// Lets time pass, and the operator act whenever it said that it would.
-    pub fn pass(&mut self, seconds: u64) {
+    /// Advances the time, and runs the operator whenever it asked to be woken.
+    pub fn advance(&mut self, seconds: u64) {
         let until = self.now + Duration::from_secs(seconds);
         loop {
-            let wake = self.act();
+            let wake = self.run();
             match wake {
                 Some(wake) if wake <= until => {
                     assert!(wake > self.now, "a wake in the past");
@@ -271,195 +255,115 @@ impl World {
             }
         }
         self.now = until;
-        self.act();
+        self.run();
     }
 
-    /// The operator does all that it can do at this instant.
-    fn act(&mut self) -> Option<Timestamp> {
+    /// Runs the operator until there is nothing left to do at this time. Returns when it wants to be woken.
+    fn run(&mut self) -> Option<Timestamp> {
         for _ in 0..100 {
-            let (reminder, next) = self.with(|input| resend(&self.stored, input));
-            if let Some(message) = reminder {
-                let (outcome, taken) = self.receive(&message);
-                self.note(&message, taken, outcome.is_uncertain(), taken && outcome == ok());
+            let (message, next_resend) = self.with_input(|input| resend(&self.stored, input));
+            if let Some(message) = message {
+                let (outcome, accepted) = self.receive(&message);
+                self.record_attempt(&message, accepted, outcome.is_uncertain(), accepted && outcome == ok());
                 self.last_sent = (outcome == ok()).then_some(self.now).or(self.last_sent);
                 let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
                 self.store(recorded);
                 continue;
             }
-            if !self.known {
-                return next;
+            if !self.incidents_known {
+                return next_resend;
             }
-            let decided = self.plan();
-            let firing = |key: &String| {
-                self.stored.alerts.iter().any(|alert| alert.key == *key && told(alert.phase))
-                    && decided.state.alerts.iter().any(|alert| alert.key == *key && told(alert.phase))
-            };
-            let due: Vec<String> = self
-                .present
-                .iter()
-                .filter(|(key, since)| self.is_ripe(**since) && !firing(key) && self.storm == 0)
-                .map(|(key, _)| key.clone())
-                .collect();
-            self.owed.extend(due);
-            if self.killed(Kill::Storing) {
+            let planned = self.plan();
+            self.note_due_incidents(&planned.state);
+            if self.crashes_at(CrashPoint::Storing) {
                 continue;
             }
-            self.store(decided.state);
-            let Some(message) = decided.send else { return decided.wake.into_iter().chain(next).min() };
-            let repeats = matches!(message.kind, MessageKind::Firing | MessageKind::Resolved);
-            if let Some(id) = self.interrupted.take().filter(|_| repeats) {
-                assert_eq!(message.id, id, "what was under way at a crash is sent again under its id");
+            self.store(planned.state);
+            let Some(message) = planned.send else { return planned.wake.into_iter().chain(next_resend).min() };
+            let is_change = matches!(message.kind, MessageKind::Firing | MessageKind::Resolved);
+            if let Some(id) = self.interrupted.take().filter(|_| is_change) {
+                assert_eq!(message.id, id, "a message that a crash interrupted is sent again with its ID");
             }
-            if repeats && matches!(self.kill, Some(Kill::Sending | Kill::Recording)) {
+            if is_change && matches!(self.crash, Some(CrashPoint::Sending | CrashPoint::Recording)) {
                 self.interrupted = Some(message.id.clone());
             }
-            if self.killed(Kill::Sending) {
-                self.note(&message, false, true, false);
+            if self.crashes_at(CrashPoint::Sending) {
+                self.record_attempt(&message, false, true, false);
                 continue;
             }
-            let (outcome, taken) = self.receive(&message);
-            let dies = self.killed(Kill::Recording);
-            self.note(&message, taken, dies || outcome.is_uncertain(), taken && !dies && outcome == ok());
-            if dies {
+            let (outcome, accepted) = self.receive(&message);
+            let crashes = self.crashes_at(CrashPoint::Recording);
+            let confirmed = accepted && !crashes && outcome == ok();
+            self.record_attempt(&message, accepted, crashes || outcome.is_uncertain(), confirmed);
+            if crashes {
                 continue;
             }
             let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
             if outcome == ok() {
-                self.last_sent = Some(self.now);
-                for alert in &message.started {
-                    self.owed.remove(&alert.key);
-                }
-                if let Some(storm) = &message.storm {
-                    self.storm = storm.count;
-                    let known = recorded.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
-                    let one_by_one: BTreeSet<_> = known.map(|alert| alert.key.clone()).collect();
-                    self.owed.retain(|key| one_by_one.contains(key));
-                }
+                self.note_delivery(&message, &recorded);
             }
             self.store(recorded);
         }
-        panic!("it never comes to rest: {:#?}", self.stored);
+        panic!("the operator never stops: {:#?}", self.stored);
     }
 
-    fn killed(&mut self, at: Kill) -> bool {
-        let killed = self.kill == Some(at);
-        if killed {
-            self.kill = None;
+    /// Notes which incidents are due and not firing at the receiver, neither before nor after the plan.
+    fn note_due_incidents(&mut self, planned: &WebhookStatus) {
+        let is_sent = |state: &WebhookStatus, key: &String| {
+            state
+                .alerts
+                .iter()
+                .any(|alert| alert.key == *key && matches!(alert.phase, AlertPhase::Firing | AlertPhase::Resolving))
+        };
+        let due = self.active.iter().filter(|(key, since)| {
+            self.is_due(**since) && self.storm == 0 && !(is_sent(&self.stored, key) && is_sent(planned, key))
+        });
+        let due: Vec<String> = due.map(|(key, _)| key.clone()).collect();
+        self.due_unsent.extend(due);
+    }
+
+    fn note_delivery(&mut self, message: &Notification, recorded: &WebhookStatus) {
+        self.last_sent = Some(self.now);
+        for alert in &message.started {
+            self.due_unsent.remove(&alert.key);
+        }
+        if let Some(storm) = &message.storm {
+            self.storm = storm.count;
+            let tracked = recorded.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
+            let tracked: BTreeSet<_> = tracked.map(|alert| alert.key.clone()).collect();
+            self.due_unsent.retain(|key| tracked.contains(key));
+        }
+    }
+
+    fn crashes_at(&mut self, at: CrashPoint) -> bool {
+        let crashes = self.crash == Some(at);
+        if crashes {
+            self.crash = None;
             self.last_sent = None;
         }
-        killed
+        crashes
     }
 
     fn store(&mut self, state: WebhookStatus) {
         let text = serde_json::to_string(&state).unwrap();
         assert!(text.len() < BYTES + 2_048, "a state of {} bytes", text.len());
         self.stored = serde_json::from_str(&text).unwrap();
-        assert_eq!(self.stored, state, "something is lost on the way through the API");
+        assert_eq!(self.stored, state, "serialization loses a field");
     }
 
-    fn receive(&self, message: &Notification) -> (AttemptOutcome, bool) {
-        let answered = |status| AttemptOutcome::Answered { status, retry_after: None };
-        match self.receiver {
-            Receiver::Takes => (ok(), true),
-            Receiver::Unreachable => (AttemptOutcome::Unreachable, false),
-            Receiver::TakesButItsAnswerIsLost => (AttemptOutcome::TimedOut, true),
-            Receiver::LosesItAndFails => (answered(500), false),
-            Receiver::TakesAndFails => (answered(503), true),
-            Receiver::Busy => {
-                (AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(77)) }, false)
-            }
-            Receiver::WantsLess if message.detail == crate::api::Detail::Names => (ok(), true),
-            Receiver::WantsLess => (answered(413), false),
-            Receiver::Refuses => (answered(404), false),
-            Receiver::Gone => (answered(410), false),
-        }
-    }
-
-    fn note(&mut self, message: &Notification, taken: bool, maybe: bool, known: bool) {
-        self.check(message);
-        if taken {
-            self.sent.push(message.clone());
-        }
-        // An end that is told again, to a receiver that forgets, is not told for the first time.
-        let marked = |alert: &&super::Alert| {
-            if message.kind == MessageKind::Resend {
-                return false;
-            }
-            let known = self.stored.alerts.iter().find(|known| known.key == alert.key);
-            known.is_some_and(|known| matches!(known.phase, AlertPhase::Announcing | AlertPhase::Resolving))
-        };
-        let keys = |alerts: &[super::Alert]| alerts.iter().filter(marked).map(|alert| alert.key.clone()).collect();
-        self.attempts.push(Attempt {
-            at: self.now,
-            id: message.id.clone(),
-            kind: message.kind,
-            started: keys(&message.started),
-            ended: keys(&message.resolved),
-            taken,
-            maybe,
-            known,
-        });
-    }
-
-    /// What is true of every message: it names all that it marks as sent, and resolves nothing that goes on.
-    fn check(&self, message: &Notification) {
-        let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
-        let said = self.attempts.iter().any(|attempt| attempt.id == message.id);
-        let marks = self.stored.alerts.iter().filter(|_| message.kind != MessageKind::Resend);
-        for alert in marks {
-            let named = match alert.phase {
-                AlertPhase::Announcing => message.started.iter().any(|named| named.key == alert.key),
-                AlertPhase::Resolving => message.resolved.iter().any(|named| named.key == alert.key),
-                _ => continue,
-            };
-            let is_name = alert.owner.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            // The end of an incident at PagerDuty is named by its key alone.
-            let by_key = self.policy.format == WebhookFormat::PagerDuty && alert.phase == AlertPhase::Resolving;
-            assert!(named && (!is_name || by_key || text.contains(&alert.owner.name)), "{} in {text}", alert.key);
-            let goes_on = self.known && self.present.contains_key(&alert.key);
-            assert!(alert.phase != AlertPhase::Resolving || said || !goes_on, "{} is resolved and goes on", alert.key);
-        }
-    }
-
-    /// A receiver that works, for as long as it takes until nothing more is to be said.
-    fn calm_down(&mut self) {
-        self.receiver = Receiver::Takes;
-        self.kill = None;
-        self.known = true;
+    /// Lets a working receiver receive all that is left to send.
+    fn recover(&mut self) {
+        self.receiver = Behaviour::Accepts;
+        self.crash = None;
+        self.incidents_known = true;
         self.config += 1;
-        self.pass(60 * 60);
-    }
-
-    /// What was taken or may have been, of one incident: an id and whether it tells of its beginning.
-    /// Attempts of one message are one.
-    fn story(&self, key: &str) -> Vec<(String, bool)> {
-        let mut story: Vec<(String, bool)> = Vec::new();
-        let announcements = |attempt: &&Attempt| {
-            matches!(attempt.kind, MessageKind::Firing | MessageKind::Resolved) && (attempt.taken || attempt.maybe)
-        };
-        for attempt in self.attempts.iter().filter(announcements) {
-            for (keys, begins) in [(&attempt.started, true), (&attempt.ended, false)] {
-                let told = (attempt.id.clone(), begins);
-                if keys.iter().any(|told| told == key) && !story.contains(&told) {
-                    story.push(told);
-                }
-            }
-        }
-        story
+        self.advance(60 * 60);
     }
 }
 
-fn told(phase: AlertPhase) -> bool {
-    matches!(phase, AlertPhase::Firing | AlertPhase::Resolving)
-}
-
-/// A receiver's URL that reads this format.
+/// A URL for this format.
 pub(super) fn destination(format: WebhookFormat) -> Destination {
     let policy = UrlPolicy { plain_http: false, addresses: AddressPolicy::default() };
     let url = "https://receiver.example.com/hook?routing_key=R012345678901234567890123456789A";
     Destination::new(format, url.as_bytes(), policy).unwrap()
-}
-
-fn ok() -> AttemptOutcome {
-    AttemptOutcome::Answered { status: 200, retry_after: None }
 }

@@ -1,39 +1,39 @@
-//! What holds whatever happens.
+//! Properties that hold for every sequence of events.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Happening, KEYS, Kill, Receiver, World, key};
+use super::{Behaviour, CrashPoint, Event, KEYS, Simulation, key};
 use crate::{
-    alerts::Pace,
+    alerts::policy::Pacing,
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn event() -> impl Strategy<Value = Event> {
     let receiver = prop_oneof![
-        4 => Just(Receiver::Takes),
-        1 => Just(Receiver::Unreachable),
-        1 => Just(Receiver::TakesButItsAnswerIsLost),
-        1 => Just(Receiver::LosesItAndFails),
-        1 => Just(Receiver::TakesAndFails),
-        1 => Just(Receiver::Busy),
-        1 => Just(Receiver::WantsLess),
-        1 => Just(Receiver::Refuses),
-        1 => Just(Receiver::Gone),
+        4 => Just(Behaviour::Accepts),
+        1 => Just(Behaviour::Unreachable),
+        1 => Just(Behaviour::AcceptsWithoutAnswering),
+        1 => Just(Behaviour::Fails),
+        1 => Just(Behaviour::AcceptsAndFails),
+        1 => Just(Behaviour::RateLimits),
+        1 => Just(Behaviour::RejectsDetails),
+        1 => Just(Behaviour::AnswersNotFound),
+        1 => Just(Behaviour::Gone),
     ];
-    let kill = prop_oneof![Just(Kill::Storing), Just(Kill::Sending), Just(Kill::Recording)];
+    let crash = prop_oneof![Just(CrashPoint::Storing), Just(CrashPoint::Sending), Just(CrashPoint::Recording)];
     prop_oneof![
-        6 => (0..KEYS).prop_map(Happening::Begins),
-        4 => (0..KEYS).prop_map(Happening::Ends),
-        2 => (0..KEYS).prop_map(Happening::Deleted),
-        1 => (0..KEYS, prop_oneof![Just("Error"), Just("OOMKilled")]).prop_map(|(key, to)| Happening::Reason(key, to)),
-        1 => any::<bool>().prop_map(Happening::Known),
-        8 => (1_u16..90).prop_map(Happening::Time),
-        1 => (90_u16..2_000).prop_map(Happening::Time),
-        3 => receiver.prop_map(Happening::Receiver),
-        3 => kill.prop_map(Happening::Killed),
-        1 => Just(Happening::SecretChanges),
+        6 => (0..KEYS).prop_map(Event::Starts),
+        4 => (0..KEYS).prop_map(Event::Ends),
+        2 => (0..KEYS).prop_map(Event::Deleted),
+        1 => (0..KEYS, prop_oneof![Just("Error"), Just("OOMKilled")]).prop_map(|(key, to)| Event::ReasonChanges(key, to)),
+        1 => any::<bool>().prop_map(Event::IncidentsKnown),
+        8 => (1_u16..90).prop_map(Event::SecondsPass),
+        1 => (90_u16..2_000).prop_map(Event::SecondsPass),
+        3 => receiver.prop_map(Event::ReceiverChanges),
+        3 => crash.prop_map(Event::Crash),
+        1 => Just(Event::SecretChanges),
     ]
 }
 
@@ -45,106 +45,106 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_incident_is_announced_once_and_resolved_once(
+    fn sends_one_start_and_one_end_of_every_incident(
         format in format(),
-        happenings in prop::collection::vec(happening(), 1..60),
+        events in prop::collection::vec(event(), 1..60),
     ) {
-        let mut world = World::new(format);
-        for happening in &happenings {
-            world.happens(happening);
+        let mut sim = Simulation::new(format);
+        for event in &events {
+            sim.apply(event);
         }
-        world.calm_down();
+        sim.recover();
 
         for number in 0..KEYS {
-            let (key, story) = (key(number), world.story(&key(number)));
-            // Beginning and end take turns, each under one id, whatever was repeated.
-            for (index, (_, begins)) in story.iter().enumerate() {
-                prop_assert_eq!(*begins, index % 2 == 0, "{}: {:?}", key, story);
+            let (key, history) = (key(number), sim.history(&key(number)));
+            // Starts and ends alternate, and attempts of one message have one ID.
+            for (index, (_, starts)) in history.iter().enumerate() {
+                prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
             }
             prop_assert_eq!(
-                story.last().is_some_and(|(_, begins)| *begins),
-                world.present.contains_key(&key),
-                "{}: told last is what is: {:?}", key, story
+                history.last().is_some_and(|(_, starts)| *starts),
+                sim.active.contains_key(&key),
+                "{}: the last message is outdated: {:?}", key, history
             );
-            // What was told last was told for certain.
-            if let Some((id, _)) = story.last() {
-                prop_assert!(world.attempts.iter().any(|attempt| attempt.id == *id && attempt.known));
+            // The last message was delivered.
+            if let Some((id, _)) = history.last() {
+                prop_assert!(sim.attempts.iter().any(|attempt| attempt.id == *id && attempt.confirmed));
             }
         }
-        let lost = world.owed.iter().filter(|key| !world.present.contains_key(*key)).count();
-        prop_assert_eq!(lost, world.owed.len(), "it goes on, and nobody was told: {:?}", world.owed);
-        prop_assert!(i64::try_from(lost).unwrap() <= world.stored.dropped, "{} lost, {:?}", lost, world.stored);
-        prop_assert!(world.stored.pending.is_none() && world.stored.failures == 0);
-        for pair in world.attempts.windows(2) {
-            if let [one, next] = pair && one.known && next.kind != MessageKind::Resend && one.id != next.id {
+        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
+        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
+        prop_assert!(i64::try_from(lost).unwrap() <= sim.stored.dropped, "{} lost, {:?}", lost, sim.stored);
+        prop_assert!(sim.stored.pending.is_none() && sim.stored.failures == 0);
+        for pair in sim.attempts.windows(2) {
+            if let [one, next] = pair && one.confirmed && next.kind != MessageKind::Resend && one.id != next.id {
                 let gap = next.at.duration_since(one.at).unsigned_abs();
                 prop_assert!(
-                    one.kind == MessageKind::Resend || gap + Duration::from_secs(1) > world.policy.pace.interval,
-                    "{:?} after a message was taken", gap
+                    one.kind == MessageKind::Resend || gap + Duration::from_secs(1) > sim.policy.pacing.group_interval,
+                    "{:?} after a delivered message", gap
                 );
             }
         }
     }
 
     #[test]
-    fn a_healthy_receiver_misses_nothing(
+    fn drops_nothing_if_the_receiver_works(
         format in format(),
-        happenings in prop::collection::vec(happening(), 1..60),
+        events in prop::collection::vec(event(), 1..60),
     ) {
-        let mut world = World::new(format);
-        for happening in &happenings {
-            if !matches!(happening, Happening::Receiver(_)) {
-                world.happens(happening);
+        let mut sim = Simulation::new(format);
+        for event in &events {
+            if !matches!(event, Event::ReceiverChanges(_)) {
+                sim.apply(event);
             }
         }
-        prop_assert_eq!(world.stored.dropped, 0);
-        world.calm_down();
-        prop_assert!(world.owed.is_empty());
+        prop_assert_eq!(sim.stored.dropped, 0);
+        sim.recover();
+        prop_assert!(sim.due_unsent.is_empty());
     }
 
     #[test]
-    fn a_wiped_status_costs_repetition_and_no_silence(
+    fn sends_current_incidents_again_after_the_status_was_wiped(
         format in format(),
-        happenings in prop::collection::vec(happening(), 1..30),
-        more in prop::collection::vec(happening(), 1..30),
+        events in prop::collection::vec(event(), 1..30),
+        more in prop::collection::vec(event(), 1..30),
     ) {
-        let mut world = World::new(format);
-        for happening in &happenings {
-            world.happens(happening);
+        let mut sim = Simulation::new(format);
+        for event in &events {
+            sim.apply(event);
         }
-        let before = world.attempts.len();
-        world.happens(&Happening::StatusIsWiped);
-        for happening in &more {
-            world.happens(happening);
+        let before = sim.attempts.len();
+        sim.apply(&Event::StatusWiped);
+        for event in &more {
+            sim.apply(event);
         }
-        world.calm_down();
-        for key in world.present.keys() {
-            let told = world.attempts.iter().skip(before).any(|attempt| attempt.known && attempt.started.contains(key));
-            prop_assert!(told, "{}", key);
+        sim.recover();
+        for key in sim.active.keys() {
+            let sent = sim.attempts.iter().skip(before).any(|attempt| attempt.confirmed && attempt.started.contains(key));
+            prop_assert!(sent, "{}", key);
         }
     }
 
     #[test]
-    fn in_a_storm_the_numbers_are_exact(
+    fn counts_storms_exactly(
         format in format(),
-        happenings in prop::collection::vec(happening(), 1..80),
+        events in prop::collection::vec(event(), 1..80),
     ) {
-        let mut world = World::new(format);
-        world.policy.pace = Pace { tracked: 2, ..world.policy.pace };
-        for happening in &happenings {
-            world.happens(happening);
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+        for event in &events {
+            sim.apply(event);
         }
-        world.calm_down();
-        let told = world.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
-        prop_assert!(told <= 2);
-        prop_assert_eq!(told + world.storm, world.present.len() as u64);
-        prop_assert!(world.owed.iter().all(|key| !world.present.contains_key(key)), "{:?}", world.owed);
-        prop_assert!(world.owed.is_empty() || world.stored.dropped > 0);
+        sim.recover();
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
+        prop_assert!(firing <= 2);
+        prop_assert_eq!(firing + sim.storm, sim.active.len() as u64);
+        prop_assert!(sim.due_unsent.iter().all(|key| !sim.active.contains_key(key)), "{:?}", sim.due_unsent);
+        prop_assert!(sim.due_unsent.is_empty() || sim.stored.dropped > 0);
         for number in 0..KEYS {
-            world.ends(number);
+            sim.end(number);
         }
-        world.calm_down();
-        prop_assert_eq!(world.storm, 0);
-        prop_assert!(world.stored.alerts.is_empty() && world.stored.storm.is_none(), "{:?}", world.stored);
+        sim.recover();
+        prop_assert_eq!(sim.storm, 0);
+        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
 }

@@ -1,0 +1,281 @@
+//! Renders every kind of message in every format, and compares with the snapshots and with published examples.
+
+mod untrusted;
+
+use std::{env, fs, path::PathBuf};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::render;
+use crate::{
+    alerts::{
+        Incident, Notification,
+        simulation::{Behaviour, FORMATS, Simulation, destination},
+    },
+    api::{NamespacedName, Owner, ProblemKind, WebhookFormat},
+};
+
+fn body(format: WebhookFormat, notification: &Notification) -> Value {
+    let request = render(notification, &destination(format));
+    serde_json::from_slice(&request.body).unwrap()
+}
+
+fn at(time: &str) -> Timestamp {
+    format!("2026-07-01T{time}Z").parse().unwrap()
+}
+
+fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
+    let pod = |suffix: &str| format!("{owner}-5d9f7c-{suffix}");
+    Incident {
+        key: format!("key-of-{owner}"),
+        namespace: "shop".to_owned(),
+        owner: Owner { kind: "Deployment".to_owned(), name: owner.to_owned() },
+        container: container.to_owned(),
+        kind: ProblemKind::Crash,
+        reason: reason.to_owned(),
+        since: at("10:00:00"),
+        tolerated: std::time::Duration::ZERO,
+        pods,
+        example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
+        message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
+        logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".into(),
+        log_note: String::new(),
+    }
+}
+
+/// Builds a course of events, whose last message is the case.
+struct Scenario {
+    sim: Simulation,
+}
+
+impl Scenario {
+    fn of(format: WebhookFormat) -> Self {
+        let mut sim = Simulation::new(format);
+        sim.source.cluster = "prod".to_owned();
+        Self { sim }
+    }
+
+    fn incident(mut self, incident: Incident) -> Self {
+        self.sim.set_incident(incident);
+        self
+    }
+
+    fn end(mut self, key: &str) -> Self {
+        self.sim.active.remove(key);
+        self
+    }
+
+    fn advance(mut self, seconds: u64) -> Self {
+        self.sim.advance(seconds);
+        self
+    }
+
+    fn last(self) -> Notification {
+        let mut last = self.sim.sent.last().unwrap().clone();
+        // IDs depend on everything: any change of a case would change them.
+        last.id = "0123456789abcdef0123456789abcdef".to_owned();
+        last
+    }
+}
+
+/// One message of each kind, as planned from a course of events.
+fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
+    let cart = || incident("cart", "app", "OOMKilled", 3);
+    let train = || Incident {
+        kind: ProblemKind::Unschedulable,
+        message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
+        logs: "".into(),
+        log_note: "the container never started".to_owned(),
+        ..incident("train", "", "Unschedulable", 1)
+    };
+    let firing = || Scenario::of(format).incident(cart()).advance(40);
+    let several = || {
+        let known = Scenario::of(format)
+            .incident(incident("search", "init-db", "Error", 500))
+            .incident(incident("mail", "smtp", "CrashLoopBackOff", 1))
+            .advance(40);
+        let late = |incident| Incident { since: at("10:02:00"), ..incident };
+        known.advance(60).end("key-of-mail").advance(20).incident(late(cart())).incident(late(train()))
+    };
+    let storm = || {
+        let mut scenario = Scenario::of(format);
+        scenario.sim.policy.pacing.max_incidents = 2;
+        scenario.sim.active = (0..900).map(|number| (format!("storm{number}"), at("10:00:00"))).collect();
+        scenario.advance(600)
+    };
+    let mut names = several();
+    names.sim.receiver = Behaviour::RejectsDetails;
+    let mut cases = vec![
+        ("firing", firing().last()),
+        ("several", several().advance(120).last()),
+        ("resolved", firing().advance(300).end("key-of-cart").advance(60).last()),
+        ("storm", storm().last()),
+        ("names", names.advance(120).last()),
+        ("farewell", firing().sim.deletion_notices().remove(0)),
+    ];
+    cases.extend(
+        firing().sim.policy.pacing.resend_interval.is_none().then(|| ("repeat", firing().advance(3_700).last())),
+    );
+    let mut calm = storm();
+    calm.sim.active.clear();
+    cases.push(("calm", calm.advance(100).last()));
+    let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+    let test = Notification::test("t-1".to_owned(), object, "ops".to_owned(), at("10:00:00"));
+    cases.extend([("test", test.clone()), ("test-over", test.resolved("t-2".to_owned(), at("10:00:05")))]);
+    for (_, message) in &mut cases {
+        if message.object_deleted {
+            message.id = "0123456789abcdef0123456789abcdef-0".to_owned();
+        }
+    }
+    cases
+}
+
+fn case(format: WebhookFormat, name: &str) -> Notification {
+    cases(format).into_iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// Compares with a snapshot. With `UPDATE_SNAPSHOTS` set, writes it.
+fn assert_snapshot(name: &str, rendered: &Value) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/alerts").join(name);
+    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("{rendered:#}\n")).unwrap();
+    }
+    let file = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; write it with UPDATE_SNAPSHOTS=1", path.display()));
+    let snapshot: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(*rendered, snapshot, "{name} differs; if this is intended, write it with UPDATE_SNAPSHOTS=1");
+}
+
+#[test]
+fn renders_messages_as_in_the_snapshots() {
+    for format in FORMATS {
+        let bodies: Map<String, Value> =
+            cases(format).iter().map(|(name, sent)| ((*name).to_owned(), body(format, sent))).collect();
+        assert_snapshot(&format!("{}.json", format!("{format:?}").to_lowercase()), &Value::Object(bodies));
+    }
+}
+
+#[test]
+fn shows_the_facts_in_order() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams] {
+        let firing = &case(format, "firing");
+        let text = match format {
+            WebhookFormat::Slack => body(format, firing)["blocks"][1].to_string(),
+            WebhookFormat::Discord => body(format, firing)["embeds"][0]["description"].to_string(),
+            _ => body(format, firing)["attachments"][0]["content"]["body"].to_string(),
+        };
+        let order = ["What", "Where", "Since", "Why", "Pods", "Killed"];
+        let places: Vec<_> =
+            order.iter().map(|word| text.rfind(word).unwrap_or_else(|| panic!("{word}: {text}"))).collect();
+        assert!(places.is_sorted(), "{format:?}: {places:?} in {text}");
+    }
+}
+
+/// Checks that a body has exactly the fields and types of the receiver's published example.
+fn assert_same_fields(path: &str, example: &Value, body: &Value) {
+    match (example, body) {
+        (Value::Object(example), Value::Object(body)) => {
+            if example.contains_key("*") {
+                return body.values().for_each(|value| assert_same_fields(path, &example["*"], value));
+            }
+            let fields: Vec<_> = body.keys().collect();
+            assert_eq!(fields, example.keys().collect::<Vec<_>>(), "fields of {path}");
+            for (name, value) in body {
+                assert_same_fields(&format!("{path}.{name}"), &example[name], value);
+            }
+        }
+        (Value::Array(example), Value::Array(body)) => {
+            body.iter().for_each(|value| assert_same_fields(path, &example[0], value));
+        }
+        (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) | (Value::Null, Value::Null) => {}
+        _ => panic!("{path}: {body} differs from {example}"),
+    }
+}
+
+#[test]
+fn renders_exactly_the_published_fields() {
+    let time = "2026-07-01T00:00:00Z";
+    let text = json!({ "*": "" });
+    let generic = json!({
+        "version": "4", "groupKey": "", "truncatedAlerts": 0, "status": "", "receiver": "", "groupLabels": text,
+        "commonLabels": text, "commonAnnotations": text, "externalURL": "",
+        "alerts": [{
+            "status": "", "labels": text, "annotations": text, "startsAt": time, "endsAt": time,
+            "generatorURL": "", "fingerprint": ""
+        }]
+    });
+    let alertmanager =
+        json!([{ "labels": text, "annotations": text, "startsAt": time, "endsAt": time, "generatorURL": "" }]);
+    let event = json!({
+        "specversion": "1.0", "id": "", "source": "", "type": "", "subject": "", "time": time,
+        "datacontenttype": "", "data": generic
+    });
+    let trigger = json!({
+        "routing_key": "", "event_action": "", "dedup_key": "", "client": "",
+        "payload": {
+            "summary": "", "timestamp": time, "source": "", "severity": "", "component": "", "group": "",
+            "class": "", "custom_details": text
+        }
+    });
+    let teams = json!({
+        "type": "message",
+        "attachments": [{
+            "contentType": "", "contentUrl": null,
+            "content": {
+                "$schema": "", "type": "AdaptiveCard", "version": "1.2", "fallbackText": "",
+                "msteams": { "width": "" }, "body": [{ "*": null }]
+            }
+        }]
+    });
+    for format in FORMATS {
+        for (name, notification) in &cases(format) {
+            let mut rendered = body(format, notification);
+            match format {
+                WebhookFormat::Teams => {
+                    rendered["attachments"][0]["content"]["body"] = json!([]);
+                    assert_same_fields("teams", &teams, &rendered);
+                }
+                WebhookFormat::Generic => assert_same_fields("generic", &generic, &rendered),
+                WebhookFormat::Alertmanager => assert_same_fields("alertmanager", &alertmanager, &rendered),
+                WebhookFormat::CloudEvents => assert_same_fields("cloudevents", &event, &rendered),
+                WebhookFormat::PagerDuty if ["firing", "repeat", "names", "test"].contains(name) => {
+                    assert_same_fields("pagerduty", &trigger, &rendered);
+                }
+                _ => {}
+            }
+        }
+    }
+    let resolved = case(WebhookFormat::PagerDuty, "resolved");
+    let end = json!({ "routing_key": "", "event_action": "", "dedup_key": "", "client": "" });
+    assert_same_fields("pagerduty", &end, &body(WebhookFormat::PagerDuty, &resolved));
+}
+
+#[test]
+fn identifies_the_start_and_the_end_of_an_incident_alike() {
+    let of = |format, name: &str, path: &str| body(format, &case(format, name)).pointer(path).unwrap().clone();
+    let pagerduty = |name| of(WebhookFormat::PagerDuty, name, "/dedup_key");
+    assert_eq!(pagerduty("firing"), pagerduty("resolved"));
+    assert_eq!(pagerduty("firing"), pagerduty("repeat"));
+    assert_eq!(pagerduty("firing"), pagerduty("farewell"));
+    assert_ne!(pagerduty("firing"), pagerduty("calm"));
+    let labels = |name| of(WebhookFormat::Alertmanager, name, "/0/labels");
+    assert_eq!(labels("firing"), labels("resolved"));
+    assert_eq!(labels("firing"), labels("farewell"));
+    let fingerprint = |name| of(WebhookFormat::Generic, name, "/alerts/0/fingerprint");
+    assert_eq!(fingerprint("firing"), fingerprint("resolved"));
+}
+
+#[test]
+fn renders_no_alert_that_ends_before_it_starts() {
+    // The nodes' clocks are ahead, of the resolved incident and of the firing one.
+    let ahead = |owner, since| Incident { since: at(since), ..incident(owner, "app", "Error", 1) };
+    let scenario = Scenario::of(WebhookFormat::Alertmanager).incident(ahead("cart", "12:00:00")).advance(60);
+    let early = scenario.end("key-of-cart").incident(ahead("late", "23:00:00")).advance(60).last();
+    assert!(!early.resolved.is_empty());
+    for alert in body(WebhookFormat::Alertmanager, &early).as_array().unwrap() {
+        let time = |field: &str| alert[field].as_str().unwrap().parse::<Timestamp>().unwrap();
+        assert!(time("startsAt") <= time("endsAt"), "{alert}");
+    }
+}

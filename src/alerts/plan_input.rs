@@ -1,0 +1,29 @@
+//! What a decision about one webhook depends on, apart from the webhook's stored status.
+
+use jiff::Timestamp;
+
+use super::{
+    incident::{Incident, IncidentMemory, Source},
+    policy::NotificationPolicy,
+};
+
+/// The input of [`super::plan`].
+#[derive(Clone, Copy, Debug)]
+pub struct PlanInput<'a> {
+    pub source: &'a Source,
+    pub policy: &'a NotificationPolicy,
+    /// All current incidents of the object. Any incident missing here counts as gone.
+    pub incidents: &'a [Incident],
+    pub memory: &'a IncidentMemory,
+    /// Keys of gone incidents that cannot come back, because their owners have no pods left.
+    pub ended: &'a [String],
+    /// A hash of the webhook's spec and its Secrets. When it changes, retries start over.
+    pub config: &'a str,
+    /// Identifies the receiver. `None` while the webhook is unusable: nothing is sent.
+    pub receiver: Option<&'a str>,
+    /// When this process last delivered a message to this receiver. Not stored.
+    pub last_sent: Option<Timestamp>,
+    /// How many bytes of the status the alerts may use: [`super::alert_bytes`].
+    pub bytes: usize,
+    pub now: Timestamp,
+}

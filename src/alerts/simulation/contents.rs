@@ -1,0 +1,347 @@
+//! Parses the messages of each format, and checks what they say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{Behaviour, FORMATS, Simulation, destination};
+use crate::{
+    alerts::{Incident, Notification, Plan, formats::render},
+    api::{AlertPhase, Detail, MessageKind, Owner, ProblemKind, WebhookFormat},
+};
+
+/// The owners that a message names.
+#[derive(Debug, Default)]
+struct Parsed {
+    firing: BTreeSet<String>,
+    resolved: BTreeSet<String>,
+}
+
+fn body(sim: &Simulation, message: &Notification) -> Value {
+    serde_json::from_slice(&render(message, &destination(sim.policy.format)).body).unwrap()
+}
+
+/// The owners' names in a text. All are "work" and four digits.
+fn names(text: &str) -> impl Iterator<Item = String> {
+    text.match_indices("work").map(|(at, _)| text[at..at + 8].to_owned())
+}
+
+fn parse(sim: &Simulation, message: &Notification, keys: &mut BTreeMap<String, String>) -> Parsed {
+    let body = body(sim, message);
+    let mut parsed = Parsed::default();
+    let all = |field: &Value| field.as_array().unwrap().clone();
+    let of_alerts = |parsed: &mut Parsed, alerts: &Value, is_resolved: &dyn Fn(&Value) -> bool| {
+        for alert in all(alerts) {
+            let name = alert["labels"]["owner_name"].as_str().unwrap_or_default();
+            let into = if is_resolved(&alert) { &mut parsed.resolved } else { &mut parsed.firing };
+            into.extend(names(name));
+        }
+    };
+    // Text whose sections begin with titles.
+    let mut title = "What".to_owned();
+    let mut of_text = |text: &str| {
+        for line in text.lines() {
+            let words = line.trim_start_matches('*');
+            let known = ["What", "Firing", "Over", "Still firing"].into_iter().find(|title| words.starts_with(title));
+            title = known.map_or(title.clone(), str::to_owned);
+            let into = if title == "Over" { &mut parsed.resolved } else { &mut parsed.firing };
+            into.extend(names(line));
+        }
+    };
+    match sim.policy.format {
+        WebhookFormat::Generic => of_alerts(&mut parsed, &body["alerts"], &|alert| alert["status"] == "resolved"),
+        WebhookFormat::CloudEvents => {
+            of_alerts(&mut parsed, &body["data"]["alerts"], &|alert| alert["status"] == "resolved");
+        }
+        WebhookFormat::Alertmanager => {
+            let now = sim.now.to_string();
+            of_alerts(&mut parsed, &body, &|alert| alert["endsAt"].as_str().unwrap() <= now.as_str());
+        }
+        WebhookFormat::Slack => {
+            for block in all(&body["blocks"]).iter().skip(1) {
+                of_text(block["text"]["text"].as_str().unwrap_or_default());
+            }
+        }
+        WebhookFormat::Discord => {
+            for embed in all(&body["embeds"]) {
+                of_text(embed["description"].as_str().unwrap());
+            }
+        }
+        WebhookFormat::Teams => {
+            for block in all(&body["attachments"][0]["content"]["body"]).iter().skip(1) {
+                let runs = all(&block["inlines"]);
+                of_text(&runs.iter().map(|run| run["text"].as_str().unwrap()).collect::<String>());
+            }
+        }
+        WebhookFormat::PagerDuty => {
+            let key = body["dedup_key"].as_str().unwrap().to_owned();
+            if body["event_action"] == "resolve" {
+                parsed.resolved.extend(keys.get(&key).cloned());
+            } else {
+                let source = body["payload"]["source"].as_str().unwrap().to_owned();
+                parsed.firing.extend(names(&source));
+                names(&source).for_each(|name| drop(keys.insert(key.clone(), name)));
+            }
+        }
+    }
+    parsed
+}
+
+#[test]
+fn names_the_start_and_the_end_of_every_tracked_incident() {
+    for format in FORMATS {
+        for count in [60, 100, 250] {
+            let mut sim = Simulation::new(format);
+            sim.active = (0..count).map(|number| (format!("work{number:04}"), sim.now)).collect();
+            sim.advance(20 * 60);
+            let firing: BTreeSet<String> = sim
+                .stored
+                .alerts
+                .iter()
+                .filter(|alert| alert.phase == AlertPhase::Firing)
+                .map(|alert| alert.key.clone())
+                .collect();
+            let tracked = count.min(sim.policy.pacing.max_incidents);
+            assert!((tracked * 3 / 4..=tracked).contains(&firing.len()), "{format:?} {count}: {}", firing.len());
+            assert_eq!(sim.storm, (count - firing.len()) as u64, "{format:?} {count}: the others are counted");
+            sim.active.clear();
+            sim.advance(20 * 60);
+            assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{format:?}: {:?}", sim.stored);
+
+            let (mut started, mut resolved, mut keys) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+            for message in sim.sent.iter().filter(|message| message.kind != MessageKind::Resend) {
+                sim.now = message.now;
+                let parsed = parse(&sim, message, &mut keys);
+                started.extend(parsed.firing);
+                parsed.resolved.into_iter().for_each(|name| *resolved.entry(name).or_insert(0) += 1);
+            }
+            assert_eq!(started, firing, "{format:?} {count}");
+            assert_eq!(resolved.keys().cloned().collect::<BTreeSet<_>>(), firing, "{format:?} {count}");
+            let once = resolved.values().all(|times| *times == 1);
+            assert!(once || format == WebhookFormat::Alertmanager, "{format:?} {count}: {resolved:?}");
+        }
+    }
+}
+
+#[test]
+fn names_all_incidents_in_a_message_that_was_too_large() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RejectsDetails;
+        sim.active = (0..60).map(|number| (format!("work{number:04}"), sim.now)).collect();
+        sim.advance(20 * 60);
+        // Every message is checked to name its incidents.
+        assert!(sim.sent.iter().all(|message| message.detail == Detail::Names), "{format:?}");
+        let tracked = sim.policy.pacing.max_incidents.min(60);
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+        // Messages that are sent again to Alertmanager cannot be shortened, and are rejected forever.
+        assert!(firing == tracked || format == WebhookFormat::Alertmanager, "{format:?}: {firing} of {tracked}");
+    }
+}
+
+fn cart(reason: &str) -> Incident {
+    Incident {
+        key: "cart".to_owned(),
+        namespace: "shop".to_owned(),
+        owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
+        container: "app".to_owned(),
+        kind: ProblemKind::Crash,
+        reason: reason.to_owned(),
+        since: "2026-07-01T10:00:00Z".parse().unwrap(),
+        tolerated: std::time::Duration::ZERO,
+        pods: 3,
+        example_pods: vec!["cart-5d9f7c-a1b2c".to_owned()],
+        message: "out of memory".to_owned(),
+        logs: "the end".into(),
+        log_note: String::new(),
+    }
+}
+
+fn texts(sim: &Simulation) -> Vec<String> {
+    sim.sent.iter().map(|message| body(sim, message).to_string()).collect()
+}
+
+#[test]
+fn names_the_firing_incident_in_a_repetition() {
+    for format in FORMATS.into_iter().filter(|format| *format != WebhookFormat::Alertmanager) {
+        let mut sim = Simulation::new(format);
+        sim.set_incident(cart("OOMKilled"));
+        sim.advance(3_700);
+        assert_eq!(sim.sent.last().unwrap().kind, MessageKind::Repeat);
+        let text = texts(&sim).pop().unwrap();
+        assert!(text.contains("OOMKilled in shop/Deployment cart, container app"), "{format:?}: {text}");
+        assert!(!text.contains("0 problems"), "{format:?}: {text}");
+        if format == WebhookFormat::PagerDuty {
+            let summary = body(&sim, sim.sent.last().unwrap())["payload"]["summary"].clone();
+            assert_eq!(summary, "STILL FIRING: OOMKilled in shop/Deployment cart, container app");
+        }
+    }
+}
+
+#[test]
+fn omits_pods_of_an_incident_that_is_already_gone() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams, WebhookFormat::PagerDuty] {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::Unreachable;
+        sim.set_incident(cart("OOMKilled"));
+        sim.advance(31);
+        sim.active.clear();
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(5);
+        let text = texts(&sim).first().unwrap().clone();
+        assert!(text.contains("FIRING"), "{text}");
+        assert!(!text.contains("none left") && !text.contains("Pods"), "{format:?}: {text}");
+    }
+}
+
+#[test]
+fn sends_all_clear_only_if_no_incident_matches() {
+    const ALL_CLEAR: &str = "Nothing is broken now.";
+    for format in [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(60);
+        sim.end(1);
+        // The second incident is too young to be sent when the end of the first one is.
+        sim.advance(25);
+        sim.start(2);
+        sim.advance(10);
+        let end = texts(&sim).pop().unwrap();
+        assert!(end.contains("RESOLVED") && !end.contains(ALL_CLEAR), "{format:?}: {end}");
+        assert!(end.contains("1 other problem, too young to be sent or in the next message."), "{format:?}: {end}");
+        sim.advance(60);
+        sim.end(2);
+        sim.advance(120);
+        let end = texts(&sim).pop().unwrap();
+        assert!(end.contains("RESOLVED") && end.contains(ALL_CLEAR), "{format:?}: {end}");
+    }
+}
+
+#[test]
+fn names_the_cluster_and_separates_objects_by_uid() {
+    for format in FORMATS {
+        let of = |cluster: &str, uid: &str| {
+            let mut sim = Simulation::new(format);
+            sim.source.cluster = cluster.to_owned();
+            sim.source.uid = uid.to_owned();
+            sim.set_incident(cart("OOMKilled"));
+            sim.advance(31);
+            (texts(&sim).remove(0), body(&sim, &sim.sent[0]), sim.sent[0].id.clone())
+        };
+        let ((text, one, id), (_, other, other_id)) = (of("prod-eu", "uid-1"), of("", "uid-2"));
+        assert!(text.contains("prod-eu"), "{format:?}: {text}");
+        assert_ne!(id, other_id, "{format:?}");
+        let identity: &[&str] = match format {
+            WebhookFormat::Generic => &["/groupKey", "/alerts/0/fingerprint"],
+            WebhookFormat::Alertmanager => &["/0/labels/orchestr_uid"],
+            WebhookFormat::PagerDuty => &["/dedup_key"],
+            WebhookFormat::CloudEvents => &["/id", "/subject", "/source", "/data/groupKey"],
+            _ => &[],
+        };
+        for path in identity {
+            assert_ne!(one.pointer(path).unwrap(), other.pointer(path).unwrap(), "{format:?} {path}");
+        }
+        if format == WebhookFormat::PagerDuty {
+            assert_eq!(one["payload"]["source"], "prod-eu/shop/cart");
+            assert_eq!(one["payload"]["custom_details"]["Cluster"], "prod-eu");
+        }
+    }
+}
+
+#[test]
+fn sends_no_new_alert_for_a_changed_reason() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.set_incident(cart("Error"));
+        sim.advance(100);
+        sim.set_incident(cart("OOMKilled"));
+        sim.advance(300);
+        sim.active.clear();
+        sim.advance(120);
+        let kinds: Vec<_> = sim.sent.iter().map(|sent| sent.kind).filter(|kind| *kind != MessageKind::Resend).collect();
+        assert_eq!(kinds, [MessageKind::Firing, MessageKind::Resolved], "{format:?}");
+        if format == WebhookFormat::Alertmanager {
+            let labels: BTreeSet<String> =
+                sim.sent.iter().map(|message| body(&sim, message)[0]["labels"].to_string()).collect();
+            assert_eq!(labels.len(), 1, "one alert: {labels:?}");
+            let reason = |message| body(&sim, message)[0]["annotations"]["reason"].clone();
+            assert_eq!(reason(&sim.sent[0]), "Error");
+            assert_eq!(reason(sim.sent.last().unwrap()), "OOMKilled");
+        }
+    }
+}
+
+#[test]
+fn notifies_receivers_that_a_deleted_object_is_no_longer_watched() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.set_incident(cart("OOMKilled"));
+        sim.start(1);
+        sim.advance(60);
+        sim.start(2);
+        let last = sim.deletion_notices();
+        let single = sim.policy.pacing.single_incident;
+        assert_eq!(last.len(), if single { 2 } else { 1 }, "{format:?}: only incidents that the receiver was sent");
+        for message in &last {
+            let text = body(&sim, message).to_string();
+            let lower = text.to_lowercase();
+            assert!(lower.contains("no longer watched"), "{format:?}: {text}");
+            assert!(!text.contains("Nothing is broken") && !text.contains("RESOLVED"), "{format:?}: {text}");
+            assert!(message.is_resolved() && !message.is_all_clear(), "{format:?}");
+            if single {
+                assert_eq!(body(&sim, message)["event_action"], "resolve");
+            }
+        }
+        let named: usize = last.iter().map(|message| message.resolved.len()).sum();
+        assert_eq!(named, 2, "{format:?}");
+        let ids: BTreeSet<_> = last.iter().map(|message| &message.id).collect();
+        assert_eq!(ids.len(), last.len());
+    }
+}
+
+#[test]
+fn names_all_incidents_of_a_deleted_object() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.active = (0..150).map(|number| (format!("work{number:04}"), sim.now)).collect();
+        sim.advance(20 * 60);
+        let known = sim.stored.alerts.len();
+        let mut named = BTreeSet::new();
+        let last = sim.deletion_notices();
+        for message in &last {
+            let text = body(&sim, message).to_string();
+            named.extend(message.resolved.iter().map(|alert| alert.key.clone()));
+            let by_key = format == WebhookFormat::PagerDuty;
+            assert!(by_key || message.resolved.iter().all(|alert| text.contains(&alert.owner.name)), "{format:?}");
+        }
+        assert_eq!(named.len(), known, "{format:?}");
+        let storm = last.iter().filter(|message| message.storm.is_some()).count();
+        assert_eq!(storm, usize::from(known < 150), "{format:?}");
+    }
+}
+
+#[test]
+fn sends_no_deletion_notice_about_unsent_incidents() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    assert!(sim.deletion_notices().is_empty());
+    sim.start(1);
+    sim.advance(10);
+    assert!(sim.deletion_notices().is_empty(), "too young to have been sent");
+    sim.receiver = Behaviour::Fails;
+    sim.advance(30);
+    assert_eq!(sim.deletion_notices().len(), 1, "it may have been accepted");
+    sim.policy.send_resolved = false;
+    assert!(sim.deletion_notices().is_empty(), "without sendResolved");
+}
+
+#[test]
+fn plans_are_deterministic() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.now += Duration::from_secs(31);
+    let plans: Vec<Plan> = (0..2).map(|_| sim.plan()).collect();
+    assert_eq!(plans[0], plans[1]);
+}

@@ -1,0 +1,93 @@
+//! Stored states that are repaired: edited ones, ones with future times, and ones that a crash left behind.
+
+use jiff::Timestamp;
+
+use super::{Behaviour, CrashPoint, Simulation};
+use crate::api::WebhookFormat;
+
+/// A state with two firing alerts and a storm, with one field replaced.
+fn with_field(pointer: &str, time: Timestamp) -> Simulation {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.policy.pacing.max_incidents = 2;
+    sim.add_storm(0..10);
+    sim.advance(300);
+    let mut state = serde_json::to_value(&sim.stored).unwrap();
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    state.pointer_mut(parent).unwrap()[field] = serde_json::to_value(time).unwrap();
+    sim.stored = serde_json::from_value(state).unwrap();
+    sim
+}
+
+#[test]
+fn limits_future_times_of_the_stored_state() {
+    let now: Timestamp = "2026-07-01T10:05:00Z".parse().unwrap();
+    let after = |seconds: i64| Timestamp::from_second(now.as_second() + seconds).unwrap();
+    for (pointer, limit) in
+        [("/nextAttempt", after(3_600)), ("/lastSuccess", now), ("/alerts/0/sentAt", now), ("/storm/sentAt", now)]
+    {
+        for (stored, expected) in [(after(50 * 3_600), limit), (limit, limit)] {
+            let mut sim = with_field(pointer, stored);
+            assert_eq!(sim.now, now);
+            let state = serde_json::to_value(sim.plan().state).unwrap();
+            let time = |value: &serde_json::Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
+            assert_eq!(time(state.pointer(pointer).unwrap()), expected, "{pointer}");
+        }
+    }
+    // An incident that is gone since the future is gone since now.
+    for pointer in ["/alerts/0/goneSince", "/storm/goneSince"] {
+        let mut sim = with_field(pointer, after(50 * 3_600));
+        sim.active.clear();
+        sim.advance(600);
+        assert!(sim.sent.iter().any(|message| !message.resolved.is_empty()), "{pointer}");
+        assert!(sim.stored.storm.is_none(), "{pointer}: {:?}", sim.stored);
+        let alerts = &sim.stored.alerts;
+        assert!(alerts.iter().all(|alert| alert.gone_since.as_ref().is_some_and(|at| at.0 == now)), "{alerts:?}");
+    }
+}
+
+#[test]
+fn a_failed_message_of_another_kind_leaves_an_uncertain_message_uncertain() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.start(1);
+    sim.advance(35);
+    // The operator crashes before it sends the message about the second incident. After the restart, it first sends the
+    // alerts of Alertmanager again, which fails.
+    sim.receiver = Behaviour::Unreachable;
+    sim.crash = Some(CrashPoint::Sending);
+    sim.start(2);
+    sim.advance(30);
+    assert!(sim.stored.last_error.is_some());
+    assert!(sim.stored.pending.as_ref().unwrap().in_flight, "{:?}", sim.stored.pending);
+    sim.end(2);
+    sim.advance(600);
+    assert_eq!(sim.stored.dropped, 0, "its start may have been delivered, so its end must be");
+}
+
+#[test]
+fn records_that_alertmanager_recovered() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.start(1);
+    sim.advance(60);
+    let success = sim.stored.last_success.clone();
+    sim.receiver = Behaviour::Fails;
+    sim.advance(120);
+    assert!(sim.stored.last_error.is_some() && sim.stored.failures > 0);
+    assert_eq!(sim.stored.last_success, success);
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(120);
+    assert!(sim.stored.last_error.is_none() && sim.stored.failures == 0);
+    assert_ne!(sim.stored.last_success, success);
+}
+
+#[test]
+fn tries_every_30_minutes_if_the_shortest_message_is_too_large() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.receiver = Behaviour::RejectsAll;
+    sim.start(1);
+    sim.advance(60);
+    assert_eq!(sim.attempts.len(), 3, "with logs, without logs, and names only");
+    sim.advance(25 * 60);
+    assert_eq!(sim.attempts.len(), 3);
+    sim.advance(10 * 60);
+    assert_eq!(sim.attempts.len(), 4);
+}

@@ -1,0 +1,80 @@
+//! Resolved alerts in the status: how long they stay, and what happens when their incidents return.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{BYTES, Simulation};
+use crate::api::{AlertPhase, MessageKind, WebhookFormat};
+
+fn resolved(format: WebhookFormat) -> Simulation {
+    let mut sim = Simulation::new(format);
+    sim.start(1);
+    sim.advance(60);
+    sim.end(1);
+    sim.advance(60);
+    assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolved);
+    sim
+}
+
+#[test]
+fn counts_each_return_of_a_resolved_incident_once() {
+    let mut sim = resolved(WebhookFormat::Slack);
+    sim.start(1);
+    // The incident is current, but not due yet: its alert is still the resolved one.
+    sim.advance(10);
+    assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Resolved, 0));
+    sim.advance(60);
+    assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Firing, 1));
+    let end = sim.now;
+    sim.end(1);
+    sim.advance(600);
+    let last = sim.sent.last().unwrap();
+    assert_eq!((last.kind, last.now.duration_since(end).as_secs()), (MessageKind::Resolved, 60), "30 s, doubled once");
+}
+
+#[test]
+fn keeps_the_end_of_a_resolved_alert_when_its_incident_returns() {
+    let mut sim = resolved(WebhookFormat::Alertmanager);
+    sim.policy.after = Duration::from_secs(3_600);
+    sim.start(1);
+    sim.advance(600);
+    let ends: Vec<Option<Timestamp>> =
+        sim.sent.iter().flat_map(|message| &message.resolved).map(|alert| alert.resolved_at).collect();
+    assert!(ends.len() > 3, "a resolved alert is sent for five minutes: {ends:?}");
+    assert_eq!(BTreeSet::from_iter(ends), BTreeSet::from([Some("2026-07-01T10:01:00Z".parse().unwrap())]));
+}
+
+#[test]
+fn keeps_resolved_alerts_for_15_minutes() {
+    let mut sim = resolved(WebhookFormat::Slack);
+    let sent_at = sim.stored.alerts[0].sent_at.as_ref().unwrap().0;
+    let wake = sim.run().unwrap();
+    assert_eq!(wake.duration_since(sent_at).as_secs(), 15 * 60);
+    sim.now = wake;
+    sim.run();
+    assert!(sim.stored.alerts.is_empty());
+}
+
+#[test]
+fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
+    // Long names reach the limit of bytes, short ones that of alerts.
+    for (format, length, batch) in [(WebhookFormat::Alertmanager, 240, 45), (WebhookFormat::Slack, 8, 60)] {
+        let mut sim = Simulation::new(format);
+        let name = |kind: &str, number: usize| format!("{kind}{number:03}{}", "x".repeat(length));
+        for kind in ["a", "b"] {
+            sim.active = (0..batch).map(|number| (name(kind, number), sim.now)).collect();
+            sim.advance(90);
+            sim.active.clear();
+            sim.advance(90);
+        }
+        sim.active = (0..batch).map(|number| (name("c", number), sim.now)).collect();
+        sim.advance(90);
+        let length = serde_json::to_string(&sim.stored.alerts).unwrap().len();
+        assert!(length <= BYTES && sim.stored.alerts.len() <= sim.policy.pacing.max_incidents, "{format:?}");
+        let count = |kind: &str| sim.stored.alerts.iter().filter(|alert| alert.key.starts_with(kind)).count();
+        assert_eq!((count("a"), count("c")), (0, batch), "{format:?}: the oldest are evicted, and only resolved ones");
+        assert!((1..batch).contains(&count("b")), "{format:?}: no more than necessary are evicted: {}", count("b"));
+        assert!(sim.stored.storm.is_none(), "{format:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Storms: more incidents than are tracked one by one.
+
+use super::{Behaviour, Simulation, accepted};
+use crate::api::{AlertPhase, MessageKind, WebhookFormat};
+
+impl Simulation {
+    pub(super) fn add_storm(&mut self, numbers: std::ops::Range<u32>) {
+        self.active.extend(numbers.map(|number| (format!("storm{number:04}"), self.now)));
+    }
+}
+
+#[test]
+fn sends_a_storm_as_a_few_messages_with_exact_counts() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    for second in 0..50_u64 {
+        for number in 0..20_u64 {
+            sim.active.insert(format!("storm{:04}", second * 20 + number), sim.now);
+        }
+        sim.advance(1);
+    }
+    sim.advance(40 * 60);
+    let firing_messages = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Firing).count();
+    assert!(firing_messages <= 4, "{firing_messages} messages");
+    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
+    assert_eq!((firing, sim.storm), (100, 900));
+    sim.active.clear();
+    sim.advance(40 * 60);
+    let resolved = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Resolved).count();
+    assert_eq!((resolved, sim.storm), (2, 0), "a hundred resolved alerts need two messages");
+}
+
+#[test]
+fn sends_the_incidents_of_a_shrinking_storm_one_by_one() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    for number in 0..150 {
+        sim.active.insert(format!("storm{number:03}"), sim.now);
+    }
+    sim.advance(60);
+    assert_eq!(sim.storm, 50);
+    sim.active.retain(|key, _| key.as_str() >= "storm080");
+    sim.advance(600);
+    assert_eq!((sim.storm, sim.stored.storm.is_some()), (0, false));
+    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+    assert_eq!(firing, 70);
+    assert_eq!(sim.stored.dropped, 0);
+}
+
+#[test]
+fn sends_a_doubled_storm_immediately_and_a_slowly_growing_one_every_5_minutes() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.add_storm(0..110);
+    sim.advance(60);
+    assert_eq!((accepted(&sim).len(), sim.storm), (2, 10), "a hundred names need two messages");
+    sim.add_storm(110..1_000);
+    sim.advance(60);
+    assert_eq!((accepted(&sim).len(), sim.storm), (3, 900));
+    // Also if the stored time of the last message comes from a clock that was ahead.
+    sim.corrupt(false);
+    for number in 1_000..1_060 {
+        sim.add_storm(number..number + 1);
+        sim.advance(60);
+    }
+    let more = accepted(&sim).len() - 3;
+    assert!((10..=12).contains(&more), "{more} messages in an hour");
+    assert!(sim.storm > 950);
+}
+
+#[test]
+fn sends_no_further_incident_when_one_ends_during_a_storm() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.add_storm(0..150);
+    sim.advance(60);
+    sim.active.remove("storm0007");
+    sim.advance(600);
+    let messages: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, started, _)| (kind, started.len())).collect();
+    assert_eq!(messages, [(MessageKind::Firing, 65), (MessageKind::Firing, 35), (MessageKind::Resolved, 0)]);
+}
+
+#[test]
+fn counts_the_incidents_of_an_unsent_storm_that_ended() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.receiver = Behaviour::Unreachable;
+    sim.add_storm(0..150);
+    sim.advance(60);
+    assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.count), Some(50));
+    sim.active.retain(|key, _| key.as_str() >= "storm0080");
+    sim.advance(600);
+    assert_eq!((sim.stored.dropped, sim.stored.storm.is_none()), (80, true));
+}
+
+#[test]
+fn sends_a_changed_storm_exactly_after_the_storm_interval() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.add_storm(0..110);
+    sim.advance(60);
+    let sent = sim.sent.last().unwrap().now;
+    sim.add_storm(110..111);
+    sim.advance(40 * 60);
+    let last = sim.sent.last().unwrap();
+    assert_eq!((last.now.duration_since(sent).as_secs(), last.storm.as_ref().unwrap().count), (5 * 60, 11));
+    let end = sim.now;
+    sim.active.clear();
+    sim.advance(600);
+    let resolved =
+        sim.sent.iter().find(|message| message.storm.as_ref().is_some_and(|storm| storm.count == 0)).unwrap();
+    assert_eq!(resolved.now.duration_since(end).as_secs(), 30);
+}
