@@ -1,24 +1,24 @@
-//! Which addresses alerts may be sent to.
+//! Which addresses alerts may be sent to: protection against server-side request forgery.
 //!
-//! A webhook's URL is written by someone who may create an Orchestr object in one namespace; the
-//! operator's network place is not theirs to use. The name in a URL can be made to point anywhere, at
-//! any time, so it is the address that is judged, when the connection is made.
+//! A webhook's URL comes from a user who may have permissions in one namespace only, while the operator may reach
+//! networks that the user may not. A host name can resolve to any address at any time, so the address is checked when the
+//! connection is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is allowed beyond the public addresses.
+/// Which addresses are allowed in addition to public ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Private networks, which a receiver inside the cluster has.
+    /// Private networks. Receivers inside the cluster need this.
     pub private: bool,
-    /// This very host. For tests and development.
+    /// The operator's own host. For tests and development.
     pub loopback: bool,
 }
 
 /// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRefusal {
-    /// The cloud's service that hands out the machine's credentials.
+    /// A cloud's metadata service, which hands out credentials.
     #[error("it is a cloud's metadata service")]
     Metadata,
     /// 169.254.0.0/16, fe80::/10.
@@ -33,16 +33,15 @@ pub enum AddressRefusal {
     /// 224.0.0.0/4, 255.255.255.255, ff00::/8.
     #[error("it is a multicast or broadcast address")]
     Multicast,
-    /// Private networks, carrier-grade NAT, and networks for benchmarks.
+    /// Private networks, carrier-grade NAT, and benchmarking networks.
     #[error("it is a private address, which --webhook-refuse-private refuses")]
     Private,
-    /// Ranges that nobody has.
     #[error("it is a reserved address")]
     Reserved,
 }
 
-/// Addresses at which clouds hand out credentials or configuration: of most clouds, of a container and a pod on AWS, of
-/// Alibaba Cloud, of Oracle Cloud, and of Azure's host.
+/// Metadata services: of most clouds, of containers and pods on AWS, of Alibaba Cloud, of Oracle Cloud, and of Azure's
+/// host.
 const METADATA_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
@@ -51,7 +50,7 @@ const METADATA_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(192, 0, 0, 192),
     Ipv4Addr::new(168, 63, 129, 16),
 ];
-/// The same for Google Cloud, Oracle Cloud, Scaleway and Akamai. AWS has a network of them.
+/// Metadata services of Google Cloud, Oracle Cloud, Scaleway and Akamai. AWS has a network of them, below.
 const METADATA_V6: [Ipv6Addr; 4] = [
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
     Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe),
@@ -60,13 +59,12 @@ const METADATA_V6: [Ipv6Addr; 4] = [
 ];
 
 impl AddressPolicy {
-    /// Judges an address that is about to be connected to.
+    /// Checks an address before a connection is made.
     ///
-    /// An IPv6 address that carries an IPv4 address, in any of the ways in which a gateway or a kernel
-    /// would take it out again, is judged by both.
+    /// If an IPv6 address contains an IPv4 address that a gateway or the kernel would extract, both are checked.
     ///
     /// # Errors
-    /// When alerts may not be sent there.
+    /// If alerts may not be sent there.
     pub fn check(&self, address: IpAddr) -> Result<(), AddressRefusal> {
         match address {
             IpAddr::V4(address) => self.check_v4(address),
@@ -101,17 +99,16 @@ impl AddressPolicy {
     fn check_v6(&self, address: Ipv6Addr) -> Result<(), AddressRefusal> {
         let refusal = match address.segments() {
             _ if METADATA_V6.contains(&address) => AddressRefusal::Metadata,
-            // fd00:ec2::254 gives an instance's credentials, fd00:ec2::23 those of a pod.
+            // AWS: fd00:ec2::254 for instances, fd00:ec2::23 for pods.
             [0xfd00, 0xec2, ..] => AddressRefusal::Metadata,
-            // A NAT64 gateway may have any network as its prefix, whose addresses mostly end with the IPv4 address.
+            // A NAT64 gateway may use any prefix. The addresses mostly end with the IPv4 address.
             [.., high, low] if METADATA_V4.contains(&v4(high, low)) => AddressRefusal::Metadata,
             [0, 0, 0, 0, 0, 0, 0, 0] => AddressRefusal::Unspecified,
             [0, 0, 0, 0, 0, 0, 0, 1] => return allow(self.loopback, AddressRefusal::Loopback),
             [0xff00..=0xffff, ..] => AddressRefusal::Multicast,
             [0xfe80..=0xfebf, ..] => AddressRefusal::LinkLocal,
             [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => return allow(self.private, AddressRefusal::Private),
-            // A network of one's own choice for translated addresses: where in them the IPv4 address
-            // stands is known only to the translator.
+            // Local-use translation (RFC 8215): only the translator knows the position of the IPv4 address.
             [0x64, 0xff9b, 1, ..] => AddressRefusal::Reserved,
             _ => return Ok(()),
         };
@@ -127,11 +124,11 @@ fn v4(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
 }
 
-/// The IPv4 addresses inside an IPv6 address, where it is of a kind that has some.
+/// The IPv4 addresses that an IPv6 address contains.
 fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let v4 = |high: u16, low: u16| Some(v4(high, low));
     match address.segments() {
-        // `::` and `::1` are addresses of their own; ::/96 is IPv4-compatible otherwise.
+        // `::` and `::1` are not IPv4-compatible addresses, unlike the rest of ::/96.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
         // IPv4-compatible, IPv4-mapped, IPv4-translated (RFC 2765), NAT64 (RFC 6052).
         [0, 0, 0, 0, 0, 0, high, low]
@@ -160,14 +157,14 @@ mod tests {
     const LAX: AddressPolicy = AddressPolicy { private: true, loopback: true };
 
     #[test]
-    fn public_addresses_are_allowed() {
+    fn allows_public_addresses() {
         for address in ["1.1.1.1", "140.82.121.4", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2001:db9::1"] {
             assert_eq!(check(STRICT, address), Ok(()), "{address}");
         }
     }
 
     #[test]
-    fn private_and_loopback_addresses_are_allowed_by_flag() {
+    fn allows_private_and_loopback_addresses_only_by_flag() {
         use AddressRefusal::{Loopback, Private};
         for (address, refusal) in [
             ("10.96.0.1", Private),
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobodys_receiver_is_always_refused() {
+    fn rejects_metadata_link_local_and_reserved_addresses_always() {
         use AddressRefusal::{LinkLocal, Metadata, Multicast, Reserved, Unspecified};
         for (address, refusal) in [
             ("169.254.169.254", Metadata),
@@ -214,7 +211,7 @@ mod tests {
             ("64:ff9b::168.63.129.16", Metadata),
             ("64:ff9b::169.254.170.23", Metadata),
             ("64:ff9b::169.254.1.1", LinkLocal),
-            // By a NAT64 gateway with a prefix of the network's own (RFC 6052).
+            // NAT64 with a network-specific prefix (RFC 6052).
             ("fd64:ff9b::169.254.169.254", Metadata),
             ("2001:db9:1:2:3:4:169.254.169.254", Metadata),
             ("2001:db9:1:2:3:4:169.254.170.2", Metadata),

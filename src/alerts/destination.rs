@@ -1,4 +1,4 @@
-//! Where a webhook's requests go: its URL, checked.
+//! Parses and checks the URL of a webhook.
 
 use std::{fmt, net::IpAddr};
 
@@ -7,7 +7,7 @@ use url::{Host, Url};
 use super::address::{AddressPolicy, AddressRefusal};
 use crate::api::WebhookFormat;
 
-/// A receiver's URL, fit to be requested. Being a secret, it is never printed.
+/// A receiver's URL. It is a secret, so `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     format: WebhookFormat,
@@ -15,56 +15,50 @@ pub struct Destination {
     routing_key: String,
 }
 
-/// What a URL may be.
+/// Which URLs are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UrlPolicy {
-    /// Whether `http:` is allowed too.
+    /// Whether `http:` is allowed in addition to `https:`.
     pub plain_http: bool,
-    /// Which addresses a URL may name instead of a host.
+    /// Applies to literal addresses in the URL, and to those that its host name resolves to.
     pub addresses: AddressPolicy,
 }
 
-/// Why a text is no URL to send alerts to. It never holds any part of the text.
+/// Why a URL is rejected. The error contains no part of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// Not a URL, not UTF-8, or longer than 2,048 bytes.
     #[error("is not a URL")]
     Syntax,
-    /// `http:`, which is not allowed.
     #[error("is an http:// URL, which only --webhook-allow-http allows")]
     PlainHttp,
-    /// Neither `https:` nor `http:`.
     #[error("must begin with https://")]
     Scheme,
-    /// A user name or a password stands before the host.
+    /// The URL contains a user name or a password.
     #[error("must not hold a user name or password: send them by headersFrom")]
     Credentials,
-    /// It names an address that is refused.
     #[error("names an address that is refused: {0}")]
     Address(AddressRefusal),
-    /// A PagerDuty URL without its integration key.
+    /// A PagerDuty URL without integration key.
     #[error("lacks its routing_key: it must end with ?routing_key=<the integration key>, which is letters and digits")]
     RoutingKey,
 }
 
-/// The longest URL in bytes.
+/// The limit of a URL, in bytes.
 const LIMIT: usize = 2_048;
-/// Where Alertmanager takes alerts.
 const ALERTMANAGER_PATH: &str = "/api/v2/alerts";
-/// The query parameter of a PagerDuty URL that holds the integration key. It is ours: PagerDuty wants
-/// the key in the body.
+/// The query parameter of a PagerDuty URL with the integration key. PagerDuty itself expects the key in the body.
 const ROUTING_KEY: &str = "routing_key";
 
 impl Destination {
-    /// Reads the value of a Secret. Space around it, such as the newline that `echo` leaves, is no part
-    /// of it.
+    /// Parses the value of a Secret. Surrounding white space, such as the newline of `echo`, is ignored.
     ///
-    /// Alertmanager's URL may be that of the server or of its API; PagerDuty's is that of its API with
-    /// the integration key as a parameter `routing_key`, which is taken off.
+    /// The path of Alertmanager's API is appended if it is missing. The parameter `routing_key` of PagerDuty's URL is
+    /// removed and kept apart.
     ///
     /// # Errors
-    /// When alerts can't or may not be sent there. An allowed URL's name may still lead to an address
-    /// that [`AddressPolicy::check`] refuses.
+    /// If the URL is invalid or not allowed. A host name may still resolve to an address that [`AddressPolicy::check`]
+    /// refuses.
     pub fn new(format: WebhookFormat, value: &[u8], policy: UrlPolicy) -> Result<Self, UrlError> {
         let text = str::from_utf8(value).map_err(|_| UrlError::Syntax)?.trim();
         if text.len() > LIMIT {
@@ -80,8 +74,8 @@ impl Destination {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(UrlError::Credentials);
         }
-        // The URL standard reads every spelling of an IPv4 address that a resolver would: octal,
-        // hexadecimal, a single number, full-width digits.
+        // `Url` parses every spelling of an IPv4 address that a resolver accepts: octal, hexadecimal, a single number,
+        // full-width digits.
         let literal = match url.host().ok_or(UrlError::Syntax)? {
             Host::Domain(_) => None,
             Host::Ipv4(address) => Some(IpAddr::V4(address)),
@@ -111,13 +105,12 @@ impl Destination {
         Ok(Self { format, url, routing_key })
     }
 
-    /// What the receiver reads.
     #[must_use]
     pub fn format(&self) -> WebhookFormat {
         self.format
     }
 
-    /// What to request. A secret.
+    /// The URL to request. A secret.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
@@ -159,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_used_as_it_stands_in_the_secret() {
+    fn trims_white_space_and_fragment() {
         let destination = read(WebhookFormat::Slack, " https://hooks.example.com/services/T0/B0/x?a=b#c\n").unwrap();
         assert_eq!(destination.url().as_str(), "https://hooks.example.com/services/T0/B0/x?a=b");
         assert_eq!(format!("{destination:?}"), "Destination { format: Slack, .. }");
     }
 
     #[test]
-    fn what_is_no_receiver_is_refused_without_being_repeated() {
+    fn rejects_invalid_urls() {
         for (text, error) in [
             ("", UrlError::Syntax),
             ("hooks.example.com", UrlError::Syntax),
@@ -190,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_known_in_every_spelling() {
+    fn rejects_addresses_in_every_spelling() {
         for host in [
             "169.254.169.254",
             "2852039166",
@@ -217,19 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn alertmanager_is_named_by_its_server_or_its_api() {
-        for (given, used) in [
+    fn appends_the_path_of_alertmanagers_api() {
+        for (url, expected) in [
             ("https://am.example.com", "https://am.example.com/api/v2/alerts"),
             ("https://am.example.com/", "https://am.example.com/api/v2/alerts"),
             ("https://example.com/am/", "https://example.com/am/api/v2/alerts"),
             ("https://am.example.com/api/v2/alerts", "https://am.example.com/api/v2/alerts"),
         ] {
-            assert_eq!(read(WebhookFormat::Alertmanager, given).unwrap().url().as_str(), used);
+            assert_eq!(read(WebhookFormat::Alertmanager, url).unwrap().url().as_str(), expected);
         }
     }
 
     #[test]
-    fn pagerduty_wants_its_key_which_leaves_the_url() {
+    fn takes_the_routing_key_out_of_a_pagerduty_url() {
         let url = "https://events.example.com/v2/enqueue?a=b&routing_key=R012345678901234567890123456789A";
         let destination = read(WebhookFormat::PagerDuty, url).unwrap();
         assert_eq!(destination.url().as_str(), "https://events.example.com/v2/enqueue?a=b");

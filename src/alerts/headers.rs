@@ -1,30 +1,27 @@
-//! Headers that a user adds to a webhook's requests.
+//! Parses the headers that a user adds to the requests of a webhook.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Why a Secret's keys and values are no headers. It names a header, never its value.
+/// Why headers are rejected. The error names the header, but not its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HeaderError {
-    /// Not a header's name.
+pub(super) enum HeaderError {
     #[error("{0:?} is not a header's name")]
     Name(String),
-    /// Not a header's value: it holds a line break or another control character.
+    /// The value contains a line break or another control character.
     #[error("the value of {0} can't be sent as a header")]
     Value(HeaderName),
-    /// A header that says how the request itself is to be read, or who signed it.
+    /// The header frames, routes or signs the request, or is set by Orchestr.
     #[error("{0} can't be set")]
     Reserved(HeaderName),
-    /// More than 20 headers, or more than 8 KiB.
     #[error("there are more than 20 headers, or they are longer than 8 KiB")]
     TooMany,
 }
 
-/// How many headers a webhook may add.
 const COUNT_LIMIT: usize = 20;
-/// How long they may be together, in bytes.
+/// The limit of all names and values, in bytes.
 const SIZE_LIMIT: usize = 8 * 1024;
 
-/// What frames a request, routes it, or is ours to say. Sorted.
+/// Headers that frame or route the request, or that Orchestr sets. Sorted.
 const RESERVED: [&str; 14] = [
     "accept-encoding",
     "connection",
@@ -41,15 +38,15 @@ const RESERVED: [&str; 14] = [
     "upgrade",
     "user-agent",
 ];
-/// Beginnings of names that are not to be set: those of Standard Webhooks, of proxies, and HTTP/2's own.
+/// Standard Webhooks, and proxies.
 const RESERVED_PREFIXES: [&str; 2] = ["webhook-", "proxy-"];
 
-/// Reads a Secret's keys and values as headers. Space around a value, such as the newline that `echo`
-/// leaves, is no part of it. The values are marked sensitive.
+/// Parses the keys and values of a Secret as headers. White space around a value, such as the newline of `echo`, is
+/// ignored. The values are marked as sensitive, so that they are not printed.
 ///
 /// # Errors
-/// When one of them can't or may not be sent.
-pub fn headers<'a>(entries: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<HeaderMap, HeaderError> {
+/// If a header is invalid or reserved, or there are too many.
+pub(super) fn headers<'a>(entries: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     let mut size = 0;
     for (name, value) in entries {
@@ -84,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_as_written_and_marked_sensitive() {
+    fn trims_values_and_marks_them_as_sensitive() {
         let headers = headers([("Authorization", b"Bearer abc\n".as_slice()), ("X-Team", b" shop ")]).unwrap();
         assert_eq!(headers["authorization"], "Bearer abc");
         assert_eq!(headers["x-team"], "shop");
@@ -93,17 +90,17 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_or_signs_the_request_is_refused() {
+    fn rejects_headers_that_frame_or_sign_the_request() {
         for name in ["Host", "Content-Length", "TRANSFER-ENCODING", "Connection", "webhook-id", "Webhook-Signature"] {
-            let refused = one(name, b"x");
-            assert!(matches!(refused, Err(HeaderError::Reserved(_))), "{name}: {refused:?}");
+            let result = one(name, b"x");
+            assert!(matches!(result, Err(HeaderError::Reserved(_))), "{name}: {result:?}");
         }
         assert!(matches!(one("Proxy-Authorization", b"x"), Err(HeaderError::Reserved(_))));
         assert!(RESERVED.is_sorted());
     }
 
     #[test]
-    fn nothing_can_be_smuggled_in() {
+    fn rejects_header_injection() {
         assert!(matches!(one("X-A", b"x\r\nX-B: y"), Err(HeaderError::Value(_))));
         assert!(matches!(one("X-A", b"x\0y"), Err(HeaderError::Value(_))));
         for name in ["", ":path", "a b", "a:b", "a\nb", "caf\u{e9}"] {
@@ -112,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_tell_the_value() {
+    fn errors_do_not_contain_the_value() {
         let error = one("X-A", b"s3cr3t\x01").unwrap_err().to_string();
         assert_eq!(error, "the value of x-a can't be sent as a header");
     }
 
     #[test]
-    fn there_is_a_limit() {
+    fn limits_count_and_size() {
         let names: Vec<String> = (0..=COUNT_LIMIT).map(|number| format!("x-{number}")).collect();
         let entries = |count: usize| names.iter().take(count).map(|name| (name.as_str(), b"v".as_slice()));
         assert_eq!(headers(entries(COUNT_LIMIT)).unwrap().len(), COUNT_LIMIT);

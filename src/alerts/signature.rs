@@ -1,4 +1,4 @@
-//! Signatures by which a receiver knows that a request is ours, after Standard Webhooks 1.0.
+//! Signs messages according to Standard Webhooks 1.0.
 
 use std::fmt;
 
@@ -6,43 +6,37 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use ring::hmac;
 
-/// The keys of one webhook. Several of them let a receiver change over from one to the next.
+/// The keys of one webhook. A message is signed with all of them, which allows key rotation.
 #[derive(Clone)]
 pub struct SigningKeys(Vec<hmac::Key>);
 
-/// Why a text holds no signing keys. It never holds any part of the text.
+/// Why signing keys are rejected. The error contains no part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing but space.
     #[error("holds no key")]
     Empty,
-    /// More than four keys.
     #[error("holds more than 4 keys")]
     TooMany,
-    /// A key that doesn't begin with `whsec_`, or isn't base64.
     #[error("holds a key that is not whsec_ and base64")]
     Syntax,
-    /// A key that is too short to be safe, or longer than any receiver takes.
     #[error("holds a key that is not 24 to 64 bytes long")]
     Length,
 }
 
-/// The header that holds a message's id. It stays the same when the message is sent again.
-pub const ID_HEADER: &str = "webhook-id";
-/// The header that holds the time of the attempt, in seconds since 1970.
-pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
-/// The header that holds the signatures.
-pub const SIGNATURE_HEADER: &str = "webhook-signature";
+/// The header with the ID of the message, which is the same for all attempts.
+pub(super) const ID_HEADER: &str = "webhook-id";
+/// The header with the time of the attempt, in seconds since 1970.
+pub(super) const TIMESTAMP_HEADER: &str = "webhook-timestamp";
+pub(super) const SIGNATURE_HEADER: &str = "webhook-signature";
 
 const PREFIX: &str = "whsec_";
 const COUNT_LIMIT: usize = 4;
 
 impl SigningKeys {
-    /// Reads the value of a Secret: keys of 24 to 64 bytes as base64 behind `whsec_`, with space or line
-    /// breaks between them.
+    /// Parses the value of a Secret: `whsec_` and base64 of 24 to 64 bytes for each key, separated by white space.
     ///
     /// # Errors
-    /// When there is no key, or one can't be used.
+    /// If there is no key, or one is invalid.
     pub fn parse(value: &[u8]) -> Result<Self, KeyError> {
         let text = str::from_utf8(value).map_err(|_| KeyError::Syntax)?;
         let keys = text.split_ascii_whitespace().map(key).collect::<Result<Vec<_>, _>>()?;
@@ -53,9 +47,9 @@ impl SigningKeys {
         }
     }
 
-    /// The value of [`SIGNATURE_HEADER`]: one signature by each key.
+    /// Returns the value of [`SIGNATURE_HEADER`], with one signature for each key.
     ///
-    /// `time` is that of the attempt: receivers refuse what is more than five minutes off.
+    /// `time` is the time of the attempt. Receivers reject a time that is off by more than five minutes.
     #[must_use]
     pub fn sign(&self, id: &str, time: Timestamp, body: &[u8]) -> String {
         let signatures: Vec<String> = self.0.iter().map(|key| signature(key, id, time, body)).collect();
@@ -104,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_official_library_accepts_our_signature_and_no_other() {
+    fn the_official_library_verifies_signatures() {
         let (now, body) = (Timestamp::now(), br#"{"text":"cart is down"}"#);
         let signature = SigningKeys::parse(ONE.as_bytes()).unwrap().sign("m1", now, body);
         assert!(verify(ONE, "m1", now, &signature, body));
@@ -114,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_may_change_over_from_one_key_to_the_next() {
+    fn signs_with_every_key() {
         let (now, body) = (Timestamp::now(), b"{}");
         let both = SigningKeys::parse(format!("{ONE}\n {TWO}\n").as_bytes()).unwrap().sign("m1", now, body);
         assert!(verify(ONE, "m1", now, &both, body));
@@ -122,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_used_are_refused_without_being_repeated() {
+    fn rejects_invalid_keys() {
         let of = |length: usize| format!("whsec_{}", BASE64_STANDARD.encode(vec![7; length]));
         let parse = |text: &str| SigningKeys::parse(text.as_bytes()).map(|_| ());
         assert_eq!(parse(" \n"), Err(KeyError::Empty));
