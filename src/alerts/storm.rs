@@ -4,7 +4,7 @@
 //! receiver is sent the exact count, again when it has doubled, and otherwise at most every `storm_interval` while the
 //! incidents change.
 
-use super::webhook_state::{WebhookState, elapses_at, has_elapsed, whole_seconds};
+use super::webhook_state::{WebhookState, elapses_at, has_elapsed, returned, whole_seconds};
 use crate::api::{AlertPhase, StormStatus};
 
 /// Updates the storm from the incidents in `overflow`.
@@ -28,7 +28,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     match storm.phase {
         AlertPhase::Resolving => {
             if count > 0 && !maybe_delivered {
-                storm.phase = AlertPhase::Firing;
+                storm.phase = returned(storm.phase, storm.sent_at.is_some());
                 storm.gone_since = None;
             }
         }
@@ -44,7 +44,9 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         }
         _ => {
             if count > 0 {
-                storm.gone_since = None;
+                if storm.gone_since.take().is_some() {
+                    storm.phase = returned(storm.phase, storm.sent_at.is_some());
+                }
             } else {
                 storm.gone_since.get_or_insert_with(|| whole_seconds(webhook.now));
             }

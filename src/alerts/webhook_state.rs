@@ -106,10 +106,11 @@ impl<'a> WebhookState<'a> {
             Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
             None => {}
         }
-        let requeue = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| {
-            if *phase == AlertPhase::Firing && !gone {
-                (*phase, *sent_at) = (AlertPhase::Queued, None);
-            }
+        let requeue = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| match phase {
+            AlertPhase::Firing if !gone => (*phase, *sent_at) = (AlertPhase::Queued, None),
+            // If the incident returns, its start must be sent to the new receiver.
+            AlertPhase::Firing | AlertPhase::Resolving => *sent_at = None,
+            AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Resolved => {}
         };
         for alert in &mut self.status.alerts {
             requeue(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
@@ -202,13 +203,14 @@ impl<'a> WebhookState<'a> {
                 // The receiver may have received the end: it must be delivered before the alert can fire again.
                 AlertPhase::Resolving if maybe_delivered => {}
                 AlertPhase::Resolving if present => {
-                    alert.phase = AlertPhase::Firing;
+                    alert.phase = returned(alert.phase, alert.sent_at.is_some());
                     alert.gone_since = None;
                     alert.returns = alert.returns.saturating_add(1);
                 }
                 _ if present => {
                     if alert.gone_since.take().is_some() {
                         alert.returns = alert.returns.saturating_add(1);
+                        alert.phase = returned(alert.phase, alert.sent_at.is_some());
                     }
                 }
                 _ => {
@@ -376,6 +378,16 @@ pub(super) fn reverted(phase: AlertPhase, was_sent: bool) -> AlertPhase {
         AlertPhase::Announcing if was_sent => AlertPhase::Firing,
         AlertPhase::Announcing => AlertPhase::Queued,
         AlertPhase::Resolving => AlertPhase::Firing,
+        phase => phase,
+    }
+}
+
+/// The phase of an alert whose incident returned before its end was delivered.
+pub(super) fn returned(phase: AlertPhase, was_sent: bool) -> AlertPhase {
+    match phase {
+        AlertPhase::Firing | AlertPhase::Resolving if was_sent => AlertPhase::Firing,
+        // The receiver was replaced meanwhile.
+        AlertPhase::Firing | AlertPhase::Resolving => AlertPhase::Queued,
         phase => phase,
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{BYTES, Simulation};
+use super::{BYTES, Simulation, accepted, key};
 use crate::api::{AlertPhase, MessageKind, WebhookFormat};
 
 fn resolved(format: WebhookFormat) -> Simulation {
@@ -77,4 +77,41 @@ fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
         assert!((1..batch).contains(&count("b")), "{format:?}: no more than necessary are evicted: {}", count("b"));
         assert!(sim.stored.storm.is_none(), "{format:?}");
     }
+}
+
+#[test]
+fn sends_an_incident_that_returns_to_a_new_receiver() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(100);
+        sim.end(1);
+        sim.advance(10);
+        let before = accepted(&sim).len();
+        sim.receiver_number += 1;
+        sim.config += 1;
+        sim.advance(10);
+        sim.start(1);
+        sim.advance(100);
+        let started: Vec<_> = accepted(&sim).into_iter().skip(before).map(|(_, _, started, _)| started).collect();
+        assert_eq!(started, [[key(1)]], "{format:?}");
+    }
+}
+
+#[test]
+fn sends_a_storm_that_returns_to_a_new_receiver() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.policy.pacing.max_incidents = 2;
+    sim.add_storm(0..10);
+    sim.advance(100);
+    let incidents = std::mem::take(&mut sim.active);
+    sim.advance(10);
+    let before = sim.sent.len();
+    sim.receiver_number += 1;
+    sim.config += 1;
+    sim.advance(10);
+    sim.active = incidents;
+    sim.advance(100);
+    let storms: Vec<_> = sim.sent[before..].iter().filter_map(|message| message.storm.as_ref()).collect();
+    assert!(storms.iter().any(|storm| storm.count == 8), "{storms:?}");
 }
