@@ -72,6 +72,24 @@ fn returns_the_views_that_a_change_affects() {
 }
 
 #[test]
+fn names_the_views_of_a_jobs_failed_pods() {
+    let mut index = Index::new(LOOKBACK);
+    let [shop, _bank] = ["shop", "bank"].map(|name| index.add_view(scope(json!({"namespaces": [name]}))));
+    let failed = json!({
+        "metadata": {
+            "uid": "1", "namespace": "shop", "name": "sums-x2x7k",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": "j1", "controller": true}],
+        },
+        "status": {"phase": "Failed"},
+    });
+    index.apply(Box::new(serde_json::from_value(failed).unwrap()), now());
+    assert_eq!(index.views_of_job("j1"), [shop]);
+    assert_eq!(index.views_of_job("j2"), []);
+    let jobs: Vec<_> = index.suspect_jobs().map(|(pod, job)| (pod.name.as_str(), job.name.as_str())).collect();
+    assert_eq!(jobs, [("sums-x2x7k", "sums")]);
+}
+
+#[test]
 fn a_list_removes_missing_pods_of_its_namespace() {
     let mut index = Index::new(LOOKBACK);
     let all = index.add_view(scope(json!({})));
