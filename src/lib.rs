@@ -1,19 +1,29 @@
-//! Which pods of a cluster are broken, and why.
+//! Reports which pods of a Kubernetes cluster are broken, and why, in the status of `Orchestr` objects.
 //!
-//! The modules stand in the order in which the data flows: [`pods`] are watched and kept slim,
-//! [`diagnosis`] judges them, [`logs`] explains them, [`report`] makes a status of what was found, and
-//! [`controller`] writes it. [`alerts`] decides who is told.
+//! In the order of the data flow:
+//!
+//! - [`watch`] lists and watches a kind of objects, with fallback, backoff and error classification.
+//! - [`pods`] decodes pods into the fields that are used.
+//! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
+//! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
+//! - [`logs`] reads the ends of logs and masks credentials in them.
+//! - [`report`] builds an object's status and its incidents from the problems.
+//! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
+//! - [`alerts`] sends the incidents to webhooks.
+//!
+//! [`api`] contains the types of the custom resource, and [`settings`] validates a spec. [`cli`] parses the flags, and
+//! [`app`] starts the operator.
 
 pub mod alerts;
 pub mod api;
 pub mod app;
 mod backoff;
 pub mod cli;
-pub mod clock;
+mod clock;
 pub mod config;
 mod controller;
 pub mod diagnosis;
-pub mod glob;
+mod glob;
 mod hex;
 pub mod index;
 pub mod logs;
@@ -22,5 +32,5 @@ pub mod report;
 pub mod settings;
 pub mod spec_error;
 mod status_apply;
-pub mod telemetry;
+mod telemetry;
 pub mod watch;

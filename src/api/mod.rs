@@ -6,7 +6,7 @@
 pub mod crd;
 mod duration;
 mod kind;
-pub mod limits;
+pub(crate) mod limits;
 mod namespaced_name;
 mod owner;
 mod schema;
