@@ -37,8 +37,6 @@ pub fn api_resource() -> kube::core::ApiResource {
     kube::core::ApiResource::erase::<Orchestr>(&())
 }
 
-/// The API group of [`Orchestr`].
-pub const GROUP: &str = "kopf.dev";
 /// The annotation of a pod, usually from its pod template, that excludes it from reports.
 pub const IGNORE_ANNOTATION: &str = "kopf.dev/ignore";
 

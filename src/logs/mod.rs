@@ -15,7 +15,7 @@ mod tail_buffer;
 
 pub use clean::{Cleaned, clean, clean_text};
 pub use reader::{LogReader, ReadLimits, ReadResult};
-pub use redact::{MASK, redact};
+pub use redact::MASK;
 pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};
 pub use store::{StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};

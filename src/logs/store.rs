@@ -50,8 +50,6 @@ pub struct TailStore {
     order: BTreeMap<u64, Key>,
     sequence: u64,
     bytes: usize,
-    evicted: u64,
-    refused: u64,
 }
 
 /// Objects with the same policy share an entry.
@@ -111,10 +109,7 @@ impl TailStore {
                 entry.is_reading |= is_due;
                 is_due
             }
-            hash_map::Entry::Vacant(_) if count >= self.limits.tails => {
-                self.refused += 1;
-                false
-            }
+            hash_map::Entry::Vacant(_) if count >= self.limits.tails => false,
             hash_map::Entry::Vacant(entry) => {
                 entry.insert(Entry {
                     tail: None,
@@ -155,16 +150,6 @@ impl TailStore {
         self.evict();
     }
 
-    /// Gives up a read that had no result, for example because it was cancelled, so that it can begin again.
-    pub fn abandon(&mut self, request: &LogRequest) {
-        if let hash_map::Entry::Occupied(mut entry) = self.entries.entry(Key::of(request)) {
-            entry.get_mut().is_reading = false;
-            if entry.get().tail.is_none() {
-                entry.remove();
-            }
-        }
-    }
-
     /// Removes the entries that no longer matter.
     pub fn retain(&mut self, mut matters: impl FnMut(&ContainerInstance, &LogPolicy) -> bool) {
         let (order, bytes) = (&mut self.order, &mut self.bytes);
@@ -185,21 +170,9 @@ impl TailStore {
     }
 
     /// The number of entries, and the bytes that count against the bound.
-    #[must_use]
-    pub fn size(&self) -> (usize, usize) {
+    #[cfg(test)]
+    fn size(&self) -> (usize, usize) {
         (self.entries.len(), self.bytes)
-    }
-
-    /// How many texts were evicted so far.
-    #[must_use]
-    pub fn evicted(&self) -> u64 {
-        self.evicted
-    }
-
-    /// How many reads were refused so far because the store was full.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 
     fn evict(&mut self) {
@@ -209,7 +182,6 @@ impl TailStore {
             self.bytes -= entry.size();
             entry.due = None;
             entry.tail = Some(Tail::unavailable("left out: the logs of all failing containers take too much room"));
-            self.evicted += 1;
         }
     }
 }
@@ -327,7 +299,7 @@ mod tests {
             assert!(store.begin(&request(restarts, 20, false), now));
             store.finish(&request(restarts, 20, false), result(&"x".repeat(100), Some(1)), now);
         }
-        assert_eq!((store.size(), store.evicted()), ((5, 3 * (OVERHEAD + 100)), 2));
+        assert_eq!(store.size(), (5, 3 * (OVERHEAD + 100)));
         let gone = store.get(&request(0, 20, false)).unwrap();
         assert!(gone.source == LogSource::Unavailable && gone.note.contains("too much room"));
         assert!(!store.begin(&request(0, 20, false), now + Duration::from_secs(100)));
@@ -345,15 +317,13 @@ mod tests {
         let (mut store, now) = (TailStore::new(StoreLimits { bytes: 1 << 20, tails: 2 }), Instant::now());
         assert!(store.begin(&request(0, 20, false), now) && store.begin(&request(1, 20, false), now));
         assert!(!store.begin(&request(2, 20, false), now));
-        assert_eq!(store.refused(), 1);
+        assert_eq!(store.size().0, 2);
     }
 
     #[test]
-    fn an_abandoned_read_can_begin_again() {
+    fn drops_a_result_that_no_object_waits_for() {
         let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
         let request = request(1, 20, false);
-        assert!(store.begin(&request, now));
-        store.abandon(&request);
         assert!(store.begin(&request, now));
         store.retain(|_, _| false);
         store.finish(&request, result("late", None), now);

@@ -7,7 +7,7 @@ use kube::{
     core::{DeserializeGuard, Request},
 };
 use orchestr::{
-    api::{GROUP, Orchestr, crd},
+    api::{Orchestr, crd},
     settings::Settings,
     spec_error::SpecError,
 };
@@ -452,7 +452,7 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
     let plane = shared().await;
     install_crd(plane).await;
     // Under another name: of a CRD that it already has, the API server has nothing new to say.
-    let yaml = crd::yaml().unwrap().replace(GROUP, "kubectl.example");
+    let yaml = crd::yaml().unwrap().replace("kopf.dev", "kubectl.example");
     let yaml = yaml.replace("orchestr", "conductor").replace("Orchestr", "Conductor");
     for outcome in ["created", "unchanged"] {
         let applied = plane.kubectl(&["apply", "-f", "-"], Some(&yaml)).await.unwrap();

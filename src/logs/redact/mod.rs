@@ -24,12 +24,6 @@ pub const MASK: &str = "[REDACTED]";
 /// matches everywhere would otherwise cost time quadratic in the text's length.
 const PATTERN_MATCHES: usize = 4096;
 
-/// Masks what looks like a credential, and whatever the patterns match.
-#[must_use]
-pub fn redact(text: &str, patterns: &[Regex]) -> String {
-    Mask { credentials: true, patterns, cut: false }.apply(text, 0)
-}
-
 /// What is to be masked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mask<'a> {
