@@ -7,13 +7,14 @@ use std::{
 };
 
 /// Each module may import those before it.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "hex",
     "backoff",
     "clock",
     "api",
     "glob",
     "spec_error",
+    "status_apply",
     "alerts",
     "config",
     "watch",
