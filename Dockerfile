@@ -23,7 +23,7 @@ FROM scratch
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="orchestr" \
-      org.opencontainers.image.description="Tells which pods of a Kubernetes cluster are broken, and why, in the status of one object" \
+      org.opencontainers.image.description="A Kubernetes operator that reports which pods are broken and why, in the status of one object" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
