@@ -1,8 +1,7 @@
-//! What a kubelet says instead of a log.
+//! Recognizes a kubelet's error messages in the body of a log.
 //!
-//! A kubelet begins its answer before it opens the log, so that what goes wrong then stands in the body
-//! of a 200. The texts are those of Kubernetes v1.36: `pkg/kubelet/kuberuntime/kuberuntime_container.go`
-//! and `k8s.io/cri-client/pkg/logs`.
+//! A kubelet starts its response before it opens the log, so its errors are sent in the body of a 200. The texts are those
+//! of Kubernetes v1.36: `pkg/kubelet/kuberuntime/kuberuntime_container.go` and `k8s.io/cri-client/pkg/logs`.
 
 use std::sync::LazyLock;
 
@@ -10,8 +9,8 @@ use regex::Regex;
 
 use super::pattern::constant;
 
-/// The longest error text that is looked for at the end of a log, in bytes.
-const ERROR: usize = 4096;
+/// The longest error text that is recognized, in bytes.
+const MAX_ERROR: usize = 4096;
 
 static ERRORS: LazyLock<Regex> = LazyLock::new(|| {
     constant(
@@ -29,26 +28,25 @@ static ERRORS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Where the kubelet's own error begins that ends a body, if one does, and what it means. `whole` says
-/// that the body is all of what the kubelet sent.
+/// Where a kubelet's error begins at the end of a body, and its meaning. `whole` means that the body is all that the
+/// kubelet sent.
 ///
-/// A kubelet writes its error without a line break, and a runtime ends a log's lines with one: a program
-/// that prints the same words is not mistaken for the kubelet. Only where they are all there is, a break
-/// doesn't count.
+/// A kubelet writes its error without a line break, while a runtime ends each line of a log with one, so the same text
+/// printed by a program is not mistaken for an error. A line break is accepted only if the error is the whole body.
 pub(super) fn error_in(body: &[u8], whole: bool) -> Option<(usize, &'static str)> {
     let end = body.trim_ascii_end();
     let start = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let line = end.get(start..)?;
-    let alone = whole && start == 0;
-    let closed = body.get(end.len()..).is_some_and(|rest| rest.contains(&b'\n'));
-    if line.len() > ERROR || (closed && !alone) {
+    let is_whole = whole && start == 0;
+    let ends_line = body.get(end.len()..).is_some_and(|rest| rest.contains(&b'\n'));
+    if line.len() > MAX_ERROR || (ends_line && !is_whole) {
         return None;
     }
     let line = std::str::from_utf8(line).ok()?;
     ERRORS.is_match(line).then(|| (start, meaning(line)))
 }
 
-/// An error in words of our own: its own may quote the log.
+/// The meaning of an error, in our own words because its text may quote the log.
 fn meaning(error: &str) -> &'static str {
     if error.starts_with("unable to retrieve") {
         "the runtime has no such container any more"
@@ -68,9 +66,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_own_errors_are_known() {
+    fn recognizes_errors_of_the_kubelet() {
         let id = "0123456789abcdef".repeat(4);
-        for (error, why) in [
+        for (error, expected) in [
             (format!("unable to retrieve container logs for containerd://{id}"), "no such container"),
             ("unable to retrieve container logs for docker://".to_owned(), "no such container"),
             (
@@ -86,9 +84,9 @@ mod tests {
         ] {
             for (body, whole) in [(error.clone(), true), (format!("{error}\n"), true), (error.clone(), false)] {
                 let (at, meaning) = error_in(body.as_bytes(), whole).unwrap_or_else(|| panic!("{body:?}"));
-                assert!(at == 0 && meaning.contains(why) && !meaning.contains("hunter2"), "{meaning}");
+                assert!(at == 0 && meaning.contains(expected) && !meaning.contains("hunter2"), "{meaning}");
             }
-            // After a part of the log, the kubelet still ends without a line break; a program doesn't.
+            // After part of a log, too, the kubelet ends without a line break, unlike a program.
             let body = format!("begun\n{error}");
             assert_eq!(error_in(body.as_bytes(), true).map(|(at, _)| at), Some(6));
             assert_eq!(error_in(format!("{body}\n").as_bytes(), true), None);
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_programs_words_are_a_log() {
+    fn does_not_mistake_logs_for_errors() {
         for log in [
             "",
             "\n",

@@ -1,5 +1,5 @@
-//! Who may read now: so many readings in all, so many of one node, and of nodes that last gave no answer
-//! only half of them, so that dead nodes never take every place.
+//! Limits concurrent log reads: in total, per node, and of unresponsive nodes to half of the total, so that dead nodes
+//! never take all permits.
 
 use std::{
     collections::HashMap,
@@ -12,77 +12,77 @@ use tokio::{
     time::Instant,
 };
 
-/// How long a node counts as silent after it last gave no answer.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+/// How long a node counts as unresponsive after a read without a response.
+pub(super) const UNRESPONSIVE_FOR: Duration = Duration::from_secs(60);
 
-/// How many nodes are remembered before those that are silent no more are looked for.
-const NODES: usize = 256;
+/// How many nodes are remembered before idle ones are removed.
+const MAX_NODES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct NodeLimiter {
-    all: Arc<Semaphore>,
-    silent: Arc<Semaphore>,
+    total: Arc<Semaphore>,
+    unresponsive: Arc<Semaphore>,
     per_node: usize,
-    silence: Duration,
+    unresponsive_for: Duration,
     nodes: Mutex<HashMap<Arc<str>, Node>>,
 }
 
 #[derive(Debug)]
 struct Node {
-    places: Arc<Semaphore>,
-    /// Who reads from it or waits to.
+    semaphore: Arc<Semaphore>,
+    /// Reads that hold a permit or wait for one.
     users: usize,
-    silent_until: Option<Instant>,
+    unresponsive_until: Option<Instant>,
 }
 
-/// A place among those who read; given back when dropped.
+/// Allows one read; released when dropped.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct Permit<'a> {
     node_limiter: &'a NodeLimiter,
     node: Arc<str>,
     permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl NodeLimiter {
-    pub fn new(concurrency: usize, per_node: usize, silence: Duration) -> Self {
+    pub(super) fn new(concurrency: usize, per_node: usize, unresponsive_for: Duration) -> Self {
         Self {
-            all: Arc::new(Semaphore::new(concurrency.max(1))),
-            silent: Arc::new(Semaphore::new((concurrency / 2).max(1))),
+            total: Arc::new(Semaphore::new(concurrency.max(1))),
+            unresponsive: Arc::new(Semaphore::new((concurrency / 2).max(1))),
             per_node: per_node.max(1),
-            silence,
+            unresponsive_for,
             nodes: Mutex::default(),
         }
     }
 
-    /// Waits for a place. The node's own comes first: who waits for a slow node holds nothing that
-    /// others need.
-    pub async fn enter(&self, node: &Arc<str>) -> Place<'_> {
-        let places = {
+    /// Waits for a permit. The node's own semaphore comes first, so that a read that waits for a slow node holds no permit
+    /// that others need.
+    pub(super) async fn acquire(&self, node: &Arc<str>) -> Permit<'_> {
+        let semaphore = {
             let mut nodes = self.nodes();
-            if nodes.len() >= NODES {
+            if nodes.len() >= MAX_NODES {
                 let now = Instant::now();
-                nodes.retain(|_, node| node.users > 0 || node.silent_until.is_some_and(|until| until > now));
+                nodes.retain(|_, node| node.users > 0 || node.unresponsive_until.is_some_and(|until| until > now));
             }
             let node = nodes.entry(Arc::clone(node)).or_insert_with(|| Node {
-                places: Arc::new(Semaphore::new(self.per_node)),
+                semaphore: Arc::new(Semaphore::new(self.per_node)),
                 users: 0,
-                silent_until: None,
+                unresponsive_until: None,
             });
             node.users += 1;
-            Arc::clone(&node.places)
+            Arc::clone(&node.semaphore)
         };
-        let mut place = Place { node_limiter: self, node: Arc::clone(node), permits: Vec::with_capacity(3) };
-        place.permits.extend(places.acquire_owned().await);
-        if self.is_silent(node) {
-            place.permits.extend(Arc::clone(&self.silent).acquire_owned().await);
+        let mut permit = Permit { node_limiter: self, node: Arc::clone(node), permits: Vec::with_capacity(3) };
+        permit.permits.extend(semaphore.acquire_owned().await);
+        if self.is_unresponsive(node) {
+            permit.permits.extend(Arc::clone(&self.unresponsive).acquire_owned().await);
         }
-        place.permits.extend(Arc::clone(&self.all).acquire_owned().await);
-        place
+        permit.permits.extend(Arc::clone(&self.total).acquire_owned().await);
+        permit
     }
 
-    fn is_silent(&self, node: &str) -> bool {
+    fn is_unresponsive(&self, node: &str) -> bool {
         let now = Instant::now();
-        self.nodes().get(node).and_then(|node| node.silent_until).is_some_and(|until| until > now)
+        self.nodes().get(node).and_then(|node| node.unresponsive_until).is_some_and(|until| until > now)
     }
 
     fn nodes(&self) -> MutexGuard<'_, HashMap<Arc<str>, Node>> {
@@ -90,22 +90,23 @@ impl NodeLimiter {
     }
 }
 
-impl Place<'_> {
-    /// Tells whether the node gave an answer, whatever it was.
-    pub fn answered(&self, answered: bool) {
+impl Permit<'_> {
+    /// Records whether the node sent a response, successful or not.
+    pub(super) fn record(&self, has_responded: bool) {
         if let Some(node) = self.node_limiter.nodes().get_mut(&self.node) {
-            node.silent_until = if answered { None } else { Instant::now().checked_add(self.node_limiter.silence) };
+            let until = || Instant::now().checked_add(self.node_limiter.unresponsive_for);
+            node.unresponsive_until = if has_responded { None } else { until() };
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.permits.clear();
         let mut nodes = self.node_limiter.nodes();
         let Some(node) = nodes.get_mut(&self.node) else { return };
         node.users -= 1;
-        if node.users == 0 && node.silent_until.is_none() {
+        if node.users == 0 && node.unresponsive_until.is_none() {
             nodes.remove(&self.node);
         }
     }
@@ -121,47 +122,47 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_are_bounded_for_each_node_and_in_all() {
-        let node_limiter = NodeLimiter::new(3, 2, SILENCE);
-        let first = node_limiter.enter(&node("a")).await;
-        let _second = node_limiter.enter(&node("a")).await;
-        assert!(node_limiter.enter(&node("a")).now_or_never().is_none(), "two of one node");
-        let _third = node_limiter.enter(&node("b")).now_or_never().expect("another node has a place");
-        assert!(node_limiter.enter(&node("c")).now_or_never().is_none(), "three in all");
+    async fn limits_reads_per_node_and_in_total() {
+        let node_limiter = NodeLimiter::new(3, 2, UNRESPONSIVE_FOR);
+        let first = node_limiter.acquire(&node("a")).await;
+        let _second = node_limiter.acquire(&node("a")).await;
+        assert!(node_limiter.acquire(&node("a")).now_or_never().is_none(), "two per node");
+        let _third = node_limiter.acquire(&node("b")).now_or_never().expect("another node has a permit");
+        assert!(node_limiter.acquire(&node("c")).now_or_never().is_none(), "three in total");
         drop(first);
-        assert!(node_limiter.enter(&node("c")).now_or_never().is_some());
+        assert!(node_limiter.acquire(&node("c")).now_or_never().is_some());
     }
 
     #[tokio::test]
-    async fn silent_nodes_leave_places_to_others() {
-        let node_limiter = NodeLimiter::new(4, 2, SILENCE);
+    async fn unresponsive_nodes_get_half_of_the_permits() {
+        let node_limiter = NodeLimiter::new(4, 2, UNRESPONSIVE_FOR);
         for name in ["a", "b", "c"] {
-            node_limiter.enter(&node(name)).await.answered(false);
+            node_limiter.acquire(&node(name)).await.record(false);
         }
-        let _a = node_limiter.enter(&node("a")).await;
-        let b = node_limiter.enter(&node("b")).await;
-        assert!(node_limiter.enter(&node("c")).now_or_never().is_none(), "half of the places at most");
-        let _d = node_limiter.enter(&node("d")).now_or_never().expect("the others are for nodes that answer");
-        b.answered(true);
+        let _a = node_limiter.acquire(&node("a")).await;
+        let b = node_limiter.acquire(&node("b")).await;
+        assert!(node_limiter.acquire(&node("c")).now_or_never().is_none(), "half of the permits at most");
+        let _d = node_limiter.acquire(&node("d")).now_or_never().expect("the others are for responsive nodes");
+        b.record(true);
         drop(b);
-        assert!(node_limiter.enter(&node("c")).now_or_never().is_some());
+        assert!(node_limiter.acquire(&node("c")).now_or_never().is_some());
 
         let forgetful = NodeLimiter::new(4, 2, Duration::ZERO);
-        let mut places = Vec::new();
+        let mut permits = Vec::new();
         for name in ["a", "b", "c"] {
-            forgetful.enter(&node(name)).await.answered(false);
-            places.push(forgetful.enter(&node(name)).now_or_never().expect("silence is forgotten"));
+            forgetful.acquire(&node(name)).await.record(false);
+            permits.push(forgetful.acquire(&node(name)).now_or_never().expect("the node counts as responsive again"));
         }
     }
 
     #[tokio::test]
-    async fn nodes_are_forgotten() {
-        let node_limiter = NodeLimiter::new(4, 2, SILENCE);
-        let place = node_limiter.enter(&node("a")).await;
-        let waiting = node_limiter.enter(&node("a")).await;
-        assert!(node_limiter.enter(&node("a")).now_or_never().is_none());
+    async fn forgets_idle_nodes() {
+        let node_limiter = NodeLimiter::new(4, 2, UNRESPONSIVE_FOR);
+        let first = node_limiter.acquire(&node("a")).await;
+        let second = node_limiter.acquire(&node("a")).await;
+        assert!(node_limiter.acquire(&node("a")).now_or_never().is_none());
         assert_eq!(node_limiter.nodes().len(), 1);
-        drop((place, waiting));
-        assert_eq!(node_limiter.nodes().len(), 0, "given up waiting, too");
+        drop((first, second));
+        assert_eq!(node_limiter.nodes().len(), 0, "a cancelled wait counts as well");
     }
 }

@@ -1,4 +1,4 @@
-//! Why there is no log, in words of our own: those of a kubelet's error may quote the log.
+//! Explains a failed request for a log. The text is our own, because a kubelet's error may quote the log.
 
 use std::time::Duration;
 
@@ -6,73 +6,76 @@ use kube::core::Status;
 
 use super::LogRequest;
 
-/// A request for a log that was refused or failed.
+/// A failed request for a log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadError {
-    /// Why, in words.
     pub note: String,
-    /// After how long it may be otherwise, if it may.
+    /// The delay after which another try may succeed.
     pub retry: Option<Duration>,
-    /// Whether the node gave no answer.
-    pub silent: bool,
+    /// Whether the node did not respond.
+    pub is_unresponsive: bool,
 }
 
-/// A kubelet that restarts, or a connection that broke.
+/// For errors that pass by themselves, such as a broken connection.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Something that somebody must mend first.
+/// For errors that someone must fix, such as a missing permission.
 const LATER: Duration = Duration::from_secs(60);
 
 impl ReadError {
-    pub fn of(error: &kube::Error, request: &LogRequest) -> Self {
+    pub fn new(error: &kube::Error, request: &LogRequest) -> Self {
         match error {
-            kube::Error::Api(status) => Self::of_status(status, request),
-            kube::Error::BuildRequest(_) => Self::new("the pod's name can't be asked for", None),
-            _ => Self::new("the API server can't be reached", Some(SOON)),
+            kube::Error::Api(status) => Self::from_status(status, request),
+            kube::Error::BuildRequest(_) => Self::error("the pod's name can't be asked for", None),
+            _ => Self::error("the API server can't be reached", Some(SOON)),
         }
     }
 
-    fn new(note: impl Into<String>, retry: Option<Duration>) -> Self {
-        Self { note: note.into(), retry, silent: false }
+    fn error(note: impl Into<String>, retry: Option<Duration>) -> Self {
+        Self { note: note.into(), retry, is_unresponsive: false }
     }
 
-    fn of_status(status: &Status, request: &LogRequest) -> Self {
+    fn from_status(status: &Status, request: &LogRequest) -> Self {
         let message = status.message.as_str();
-        let says = |words: &str| message.contains(words);
+        let contains = |text: &str| message.contains(text);
         match status.code {
-            400 if says("is waiting to start") => Self::new("the container is waiting to start", None),
-            400 if says("previous terminated container") => {
-                Self::new("the kubelet has no log of the previous life", None)
+            400 if contains("is waiting to start") => Self::error("the container is waiting to start", None),
+            400 if contains("previous terminated container") => {
+                Self::error("the kubelet has no log of the previous instance", None)
             }
-            400 if says("is not valid for pod") => Self::new("the pod has no such container", None),
-            400 if says("is terminated") => Self::new("the runtime lost the container, and its log with it", None),
-            400 if says("is not available") => Self::new("the kubelet doesn't know the container yet", Some(SOON)),
-            401 => Self::new("the API server doesn't accept the operator's credentials", Some(LATER)),
-            403 if says("cannot get resource") => {
-                Self::new(format!("not allowed: get on pods/log in namespace {}", request.namespace), Some(LATER))
+            400 if contains("is not valid for pod") => Self::error("the pod has no such container", None),
+            400 if contains("is terminated") => {
+                Self::error("the runtime lost the container, and its log with it", None)
             }
-            403 => Self::new("the kubelet doesn't allow the API server to read logs", Some(LATER)),
-            404 if says(&format!("\"{}\" not found", request.pod)) => Self::new("the pod is gone", None),
-            // The API server calls a node that it doesn't find a pod.
-            404 if says(&format!("\"{}\" not found", request.node)) => Self::new("the pod's node is gone", None),
-            404 => Self::new("the kubelet doesn't know the pod", Some(SOON)),
-            429 => Self::new("the API server has too many requests", Some(SOON)),
+            400 if contains("is not available") => {
+                Self::error("the kubelet doesn't know the container yet", Some(SOON))
+            }
+            401 => Self::error("the API server doesn't accept the operator's credentials", Some(LATER)),
+            403 if contains("cannot get resource") => {
+                Self::error(format!("not allowed: get on pods/log in namespace {}", request.namespace), Some(LATER))
+            }
+            403 => Self::error("the kubelet doesn't allow the API server to read logs", Some(LATER)),
+            404 if contains(&format!("\"{}\" not found", request.pod)) => Self::error("the pod is gone", None),
+            // The API server reports a missing node as a missing pod.
+            404 if contains(&format!("\"{}\" not found", request.node)) => Self::error("the pod's node is gone", None),
+            404 => Self::error("the kubelet doesn't know the pod", Some(SOON)),
+            429 => Self::error("the API server has too many requests", Some(SOON)),
             code @ 500.. => {
                 let unreachable = unreachable(message);
                 let note = match unreachable {
-                    Some(why) => format!("the node's kubelet can't be reached: {why}"),
+                    Some(cause) => format!("the node's kubelet can't be reached: {cause}"),
                     None => format!("the kubelet failed (HTTP {code})"),
                 };
-                Self { note, retry: Some(SOON), silent: unreachable.is_some() || code != 500 }
+                Self { note, retry: Some(SOON), is_unresponsive: unreachable.is_some() || code != 500 }
             }
-            code => Self::new(format!("the kubelet refused (HTTP {code})"), None),
+            code => Self::error(format!("the kubelet refused (HTTP {code})"), None),
         }
     }
 }
 
-/// Why the API server reached no kubelet, by the words of Go's network errors.
+/// Why the API server could not reach the kubelet, from the texts of Go's network errors.
 fn unreachable(message: &str) -> Option<&'static str> {
-    const WHYS: [(&str, &str); 10] = [
+    const CAUSES: [(&str, &str); 10] = [
         ("connection refused", "connection refused"),
         ("no route to host", "no route to host"),
         ("network is unreachable", "network is unreachable"),
@@ -84,7 +87,7 @@ fn unreachable(message: &str) -> Option<&'static str> {
         ("connection reset", "connection reset"),
         ("EOF", "connection closed"),
     ];
-    WHYS.iter().find(|(words, _)| message.contains(words)).map(|&(_, why)| why)
+    CAUSES.iter().find(|(text, _)| message.contains(text)).map(|&(_, cause)| cause)
 }
 
 #[cfg(test)]
@@ -98,7 +101,7 @@ mod tests {
     };
 
     #[test]
-    fn refusals_are_told_in_words_of_our_own() {
+    fn explains_errors_without_quoting_them() {
         let request = LogRequest {
             instance: ContainerInstance { uid: Uid::from(1), container: "app".into(), id: InstanceId::Running(0) },
             namespace: "shop".into(),
@@ -118,7 +121,7 @@ mod tests {
                 false,
                 false,
             ),
-            (400, "previous terminated container \"app\" in pod \"cart\" not found", "previous life", false, false),
+            (400, "previous terminated container \"app\" in pod \"cart\" not found", "previous instance", false, false),
             (400, "container app is not valid for pod cart", "no such container", false, false),
             (400, "container \"app\" in pod \"cart\" is terminated", "lost the container", false, false),
             (400, "container \"app\" in pod \"cart\" is not available", "doesn't know the container", true, false),
@@ -159,12 +162,12 @@ mod tests {
             (503, "the server is currently unable to handle the request", "HTTP 503", true, true),
             (418, secret, "HTTP 418", false, false),
         ];
-        for (code, message, note, retry, silent) in table {
+        for (code, message, note, retry, is_unresponsive) in table {
             let status = Status { code: *code, message: (*message).to_owned(), ..Status::default() };
-            let refusal = ReadError::of(&kube::Error::Api(Box::new(status)), &request);
-            assert!(refusal.note.contains(note), "{code} {message}: {}", refusal.note);
-            assert_eq!((refusal.retry.is_some(), refusal.silent), (*retry, *silent), "{code} {message}");
-            assert!(!refusal.note.contains("hunter2"));
+            let error = ReadError::new(&kube::Error::Api(Box::new(status)), &request);
+            assert!(error.note.contains(note), "{code} {message}: {}", error.note);
+            assert_eq!((error.retry.is_some(), error.is_unresponsive), (*retry, *is_unresponsive), "{code} {message}");
+            assert!(!error.note.contains("hunter2"));
         }
     }
 }

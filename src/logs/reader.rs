@@ -1,10 +1,9 @@
-//! Reads logs from the API server, which has them from the kubelets.
+//! Reads logs through the API server, which proxies to the kubelets.
 //!
-//! A kubelet that is asked for the last lines *and* for so many bytes gives the **first** bytes of those
-//! lines; so nothing it offers yields the end of a log whatever its lines' length. Therefore all of the
-//! last lines are streamed through a [`Ring`] that keeps the end. Where they are more than
-//! [`ReadLimits::stream_bytes`], they are asked for again, fewer of them. More lines are asked for than
-//! are shown: what is masked in a line can depend on the lines before it.
+//! A kubelet that is asked for the last lines *and* for a number of bytes returns the **first** bytes of those lines, so
+//! no option returns the end of a log independently of the length of its lines. Therefore all of the last lines are
+//! streamed through a [`TailBuffer`]. If they exceed [`ReadLimits::stream_bytes`], fewer lines are requested again. More
+//! lines are requested than shown, because redaction of a line may depend on the lines before it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,41 +16,42 @@ use super::{
     LogRequest, Tail,
     clean::{Cleaned, clean},
     kubelet,
-    node_limiter::{NodeLimiter, SILENCE},
+    node_limiter::{NodeLimiter, UNRESPONSIVE_FOR},
     read_error::ReadError,
-    tail_buffer::Ring,
+    tail_buffer::TailBuffer,
 };
 use crate::api::LogSource;
 
-/// Lines that are read before those that are shown: a private key of 4096 bits has 52.
-const CONTEXT: usize = 64;
+/// Additional lines for redaction: a private key of 4096 bits has 52.
+const CONTEXT_LINES: usize = 64;
 
-/// How many lines are asked for where that many were too long, and then where those were.
-const FEWER: [usize; 2] = [16, 2];
+/// How many lines are requested if the last lines exceeded the limit, and then if those did.
+const FEWER_LINES: [usize; 2] = [16, 2];
 
-/// How many times the bytes that are shown are kept for cleaning: masking and escapes take some away.
-const SLACK: usize = 4;
+/// The buffer is larger than `maxBytes` by this factor, because redaction and the removal of escape sequences shorten the
+/// text.
+const BUFFER_FACTOR: usize = 4;
 
-/// The fewest bytes that are kept for cleaning, before [`SLACK`].
-const SHORTEST: usize = 8 * 1024;
+/// The smallest buffer in bytes, before [`BUFFER_FACTOR`].
+const MIN_BUFFER: usize = 8 * 1024;
 
-/// The longest termination message that is certainly whole, in bytes: where the kubelet takes it from
-/// the log's end, it keeps 2048.
-const WHOLE_MESSAGE: usize = 2047;
+/// The longest termination message that is certainly complete, in bytes: the kubelet keeps 2048 if it takes the message
+/// from the end of the log.
+const COMPLETE_MESSAGE: usize = 2047;
 
-/// How long to wait before a log is read again that wasn't read to its end.
-const AGAIN: Duration = Duration::from_secs(10);
+/// The delay before an incomplete log is read again.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Bounds of a [`LogReader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Readings at the same time.
+    /// Concurrent reads.
     pub concurrency: usize,
-    /// Readings at the same time from one node.
+    /// Concurrent reads from one node.
     pub per_node: usize,
-    /// How long one may take, once it has begun.
+    /// The timeout of a read, not including the wait for a permit.
     pub timeout: Duration,
-    /// The bytes that one request may bring.
+    /// The bytes of one response.
     pub stream_bytes: usize,
 }
 
@@ -61,16 +61,15 @@ impl Default for ReadLimits {
     }
 }
 
-/// What came of reading a log.
+/// The result of reading a log. An error is a tail without a text, whose note names the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResult {
-    /// What there is to show.
     pub tail: Tail,
-    /// After how long another try may bring more, if that may be.
+    /// The delay after which another try may return more.
     pub retry: Option<Duration>,
 }
 
-/// Reads logs, a bounded number at a time. Cheap to clone; clones share the bounds.
+/// Reads logs with limited concurrency. Clones share the limits.
 #[derive(Clone)]
 pub struct LogReader {
     client: Client,
@@ -80,60 +79,58 @@ pub struct LogReader {
 
 /// How a stream ended.
 #[derive(Debug)]
-enum End {
-    /// By itself.
-    Whole,
-    /// At the bound of its bytes.
+enum StreamEnd {
+    Complete,
+    /// At [`ReadLimits::stream_bytes`].
     TooLong,
-    /// By an error.
+    /// With an error.
     Broken,
-    /// At the bound of its time.
-    TooSlow,
+    /// At [`ReadLimits::timeout`].
+    TimedOut,
 }
 
 impl LogReader {
-    /// A reader within bounds.
     #[must_use]
     pub fn new(client: Client, limits: ReadLimits) -> Self {
-        Self { client, limits, node_limiter: Arc::new(NodeLimiter::new(limits.concurrency, limits.per_node, SILENCE)) }
+        let node_limiter = Arc::new(NodeLimiter::new(limits.concurrency, limits.per_node, UNRESPONSIVE_FOR));
+        Self { client, limits, node_limiter }
     }
 
-    /// Reads the end of a log; waits for its turn first, for as long as that takes. Never fails: what
-    /// goes wrong is told by the tail.
+    /// Reads the end of a log, after waiting for a permit.
     ///
-    /// A kubelet names lives by "present" and "previous" only. Where the container was started again
-    /// since the request was made, this is the log of another life: whoever asked compares
-    /// [`ContainerInstance`](super::ContainerInstance) once more with the pod as it is by then.
+    /// A kubelet offers only the "present" and the "previous" instance. If the container was restarted after the request
+    /// was made, the result is the log of another instance, so the caller must compare the
+    /// [`ContainerInstance`](super::ContainerInstance) with the pod again.
     pub async fn read(&self, request: &LogRequest) -> ReadResult {
-        let place = self.node_limiter.enter(&request.node).await;
+        let permit = self.node_limiter.acquire(&request.node).await;
         let deadline = Instant::now() + self.limits.timeout;
         let shown = usize::try_from(request.policy.tail_lines).unwrap_or(usize::MAX);
-        let most = shown.saturating_add(CONTEXT);
-        let kept = usize::try_from(request.policy.max_bytes).unwrap_or(SHORTEST).max(SHORTEST) * SLACK;
+        let most = shown.saturating_add(CONTEXT_LINES);
+        let capacity = usize::try_from(request.policy.max_bytes).unwrap_or(MIN_BUFFER).max(MIN_BUFFER) * BUFFER_FACTOR;
 
         let mut lines = most;
-        let mut fewer = FEWER.into_iter();
+        let mut fewer = FEWER_LINES.into_iter();
         loop {
-            let mut ring = Ring::new(kept);
+            let mut buffer = TailBuffer::new(capacity);
             let end = match timeout_at(deadline, self.open(request, lines)).await {
-                Err(_) => End::TooSlow,
+                Err(_) => StreamEnd::TimedOut,
                 Ok(Err(error)) => {
-                    let refusal = ReadError::of(&error, request);
-                    place.answered(!refusal.silent);
-                    return instead(request, &refusal.note, refusal.retry);
+                    let error = ReadError::new(&error, request);
+                    permit.record(!error.is_unresponsive);
+                    return without_log(request, &error.note, error.retry);
                 }
-                Ok(Ok(body)) => {
-                    timeout_at(deadline, pump(body, &mut ring, self.limits.stream_bytes)).await.unwrap_or(End::TooSlow)
-                }
+                Ok(Ok(body)) => timeout_at(deadline, copy(body, &mut buffer, self.limits.stream_bytes))
+                    .await
+                    .unwrap_or(StreamEnd::TimedOut),
             };
-            place.answered(!matches!(end, End::TooSlow) || ring.total > 0);
-            if matches!(end, End::TooLong)
+            permit.record(!matches!(end, StreamEnd::TimedOut) || buffer.total > 0);
+            if matches!(end, StreamEnd::TooLong)
                 && let Some(next) = fewer.next()
             {
                 lines = next;
                 continue;
             }
-            return self.outcome(request, &mut ring, &end, lines, lines < most);
+            return self.result(request, &mut buffer, &end, lines, lines < most);
         }
     }
 
@@ -148,84 +145,91 @@ impl LogReader {
         Api::<Pod>::namespaced(self.client.clone(), &request.namespace).log_stream(&request.pod, &params).await
     }
 
-    fn outcome(&self, request: &LogRequest, ring: &mut Ring, end: &End, lines: usize, fewer: bool) -> ReadResult {
-        let cut = ring.may_be_cut(lines);
-        let whole = !ring.lost_some();
-        let mut body = ring.bytes();
+    fn result(
+        &self,
+        request: &LogRequest,
+        buffer: &mut TailBuffer,
+        end: &StreamEnd,
+        lines: usize,
+        has_fewer: bool,
+    ) -> ReadResult {
+        let cut = buffer.may_be_cut(lines);
+        let is_whole = !buffer.has_dropped();
+        let mut body = buffer.bytes();
         let mut notes = Vec::new();
         let mut retry = None;
         match end {
-            End::Whole => {
-                if let Some((at, error)) = kubelet::error_in(body, whole) {
+            StreamEnd::Complete => {
+                if let Some((at, error)) = kubelet::error_in(body, is_whole) {
                     body = body.get(..at).unwrap_or_default();
                     notes.push(error.to_owned());
                 }
             }
-            End::TooLong => notes.push(format!(
+            StreamEnd::TooLong => notes.push(format!(
                 "not the log's end: its last lines are longer than {} KiB",
                 self.limits.stream_bytes / 1024
             )),
-            End::Broken => {
+            StreamEnd::Broken => {
                 notes.push("the connection broke before the log's end".to_owned());
-                retry = Some(AGAIN);
+                retry = Some(RETRY_DELAY);
             }
-            End::TooSlow => {
+            StreamEnd::TimedOut => {
                 let seconds = self.limits.timeout.as_secs_f32();
                 notes.push(if body.is_empty() {
                     format!("no answer from the kubelet within {seconds} s")
                 } else {
                     format!("not the log's end: it came too slowly for {seconds} s")
                 });
-                retry = Some(AGAIN);
+                retry = Some(RETRY_DELAY);
             }
         }
         let cleaned = clean(body, cut, &request.policy);
         if cleaned.text.trim().is_empty() {
-            let why = if notes.is_empty() { "the log is empty".to_owned() } else { notes.join("; ") };
-            return instead(request, &why, retry);
+            let note = if notes.is_empty() { "the log is empty".to_owned() } else { notes.join("; ") };
+            return without_log(request, &note, retry);
         }
-        ReadResult { tail: told(request.source(), cleaned, notes, fewer), retry }
+        ReadResult { tail: tail(request.source(), cleaned, notes, has_fewer), retry }
     }
 }
 
-/// Streams a log into a ring.
-async fn pump(body: impl AsyncBufRead, ring: &mut Ring, limit: usize) -> End {
+/// Copies a log into the buffer.
+async fn copy(body: impl AsyncBufRead, buffer: &mut TailBuffer, limit: usize) -> StreamEnd {
     let mut body = std::pin::pin!(body);
     loop {
         let length = match body.fill_buf().await {
-            Ok([]) if ring.total >= limit => return End::TooLong,
-            Ok([]) => return End::Whole,
+            Ok([]) if buffer.total >= limit => return StreamEnd::TooLong,
+            Ok([]) => return StreamEnd::Complete,
             Ok(chunk) => {
-                ring.push(chunk);
+                buffer.push(chunk);
                 chunk.len()
             }
-            Err(_) => return End::Broken,
+            Err(_) => return StreamEnd::Broken,
         };
         body.consume_unpin(length);
-        if ring.total > limit {
-            return End::TooLong;
+        if buffer.total > limit {
+            return StreamEnd::TooLong;
         }
     }
 }
 
-/// The termination message, where a life left one, or nothing but the reason.
-fn instead(request: &LogRequest, why: &str, retry: Option<Duration>) -> ReadResult {
+/// The termination message, if the instance left one, or else nothing but the note.
+fn without_log(request: &LogRequest, note: &str, retry: Option<Duration>) -> ReadResult {
     let message = request.termination_message.as_bytes();
-    let cleaned = clean(message, message.len() > WHOLE_MESSAGE, &request.policy);
+    let cleaned = clean(message, message.len() > COMPLETE_MESSAGE, &request.policy);
     let tail = if cleaned.text.trim().is_empty() {
-        Tail::unavailable(why)
+        Tail::unavailable(note)
     } else {
-        told(LogSource::TerminationMessage, cleaned, vec![why.to_owned()], false)
+        tail(LogSource::TerminationMessage, cleaned, vec![note.to_owned()], false)
     };
     ReadResult { tail, retry }
 }
 
-fn told(source: LogSource, cleaned: Cleaned, mut notes: Vec<String>, fewer: bool) -> Tail {
-    if cleaned.shortened || fewer {
+fn tail(source: LogSource, cleaned: Cleaned, mut notes: Vec<String>, has_fewer: bool) -> Tail {
+    if cleaned.shortened || has_fewer {
         notes.push("earlier lines left out".to_owned());
     }
     if cleaned.lossy {
-        notes.push("bytes that are no UTF-8 are shown as U+FFFD".to_owned());
+        notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());
     }
     Tail { source, text: cleaned.text, note: notes.join("; ") }
 }
@@ -239,9 +243,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_stream_is_kept_as_far_as_it_came() {
+    async fn keeps_the_received_part_of_a_stream() {
         for (limit, breaks, kept, ends) in [
-            (100, false, "a\nb\nc\n", "Whole"),
+            (100, false, "a\nb\nc\n", "Complete"),
             (100, true, "a\nb\nc\n", "Broken"),
             (6, false, "a\nb\nc\n", "TooLong"),
             (3, false, "a\nb\n", "TooLong"),
@@ -249,9 +253,9 @@ mod tests {
             let parts = ["a\n", "b\n", "c\n"].map(|part| Ok(part.as_bytes()));
             let end = breaks.then(|| Err(io::Error::from(io::ErrorKind::ConnectionReset)));
             let body = stream::iter(parts.into_iter().chain(end)).into_async_read();
-            let mut ring = Ring::new(100);
-            let end = pump(body, &mut ring, limit).await;
-            assert_eq!((ring.bytes(), format!("{end:?}").as_str()), (kept.as_bytes(), ends));
+            let mut buffer = TailBuffer::new(100);
+            let end = copy(body, &mut buffer, limit).await;
+            assert_eq!((buffer.bytes(), format!("{end:?}").as_str()), (kept.as_bytes(), ends));
         }
     }
 }

@@ -71,7 +71,7 @@ impl LogRequest {
             return LogPlan::Unavailable(Tail::unavailable("the container never started"));
         }
         if pod.node.is_empty() {
-            return LogPlan::Unavailable(Tail::unavailable("the pod is on no node"));
+            return LogPlan::Unavailable(Tail::unavailable("the pod is not scheduled to a node"));
         }
         let previous = finding.log == LogChoice::Previous;
         // `last_termination` describes the requested instance, unless that instance is still running.
@@ -188,6 +188,6 @@ mod tests {
         let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
         let nowhere =
             LogRequest::plan(&Pod::default(), &finding(LogChoice::Current, Running, 0, None), &Arc::new(policy));
-        assert_eq!(nowhere, LogPlan::Unavailable(Tail::unavailable("the pod is on no node")));
+        assert_eq!(nowhere, LogPlan::Unavailable(Tail::unavailable("the pod is not scheduled to a node")));
     }
 }

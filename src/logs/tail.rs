@@ -1,4 +1,4 @@
-//! What is asked of a log, and what came of it.
+//! Which part of a log to keep, and the kept part.
 
 use std::hash::{Hash, Hasher};
 
@@ -6,28 +6,26 @@ use regex::Regex;
 
 use crate::api::LogSource;
 
-/// How much of a log is kept, and what is masked in it.
+/// How much of a log to keep, and what to redact.
 #[derive(Clone, Debug)]
 pub struct LogPolicy {
-    /// Lines from the end: 1 to 1,000.
+    /// Lines from the end, 1 to 1,000.
     pub tail_lines: u32,
-    /// Bytes from the end, after cleaning and masking: 256 to 65,536.
+    /// Bytes from the end, after cleaning and redaction, 256 to 65,536.
     pub max_bytes: u32,
-    /// Whether credentials are masked.
+    /// Whether to redact credentials.
     pub redact: bool,
-    /// Further patterns whose matches are masked.
+    /// Further patterns to redact.
     pub redact_patterns: Vec<Regex>,
 }
 
-/// The end of a log, fit for a status: valid text without control characters, masked, within its
-/// policy's bounds.
+/// The end of a log, cleaned and redacted, within the bounds of its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Where it comes from.
     pub source: LogSource,
-    /// The text; empty for [`LogSource::Unavailable`].
+    /// Empty for [`LogSource::Unavailable`].
     pub text: String,
-    /// Why there is none, or what was cut; often empty.
+    /// Why there is no text, or what is missing from it; may be empty.
     pub note: String,
 }
 
@@ -52,9 +50,9 @@ impl Hash for LogPolicy {
 }
 
 impl Tail {
-    /// No log, for a reason in plain words that quotes nothing of a log.
+    /// A tail without a text. The note must not quote a log.
     #[must_use]
-    pub fn unavailable(why: impl Into<String>) -> Self {
-        Self { source: LogSource::Unavailable, text: String::new(), note: why.into() }
+    pub fn unavailable(note: impl Into<String>) -> Self {
+        Self { source: LogSource::Unavailable, text: String::new(), note: note.into() }
     }
 }

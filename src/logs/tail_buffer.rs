@@ -1,37 +1,38 @@
-//! The end of a stream, in bounded memory.
+//! A bounded buffer for the end of a stream.
 
 use std::collections::VecDeque;
 
-/// The shortest piece that a runtime cuts a long line into, in bytes: CRI-O's; containerd's and Docker's
-/// are of 16 KiB. Each piece counts as a line where a kubelet counts them.
-const PIECE: usize = 8 * 1024;
+/// The shortest record into which a runtime splits a long line, in bytes: that of CRI-O. Those of containerd and Docker
+/// have 16 KiB. A kubelet counts each record as a line.
+const MIN_RECORD: usize = 8 * 1024;
 
-/// The last bytes of what was pushed, and how much that was.
+/// Keeps the last bytes that were pushed, and counts all.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct TailBuffer {
     bytes: VecDeque<u8>,
     capacity: usize,
-    /// All that was pushed.
-    pub total: usize,
-    /// How many lines a kubelet may have counted in it, at most.
-    pieces: usize,
-    line: usize,
+    /// The number of bytes pushed.
+    pub(super) total: usize,
+    /// The most lines that a kubelet may have counted, without the last one.
+    records: usize,
+    /// The length of the last, incomplete record.
+    last: usize,
 }
 
-impl Ring {
-    pub fn new(capacity: usize) -> Self {
-        Self { bytes: VecDeque::new(), capacity, total: 0, pieces: 0, line: 0 }
+impl TailBuffer {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { bytes: VecDeque::new(), capacity, total: 0, records: 0, last: 0 }
     }
 
-    pub fn push(&mut self, chunk: &[u8]) {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
         self.total += chunk.len();
         for part in chunk.split_inclusive(|&byte| byte == b'\n') {
-            self.line += part.len();
-            self.pieces += self.line / PIECE;
-            self.line %= PIECE;
+            self.last += part.len();
+            self.records += self.last / MIN_RECORD;
+            self.last %= MIN_RECORD;
             if part.ends_with(b"\n") {
-                self.pieces += 1;
-                self.line = 0;
+                self.records += 1;
+                self.last = 0;
             }
         }
         let chunk = chunk.get(chunk.len().saturating_sub(self.capacity)..).unwrap_or_default();
@@ -40,17 +41,17 @@ impl Ring {
         self.bytes.extend(chunk);
     }
 
-    /// Whether bytes were pushed that are no longer here.
-    pub fn lost_some(&self) -> bool {
+    /// Whether earlier bytes were dropped.
+    pub(super) fn has_dropped(&self) -> bool {
         self.total > self.bytes.len()
     }
 
-    /// Whether a kubelet that was asked for so many lines may have begun in the middle of one.
-    pub fn may_be_cut(&self, lines: usize) -> bool {
-        self.lost_some() || self.pieces + usize::from(self.line > 0) >= lines
+    /// Whether the first line may be incomplete, if the kubelet was asked for this many lines.
+    pub(super) fn may_be_cut(&self, lines: usize) -> bool {
+        self.has_dropped() || self.records + usize::from(self.last > 0) >= lines
     }
 
-    pub fn bytes(&mut self) -> &[u8] {
+    pub(super) fn bytes(&mut self) -> &[u8] {
         self.bytes.make_contiguous()
     }
 }
@@ -60,31 +61,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_stays() {
-        let mut ring = Ring::new(8);
+    fn keeps_the_end() {
+        let mut buffer = TailBuffer::new(8);
         for chunk in ["abc", "", "defgh"] {
-            ring.push(chunk.as_bytes());
+            buffer.push(chunk.as_bytes());
         }
-        assert!(ring.bytes() == b"abcdefgh" && !ring.lost_some());
-        ring.push(b"i");
-        assert!(ring.bytes() == b"bcdefghi" && ring.lost_some() && ring.total == 9);
-        ring.push(b"0123456789");
-        assert_eq!(ring.bytes(), b"23456789");
+        assert!(buffer.bytes() == b"abcdefgh" && !buffer.has_dropped());
+        buffer.push(b"i");
+        assert!(buffer.bytes() == b"bcdefghi" && buffer.has_dropped() && buffer.total == 9);
+        buffer.push(b"0123456789");
+        assert_eq!(buffer.bytes(), b"23456789");
     }
 
     #[test]
-    fn long_lines_count_as_their_pieces() {
-        let counts = |parts: &[&[u8]], lines| {
-            let mut ring = Ring::new(1 << 20);
-            parts.iter().for_each(|part| ring.push(part));
-            ring.may_be_cut(lines)
+    fn counts_each_record_of_a_long_line() {
+        let may_be_cut = |parts: &[&[u8]], lines| {
+            let mut buffer = TailBuffer::new(1 << 20);
+            parts.iter().for_each(|part| buffer.push(part));
+            buffer.may_be_cut(lines)
         };
-        assert!(counts(&[b"a\nb\n"], 2) && !counts(&[b"a\nb\n"], 3));
-        assert!(counts(&[b"a\n", b"b", b"c"], 2) && !counts(&[b"a\n", b"b", b"c"], 3));
-        let long = vec![b'x'; PIECE];
-        assert!(counts(&[&long, &long, b"\n"], 3) && !counts(&[&long, &long, b"\n"], 4));
-        let mut small = Ring::new(4);
+        assert!(may_be_cut(&[b"a\nb\n"], 2) && !may_be_cut(&[b"a\nb\n"], 3));
+        assert!(may_be_cut(&[b"a\n", b"b", b"c"], 2) && !may_be_cut(&[b"a\n", b"b", b"c"], 3));
+        let long = vec![b'x'; MIN_RECORD];
+        assert!(may_be_cut(&[&long, &long, b"\n"], 3) && !may_be_cut(&[&long, &long, b"\n"], 4));
+        let mut small = TailBuffer::new(4);
         small.push(b"abcde");
-        assert!(small.may_be_cut(1000), "what was lost was cut");
+        assert!(small.may_be_cut(1000), "the beginning was dropped");
     }
 }

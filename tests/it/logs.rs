@@ -132,7 +132,7 @@ fn cases() -> Vec<Case> {
             Answer::Text(b"\xff\xfe\x00 \xe2\x80\n".to_vec()),
             Current,
             "\u{fffd}\u{fffd} \u{fffd}",
-            "bytes that are no UTF-8 are shown as U+FFFD",
+            "invalid UTF-8 is shown as U+FFFD",
         ),
         case(Answer::text(long_line.clone()), Current, &end_of_long_line, "earlier lines left out"),
         case(Answer::text(long_line + "\n"), Current, end_of_long_line, "earlier lines left out"),
@@ -171,13 +171,13 @@ fn cases() -> Vec<Case> {
             "",
             "the container is waiting to start",
         ),
-        case(Answer::no_previous("pod", "app"), Unavailable, "", "the kubelet has no log of the previous life")
+        case(Answer::no_previous("pod", "app"), Unavailable, "", "the kubelet has no log of the previous instance")
             .previous(),
         case(
             Answer::no_previous("pod", "app"),
             TerminationMessage,
             "no disk",
-            "the kubelet has no log of the previous life",
+            "the kubelet has no log of the previous instance",
         )
         .previous()
         .with_message("no disk"),

@@ -94,7 +94,7 @@ async fn each_trouble_has_the_log_that_explains_it() {
     assert_eq!(told("slow"), (LogSource::Current, "still warming up", ""));
     assert_eq!(told("failed"), (LogSource::Current, "no such table", ""));
     assert_eq!(told("quiet"), (LogSource::TerminationMessage, "the disk is full", "the log is empty"));
-    assert_eq!(told("lost"), (LogSource::Unavailable, "", "the kubelet has no log of the previous life"));
+    assert_eq!(told("lost"), (LogSource::Unavailable, "", "the kubelet has no log of the previous instance"));
     assert_eq!(told("elsewhere"), (LogSource::Unavailable, "", "the pod's node is gone"));
     assert_eq!(told("pulling"), (LogSource::Unavailable, "", "the container never started"));
     assert_eq!(kubelet.requests_for(namespace, "pulling"), []);
