@@ -1,32 +1,30 @@
-//! Makes text of bytes: valid, without anything that moves a terminal's cursor or reorders what is read,
-//! masked, and within bounds.
+//! Converts the bytes of a log to text: valid UTF-8, without terminal control sequences or bidirectional characters,
+//! redacted, and within bounds.
 //!
-//! The order matters. Control characters go before anything is masked, so that none can hide a
-//! credential; what may have lost its key to a cut is left out after masking, so that it still tells the
-//! rules what follows it; and only then is the text cut to its bounds, so that no cut makes a credential
-//! unrecognisable.
+//! The order matters. Control characters are removed first, so that they cannot hide a credential. The head of a cut text
+//! is removed after redaction, because it is context for the rules. The text is cut to its bounds last, so that no cut
+//! makes a credential unrecognizable.
 
-use super::{LogPolicy, escapes::scrub, redact::Mask};
+use super::{LogPolicy, escapes::remove_escapes, redact::Mask};
 
-/// The longest head of a cut text that is left out because its line lost its beginning, in bytes. No
-/// credential is longer, so that none can reach from before the cut to behind it.
+/// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
+/// credential, so the rest of a credential that was cut is always removed.
 const MARGIN: usize = 8 * 1024;
 
-/// What became of a log's bytes.
+/// A cleaned log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The end of the text: valid, masked, at most the policy's lines and bytes, without blank lines at
-    /// its end.
+    /// The end of the text, at most the policy's lines and bytes, without blank lines at its end.
     pub text: String,
-    /// Whether earlier lines, or the beginning of the first one, are left out.
+    /// Whether earlier lines, or the beginning of the first one, are missing.
     pub shortened: bool,
-    /// Whether some of the bytes were no UTF-8, and stand as U+FFFD.
+    /// Whether invalid UTF-8 was replaced by U+FFFD.
     pub lossy: bool,
 }
 
-/// Cleans the end of a log. `cut` says that the bytes may begin in the middle of a line: what was cut
-/// off may have been the key of the first value, so that the first line is left out; of one that is longer
-/// than 8 KiB, or all there is, only a quarter of everything and at most those 8 KiB.
+/// Cleans the end of a log. `cut` means that the bytes may start in the middle of a line. The first line is then removed,
+/// because its first value may have lost its key. If that line is longer than 8 KiB or is the whole log, only a quarter
+/// of the log and at most 8 KiB are removed.
 #[must_use]
 pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     let margin = if cut { margin(raw) } else { 0 };
@@ -36,18 +34,18 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     text.push_str(&String::from_utf8_lossy(rest));
     let lossy = std::str::from_utf8(rest).is_err();
 
-    let (text, mark) = scrub(&text, mark);
-    let from = if cut { first_whole(&text, mark) } else { 0 };
+    let (text, mark) = remove_escapes(&text, mark);
+    let from = if cut { shown_start(&text, mark) } else { 0 };
     let masked = mask(policy, cut).apply(&text, from);
-    let (text, shortened) = last_lines(&collapse(&masked), policy);
+    let (text, shortened) = last_lines(&collapse_carriage_returns(&masked), policy);
     Cleaned { text, shortened: shortened || cut, lossy }
 }
 
-/// Cleans a text that is shown on one line, such as a state's message: masked, and cut at its end to
-/// `limit` bytes. Without a policy, credentials are masked.
+/// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
+/// bytes. Without a policy, credentials are redacted.
 #[must_use]
 pub fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
-    let (text, _) = scrub(text, 0);
+    let (text, _) = remove_escapes(text, 0);
     let masked = policy.map_or(Mask { credentials: true, patterns: &[], cut: false }, |policy| mask(policy, false));
     let mut line = String::with_capacity(text.len());
     for word in masked.apply(&text, 0).split_whitespace() {
@@ -70,16 +68,16 @@ fn mask(policy: &LogPolicy, cut: bool) -> Mask<'_> {
     Mask { credentials: policy.redact, patterns: &policy.redact_patterns, cut }
 }
 
-/// How much of a cut text's head is not to be shown at most: up to a character's beginning.
+/// The most bytes to remove from the head of a cut text, ending at a character boundary.
 fn margin(raw: &[u8]) -> usize {
     let margin = (raw.len() / 4).min(MARGIN);
     let tail = raw.get(margin..).unwrap_or_default();
     margin + tail.iter().take(3).take_while(|&&byte| byte & 0b1100_0000 == 0b1000_0000).count()
 }
 
-/// Where a cut text begins to be shown: after its first line, or where that is longer than the margin or
-/// all there is, behind `mark` and the word that it is in.
-fn first_whole(text: &str, mark: usize) -> usize {
+/// Where the shown part of a cut text begins: after its first line or, if that is longer than the margin or is the whole
+/// text, after the word at `mark`.
+fn shown_start(text: &str, mark: usize) -> usize {
     let head = text.get(..text.floor_char_boundary(MARGIN.max(mark))).unwrap_or_default();
     if let Some(end) = head.find('\n')
         && text.get(end..).is_some_and(|rest| !rest.trim().is_empty())
@@ -91,8 +89,8 @@ fn first_whole(text: &str, mark: usize) -> usize {
     mark + blank.map_or(0, |(at, letter)| at + letter.len_utf8())
 }
 
-/// Lets a carriage return overwrite its line, as on a terminal: of a progress bar the last state stays.
-fn collapse(text: &str) -> String {
+/// Lets a carriage return overwrite its line, as on a terminal. The last state of a progress bar remains.
+fn collapse_carriage_returns(text: &str) -> String {
     if !text.contains('\r') {
         return text.to_owned();
     }
@@ -105,7 +103,7 @@ fn collapse(text: &str) -> String {
     shown
 }
 
-/// The last lines within the policy's bounds, and whether there were more.
+/// The last lines within the policy's bounds, and whether earlier ones were cut off.
 fn last_lines(text: &str, policy: &LogPolicy) -> (String, bool) {
     let text = text.trim_end();
     let lines = usize::try_from(policy.tail_lines).unwrap_or(usize::MAX).max(1);

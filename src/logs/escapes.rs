@@ -1,19 +1,19 @@
-//! Takes out of a text what a terminal would obey rather than show.
+//! Removes terminal control sequences.
 
 use std::str::Chars;
 
-/// The longest parameters of a control sequence, in bytes; real ones are far shorter.
-const PARAMETERS: usize = 64;
+/// The longest parameters of a control sequence that are recognized, in bytes.
+const MAX_PARAMETERS: usize = 64;
 
-/// Takes out escape sequences, control characters and characters that reorder or hide others. Line
-/// breaks and tabs stay; so does a carriage return that ends no line, for [`super::clean`] to obey once
-/// everything is masked. Answers also with where what stood at byte `mark` stands now.
-pub(super) fn scrub(text: &str, mark: usize) -> (String, usize) {
+/// Removes escape sequences, control characters, and characters that reorder or hide others. Line breaks and tabs stay,
+/// and so do carriage returns within a line: [`super::clean`] applies them after redaction. Also returns the new position
+/// of the byte at `mark`.
+pub(super) fn remove_escapes(text: &str, mark: usize) -> (String, usize) {
     let mut shown = String::with_capacity(text.len());
     let mut shown_mark = None;
     let mut rest = text.chars();
-    // Up to here no string that an escape sequence begins is closed: searched once, not for each.
-    let mut unclosed = 0;
+    // No control string that starts before this position is terminated. Avoids searching again for each.
+    let mut unterminated = 0;
     loop {
         let at = text.len() - rest.as_str().len();
         if at >= mark && shown_mark.is_none() {
@@ -29,9 +29,11 @@ pub(super) fn scrub(text: &str, mark: usize) -> (String, usize) {
                 }
                 rest = after.chars();
             }
-            '\u{1b}' => rest = after_escape(rest, text.len(), &mut unclosed),
+            '\u{1b}' => rest = after_escape(rest, text.len(), &mut unterminated),
             '\u{9b}' => rest = after_control(rest.as_str()).chars(),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => rest = after_string(rest.as_str(), text.len(), &mut unclosed),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => {
+                rest = after_string(rest.as_str(), text.len(), &mut unterminated)
+            }
             '\u{2028}' | '\u{2029}' => shown.push(' '),
             _ if letter.is_control() || is_format(letter) => {}
             _ => shown.push(letter),
@@ -41,16 +43,16 @@ pub(super) fn scrub(text: &str, mark: usize) -> (String, usize) {
     (shown, shown_mark)
 }
 
-/// Passes over what an ESC begins (ECMA-48, 5.3 to 5.6).
-fn after_escape<'a>(rest: Chars<'a>, length: usize, unclosed: &mut usize) -> Chars<'a> {
+/// Skips the sequence that an ESC introduces (ECMA-48, 5.3 to 5.6).
+fn after_escape<'a>(rest: Chars<'a>, length: usize, unterminated: &mut usize) -> Chars<'a> {
     let text = rest.as_str();
     let Some(&kind) = text.as_bytes().first() else { return rest };
     let behind = text.get(1..).unwrap_or_default();
     match kind {
         b'[' => after_control(behind).chars(),
-        b']' | b'P' | b'X' | b'^' | b'_' => after_string(behind, length, unclosed),
+        b']' | b'P' | b'X' | b'^' | b'_' => after_string(behind, length, unterminated),
         b' '..=b'/' => {
-            let intermediate = text.bytes().take(PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'/')).count();
+            let intermediate = text.bytes().take(MAX_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'/')).count();
             let behind = text.get(intermediate..).unwrap_or_default();
             behind.strip_prefix(|letter: char| matches!(letter, '0'..='~')).unwrap_or(behind).chars()
         }
@@ -59,21 +61,19 @@ fn after_escape<'a>(rest: Chars<'a>, length: usize, unclosed: &mut usize) -> Cha
     }
 }
 
-/// Passes over a control sequence's parameters and its final byte. Where it has none, its characters
-/// are text.
+/// Skips the parameters and the final byte of a control sequence. Without a final byte, the parameters are text.
 fn after_control(text: &str) -> &str {
-    let parameters = text.bytes().take(PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
+    let parameters = text.bytes().take(MAX_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
     match text.as_bytes().get(parameters) {
         Some(b'@'..=b'~') => text.get(parameters + 1..).unwrap_or_default(),
         _ => text,
     }
 }
 
-/// Passes over a control string, such as a window's title or a link. One that its line doesn't close is
-/// text.
-fn after_string<'a>(text: &'a str, length: usize, unclosed: &mut usize) -> Chars<'a> {
+/// Skips a control string, such as a window title or a link. A string that is not terminated on its line is text.
+fn after_string<'a>(text: &'a str, length: usize, unterminated: &mut usize) -> Chars<'a> {
     let at = length - text.len();
-    if at < *unclosed {
+    if at < *unterminated {
         return text.chars();
     }
     let ends = |letter: char| matches!(letter, '\u{7}' | '\u{9c}' | '\u{1b}' | '\n');
@@ -84,14 +84,13 @@ fn after_string<'a>(text: &'a str, length: usize, unclosed: &mut usize) -> Chars
         }
         Some((end, letter)) if letter != '\n' => text.get(end + letter.len_utf8()..).unwrap_or_default().chars(),
         found => {
-            *unclosed = found.map_or(length, |(end, _)| at + end);
+            *unterminated = found.map_or(length, |(end, _)| at + end);
             text.chars()
         }
     }
 }
 
-/// Characters that show nothing, and reorder or separate what does: bidirectional controls, joiners,
-/// variation of direction, tags.
+/// Invisible characters that reorder or separate others: bidirectional controls, joiners, tags.
 fn is_format(letter: char) -> bool {
     matches!(
         letter,

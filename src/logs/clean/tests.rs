@@ -13,7 +13,7 @@ fn whole(raw: &[u8]) -> String {
 }
 
 #[test]
-fn what_a_terminal_would_obey_goes() {
+fn removes_control_sequences() {
     let table: &[(&str, &str)] = &[
         ("plain\ttext\n", "plain\ttext"),
         ("\u{1b}[1;31mred\u{1b}[0m", "red"),
@@ -42,11 +42,11 @@ fn what_a_terminal_would_obey_goes() {
 }
 
 #[test]
-fn what_is_no_utf8_is_replaced_and_told() {
+fn replaces_and_reports_invalid_utf8() {
     let cleaned = clean(b"a\xff\xfeb \xe2\x82", false, &policy(10, 256));
     assert_eq!(cleaned.text, "a\u{fffd}\u{fffd}b \u{fffd}");
     assert!(cleaned.lossy);
-    // A character that only the cut made invalid is not.
+    // A character that was split by the cut is not reported.
     let cut = "€€€€ head\nshown".as_bytes();
     assert_eq!(
         clean(&cut[1..], true, &policy(10, 256)),
@@ -55,7 +55,7 @@ fn what_is_no_utf8_is_replaced_and_told() {
 }
 
 #[test]
-fn the_end_stays_in_bounds() {
+fn keeps_the_end_within_bounds() {
     let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
     let cleaned = clean(log.as_bytes(), false, &policy(2, 256));
     assert_eq!(cleaned.text, "line 98\nline 99");
@@ -70,10 +70,10 @@ fn the_end_stays_in_bounds() {
 }
 
 #[test]
-fn a_cut_line_is_left_out() {
+fn removes_a_cut_line() {
     let policy = policy(1000, 65536);
     assert_eq!(clean(b"word=hunter2\nnext\n", true, &policy).text, "next");
-    // A line that is all there is loses its head, up to a blank.
+    // Of a log of one line, only the head is removed, up to a space.
     let line = format!("{} tail of it", "s".repeat(40));
     assert_eq!(clean(line.as_bytes(), true, &policy).text, "s".repeat(28) + " tail of it");
     let line = format!("{} {}", "s".repeat(12), "t".repeat(36));
@@ -81,20 +81,20 @@ fn a_cut_line_is_left_out() {
 }
 
 #[test]
-fn the_head_that_is_left_out_still_tells_what_follows() {
+fn uses_the_removed_head_as_context() {
     let head = format!("cut off\n-----BEGIN PRIVATE KEY-----\n{}\n", "A1b2".repeat(16));
     let log = format!("{head}{}\n-----END PRIVATE KEY-----\nlast", "C3z4".repeat(16));
     assert_eq!(clean(log.as_bytes(), true, &policy(1000, 65536)).text, format!("{MASK}\nlast"));
-    // Neither end of the key is there.
+    // Both ends of the key are missing.
     let log = format!("f3Zz\n{0}\n{0}\n", "C3z4".repeat(16));
     assert_eq!(clean(log.as_bytes(), true, &policy(1000, 65536)).text, MASK);
-    // Neither the length of a key's lines nor their digits.
+    // Lines that are too long for a key, or hexadecimal.
     let log = format!("f3Zz\n{}\n{}\n", "C3z4".repeat(30), "c3d4".repeat(16));
     assert!(!clean(log.as_bytes(), true, &policy(1000, 65536)).text.contains(MASK));
 }
 
 #[test]
-fn nothing_hides_a_credential_from_its_key() {
+fn redacts_credentials_hidden_by_control_characters() {
     for log in [
         "pass\u{1b}[1mword=\u{1b}[31mhunter2",
         "pass\0word=hunter2",
@@ -109,20 +109,20 @@ fn nothing_hides_a_credential_from_its_key() {
 }
 
 #[test]
-fn patterns_of_ones_own_are_masked_too() {
+fn redacts_user_defined_patterns() {
     let mut policy = policy(20, 4096);
     policy.redact_patterns = vec![Regex::new("(?m)^card .*$").unwrap(), Regex::new("z*").unwrap()];
     assert_eq!(clean(b"card 4111\na password=x zz", false, &policy).text, format!("{MASK}\na password={MASK} {MASK}"));
     policy.redact = false;
     assert_eq!(clean(b"card 4111\npassword=x", false, &policy).text, format!("{MASK}\npassword=x"));
-    // One that matches everywhere masks the rest at once.
+    // A pattern that matches everywhere redacts the rest.
     policy.redact_patterns = vec![Regex::new("a").unwrap()];
     let masked = clean("ab".repeat(5000).as_bytes(), false, &policy).text;
     assert!(masked.len() < 65536 && masked.ends_with(MASK) && !masked.contains('a'));
 }
 
 #[test]
-fn a_message_is_one_line() {
+fn makes_one_line_of_a_message() {
     assert_eq!(clean_text("back-off\n\t5m0s \u{1b}[1mrestarting  x", None, 100), "back-off 5m0s restarting x");
     assert_eq!(clean_text("bad token=abc123 x", None, 100), format!("bad token={MASK} x"));
     assert_eq!(clean_text("€€€€€€", None, 10), "€€…");
@@ -131,7 +131,7 @@ fn a_message_is_one_line() {
     assert_eq!(clean_text("token=abc123", Some(&open), 100), "token=abc123");
 }
 
-/// Every kind of credential, with where its secret goes.
+/// Every kind of credential, with a placeholder for its secret.
 const KINDS: &[&str] = &[
     "password={}",
     "DB_PASSWORD={}",
@@ -161,8 +161,8 @@ const KINDS: &[&str] = &[
     "-----BEGIN RSA PRIVATE KEY-----\n{}{}{}\n{}{}{}\n{}\n-----END RSA PRIVATE KEY-----",
 ];
 
-/// Whether a text still has something of a secret that is worth having.
-fn tells(text: &str, secret: &str) -> bool {
+/// Whether a text contains eight consecutive characters of a secret.
+fn leaks(text: &str, secret: &str) -> bool {
     (0..secret.len() - 7).any(|at| text.contains(&secret[at..at + 8]))
 }
 
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn no_cut_lets_a_credential_through(
+    fn redacts_credentials_wherever_the_log_is_cut(
         kind in prop::sample::select(KINDS),
         secret in "[A-Z][a-z][0-9][a-zA-Z0-9]{21}",
         before in prop::collection::vec("[a-z ]{0,40}", 0..8),
@@ -182,20 +182,20 @@ proptest! {
         let log = if break_lines || planted.contains('\n') {
             format!("{}\n{planted}\n{}\nthe end\n", before.join("\n"), after.join("\n"))
         } else {
-            // One line, of which a reader keeps so much that no credential takes a quarter of it.
+            // One line, long enough that no credential is a quarter of it.
             format!("{} {planted} {}", before.join(" "), " and so on".repeat(100))
         };
         let policy = policy(1000, 65536);
         let shown = clean(log.as_bytes(), false, &policy).text;
-        prop_assert!(!tells(&shown, &secret), "whole: {shown}");
+        prop_assert!(!leaks(&shown, &secret), "whole: {shown}");
 
         let log = &log.as_bytes()[cut.index(log.len())..];
         let shown = clean(log, true, &policy).text;
-        prop_assert!(!tells(&shown, &secret), "cut to {:?}: {shown}", String::from_utf8_lossy(log));
+        prop_assert!(!leaks(&shown, &secret), "cut to {:?}: {shown}", String::from_utf8_lossy(log));
     }
 
     #[test]
-    fn any_bytes_become_text_in_bounds(
+    fn bounds_any_input(
         raw in prop::collection::vec(prop_oneof![
             3 => any::<u8>(),
             3 => prop::sample::select(b"\x1b[]P\\;m\x07\r\n\t \"'=:{}-".to_vec()),
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_clean_stays(parts in prop::collection::vec(
+    fn is_idempotent(parts in prop::collection::vec(
         (prop_oneof![
             "[ -~]{0,24}",
             (prop::sample::select(KINDS), "[a-zA-Z0-9]{1,30}").prop_map(|(kind, secret)| kind.replace("{}", &secret)),

@@ -1,11 +1,10 @@
-//! Masks credentials.
+//! Redacts credentials.
 //!
-//! Every rule looks at the same text and names the ranges it wants masked; the ranges are merged and
-//! replaced once. A rule therefore never sees what another one left, and a caller can leave out the
-//! head of a text and still have the rest masked as the whole demands.
+//! Every rule searches the same text and returns ranges. The ranges are merged and replaced once, so no rule sees the
+//! result of another, and a caller can drop the head of a text after it has served as context.
 //!
-//! What is masked errs towards too much where a value can't be told from prose, but a line stays
-//! readable: names of keys, schemes, users and hosts are kept.
+//! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
+//! so that lines stay readable.
 
 mod keys;
 mod pem;
@@ -17,26 +16,25 @@ use std::ops::Range;
 
 use regex::Regex;
 
-/// What stands where a credential stood.
+/// Replaces a credential.
 pub const MASK: &str = "[REDACTED]";
 
-/// How often one pattern of a user's may match in a text. What follows is masked whole: a pattern that
-/// matches everywhere would otherwise cost time quadratic in the text's length.
-const PATTERN_MATCHES: usize = 4096;
+/// After this many matches of one user-defined pattern, the rest of the text is redacted. A pattern that matches everywhere
+/// would otherwise take quadratic time.
+const MAX_MATCHES: usize = 4096;
 
-/// What is to be masked.
+/// What to redact.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mask<'a> {
-    /// Whether credentials are, by the rules of this module.
+    /// Whether to apply the rules of this module.
     pub credentials: bool,
-    /// What else is.
     pub patterns: &'a [Regex],
-    /// Whether the text's head may have been cut off, and the first line of a private key with it.
+    /// Whether the head of the text may be missing, and with it the first line of a private key.
     pub cut: bool,
 }
 
 impl Mask<'_> {
-    /// The text from byte `from` on, masked as the whole text demands.
+    /// Redacts the text and returns it from byte `from` on.
     pub fn apply(self, text: &str, from: usize) -> String {
         let mut shown = String::with_capacity(text.len().saturating_sub(from));
         let mut at = from;
@@ -52,7 +50,7 @@ impl Mask<'_> {
         shown
     }
 
-    /// What is masked of the text: in order, neither empty nor touching.
+    /// The ranges to redact: sorted, not empty, not adjacent.
     fn ranges(self, text: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         if self.credentials {
@@ -62,7 +60,7 @@ impl Mask<'_> {
         }
         for pattern in self.patterns {
             let mut matches = pattern.find_iter(text).map(|found| found.range());
-            ranges.extend(matches.by_ref().take(PATTERN_MATCHES));
+            ranges.extend(matches.by_ref().take(MAX_MATCHES));
             if let Some(next) = matches.next() {
                 ranges.push(next.start..text.len());
             }

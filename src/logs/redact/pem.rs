@@ -1,4 +1,4 @@
-//! Private keys in PEM's armour, whole or with either end cut off.
+//! Finds private keys in PEM format, complete or without either end.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -9,8 +9,8 @@ use crate::logs::pattern::constant;
 static MARKER: LazyLock<Regex> =
     LazyLock::new(|| constant(r"(?-u)-----(?:(BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 
-/// The longest block that is looked for, in bytes: a PGP key with many subkeys.
-const BLOCK: usize = 64 * 1024;
+/// The longest block that is recognized, in bytes: a PGP key with many subkeys.
+const MAX_BLOCK: usize = 64 * 1024;
 
 pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
     let mut open = None;
@@ -25,7 +25,7 @@ pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
             continue;
         }
         let start = match open.take() {
-            Some(begin) if all.start() - begin.end <= BLOCK => begin.start,
+            Some(begin) if all.start() - begin.end <= MAX_BLOCK => begin.start,
             Some(begin) => {
                 ranges.push(begin.start..body_after(text, begin.end));
                 body_before(text, free, all.start())
@@ -43,10 +43,10 @@ pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Where a block ends whose last line is missing: after the lines that look like its body.
+/// Where a block without an END line ends: after the lines that look like its body.
 fn body_after(text: &str, begin: usize) -> usize {
     let rest = text.get(begin..).unwrap_or_default();
-    // A key with escaped line breaks goes on behind its marker.
+    // A key with escaped line breaks continues on the line of its marker.
     let mut end = rest.bytes().take_while(|&byte| is_escaped_body(byte)).count();
     if let Some(below) = rest.get(end..).and_then(|rest| rest.strip_prefix('\n')) {
         end += 1;
@@ -64,8 +64,7 @@ fn body_after(text: &str, begin: usize) -> usize {
     begin + rest.get(..end).unwrap_or_default().trim_end().len()
 }
 
-/// Where a block begins whose first line is missing: before the lines that look like its body, but not
-/// before `from`.
+/// Where a block without a BEGIN line begins: before the lines that look like its body, but not before `from`.
 fn body_before(text: &str, from: usize, end: usize) -> usize {
     let head = text.get(from..end).unwrap_or_default();
     let mut start = head.len() - head.bytes().rev().take_while(|&byte| is_escaped_body(byte)).count();
@@ -84,9 +83,9 @@ fn body_before(text: &str, from: usize, end: usize) -> usize {
     from + start + (block.len() - block.trim_start().len())
 }
 
-/// Where the body of a block ends that has lost both its ends: what is left of its first line counts
-/// whatever it is. Lines of another length than armours have (PEM 64, OpenSSH 70, MIME 76), and those of
-/// hexadecimal digits, are taken for something else.
+/// Where a block without BEGIN and END lines ends, if the text starts with one. Its first line may be incomplete, so it is
+/// not checked. Lines of hexadecimal digits, and lines much shorter or longer than those of PEM (64), OpenSSH (70) and
+/// MIME (76), do not count.
 fn headless(text: &str) -> usize {
     let first = text.find('\n').map_or(text.len(), |end| end + 1);
     let mut end = first;
@@ -109,16 +108,16 @@ fn is_escaped_body(byte: u8) -> bool {
     is_base64(byte) || matches!(byte, b'\\' | b' ' | b'\t' | b'\r')
 }
 
-/// What a line can be of a block.
+/// The role of a line in a block.
 enum Line {
-    /// One of its full lines, one of the headers of an encrypted key, or empty.
+    /// A full line, a header of an encrypted key, or an empty line.
     Body,
-    /// Its last one, which is as long as what is left.
+    /// A shorter line, which can only be the last one.
     Last,
     Other,
 }
 
-/// The shortest full line, in bytes. PEM's are of 64, OpenSSH's of 70.
+/// The shortest full line, in bytes. Those of PEM have 64, those of OpenSSH 70.
 const FULL: usize = 24;
 
 fn kind(line: &str) -> Line {

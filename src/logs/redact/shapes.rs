@@ -1,4 +1,4 @@
-//! Credentials known by their shape, wherever they stand.
+//! Finds credentials by their format, independently of a key.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -6,8 +6,7 @@ use regex::Regex;
 
 use crate::logs::pattern::constant;
 
-/// Tokens that are masked whole. The shapes are those that their issuers publish, with lengths taken
-/// loosely: a token that lost its end is still most of a token.
+/// Tokens in the formats that their issuers publish. The lengths are minimums, because a token may have lost its end.
 static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     constant(
         r"(?x-u)
@@ -70,11 +69,11 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Credentials inside of something that is kept: the first group is masked.
+/// Credentials within a text that is kept. The first group is redacted.
 static PARTS: LazyLock<Regex> = LazyLock::new(|| {
     constant(
         r#"(?xi)
-        # chat webhooks: whoever knows the path may post
+        # chat webhooks: the path is the credential
           \bhooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Z0-9/_-]+)
         | \bdiscord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/([0-9]+/[A-Z0-9_-]+)
         | \bwebhook\.office\.com/webhookb2/([A-Z0-9@/_-]+)
@@ -90,11 +89,11 @@ static PARTS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Authorization by scheme, outside of a header too.
+/// Authorization schemes, also outside of headers.
 static SCHEMES: LazyLock<Regex> =
     LazyLock::new(|| constant(r"(?i-u)\b(?:bearer|basic)(?:[ \t]+|%20|\+)([A-Za-z0-9+/_.~-]{8,}={0,2})"));
 
-/// A URL's user and password. The password goes up to the last `@`: people don't escape theirs.
+/// User and password in a URL. The password extends to the last `@`, because many do not escape it.
 static USERINFO: LazyLock<Regex> =
     LazyLock::new(|| constant(r#"://(?:[^\s:/@?\#"'<>]*:([^\s"'<>`]+)|([A-Za-z0-9_.~%-]{20,}))@"#));
 
@@ -102,7 +101,7 @@ static AWS_KEY_ID: LazyLock<Regex> = LazyLock::new(|| constant(r"(?-u)\b(?:AKIA|
 
 static AWS_SECRET: LazyLock<Regex> = LazyLock::new(|| constant(r"(?-u)[A-Za-z0-9+/]{40,}"));
 
-/// How far from an AWS access key id its secret is looked for, in bytes.
+/// How far from an AWS access key ID its secret is searched, in bytes.
 const AWS_REACH: usize = 256;
 
 pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
@@ -138,8 +137,8 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Tells a credential from a word such as "authentication": by a digit, by a sign, or by a capital
-/// after a small letter.
+/// Distinguishes a credential from a word such as "authentication": by its length, a digit, a sign, or a capital letter
+/// after a small one.
 fn is_credential(token: &str) -> bool {
     token.len() >= 24
         || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'~'))
@@ -149,8 +148,7 @@ fn is_credential(token: &str) -> bool {
             .any(|pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()))
 }
 
-/// Whether what follows a URL's colon is a port and a path with an `@` in it, as in
-/// `http://registry:4873/@scope/name`.
+/// Whether the text after the colon is a port and a path with an `@`, as in `http://registry:4873/@scope/name`.
 fn is_port(password: &str) -> bool {
     let digits = password.bytes().take_while(u8::is_ascii_digit).count();
     (1..=5).contains(&digits) && matches!(password.as_bytes().get(digits), Some(b'/' | b'?' | b'#'))

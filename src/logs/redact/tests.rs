@@ -4,8 +4,8 @@ fn redact(text: &str) -> String {
     Mask { credentials: true, patterns: &[], cut: false }.apply(text, 0)
 }
 
-/// Lines with a credential, which is between « and ».
-const MASKED: &[&str] = &[
+/// Lines with credentials between « and ».
+const REDACTED: &[&str] = &[
     // keys and values
     "password=«hunter2»",
     "password: «hunter2»",
@@ -100,7 +100,7 @@ const MASKED: &[&str] = &[
     "«-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\nMIIEpAIB\n-----END RSA PRIVATE KEY-----»",
 ];
 
-/// Lines without one.
+/// Lines without credentials.
 const KEPT: &[&str] = &[
     "token expired",
     "error: token expired at 12:00",
@@ -171,19 +171,19 @@ fn marked(line: &str) -> (String, String) {
 }
 
 #[test]
-fn credentials_are_masked_and_nothing_beside_them() {
-    let wrong: Vec<_> = MASKED
+fn redacts_credentials_and_nothing_else() {
+    let wrong: Vec<_> = REDACTED
         .iter()
         .map(|line| marked(line))
         .map(|(plain, masked)| (redact(&plain), masked, plain))
         .filter(|(got, want, _)| got != want)
         .map(|(got, want, plain)| format!("{plain}\n  got  {got}\n  want {want}"))
         .collect();
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), MASKED.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), REDACTED.len(), wrong.join("\n"));
 }
 
 #[test]
-fn ordinary_lines_stay() {
+fn keeps_ordinary_lines() {
     let wrong: Vec<_> = KEPT.iter().map(|line| (line, redact(line))).filter(|(line, got)| *line != got).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -1,4 +1,4 @@
-//! Values of keys that are named like a credential, in whatever notation a log writes them.
+//! Finds the values of keys that are named like a credential, in many notations.
 
 mod names;
 mod values;
@@ -10,7 +10,7 @@ use regex::Regex;
 use self::values::{Context, Notation};
 use crate::logs::pattern::constant;
 
-/// What a key's name has in it, at least. [`names`] decides with the whole name.
+/// A part of every such name. [`names`] decides with the whole name.
 static STEM: LazyLock<Regex> = LazyLock::new(|| {
     constant(
         r"(?xi-u)
@@ -21,19 +21,18 @@ static STEM: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// What stands between a variable's name and its value where they are fields of one thing, as in a
-/// container's spec.
+/// The text between the name and the value of an environment variable in a container spec.
 static VALUE_FIELD: LazyLock<Regex> = LazyLock::new(|| {
     constant(
         r#"(?i-u)\A\\{0,8}["']?[ \t\r]{0,8}(?:,|\n)[ \t\r]{0,64}\\{0,8}["']?value\\{0,8}["']?[ \t]{0,8}[:=][ \t]{0,8}"#,
     )
 });
 
-/// The longest name of a key that is looked at, in bytes, to either side of its stem.
-const NAME: usize = 128;
+/// How much of a name is considered on either side of its stem, in bytes.
+const MAX_NAME: usize = 128;
 
-/// How far a line may be indented for its key to count as its first word.
-const INDENT: usize = 64;
+/// The largest indentation of a key that counts as the first word of its line.
+const MAX_INDENT: usize = 64;
 
 pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut done = 0;
@@ -48,11 +47,11 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Extends a stem to the whole of the name that it is in, which goes back no further than `floor`.
+/// The whole name that contains a stem. It does not start before `floor`.
 fn name_around(text: &str, stem: Range<usize>, floor: usize) -> Range<usize> {
     let bytes = text.as_bytes();
-    let before = bytes.get(floor.max(stem.start.saturating_sub(NAME))..stem.start).unwrap_or_default();
-    let after = bytes.get(stem.end..bytes.len().min(stem.end + NAME)).unwrap_or_default();
+    let before = bytes.get(floor.max(stem.start.saturating_sub(MAX_NAME))..stem.start).unwrap_or_default();
+    let after = bytes.get(stem.end..bytes.len().min(stem.end + MAX_NAME)).unwrap_or_default();
     let start = stem.start - before.iter().rev().take_while(|&&byte| is_name(byte)).count();
     let end = stem.end + after.iter().take_while(|&&byte| is_name(byte)).count();
     start..end
@@ -62,8 +61,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Where the value of a key begins and how it is written, if the key has one and its name is a
-/// credential's.
+/// Where the value of a key begins, and how it is written, if the key has a value and is named like a credential.
 fn value_of(text: &str, name: &Range<usize>) -> Option<(usize, Context)> {
     let bytes = text.as_bytes();
     let key = text.get(name.clone())?;
@@ -80,7 +78,7 @@ fn value_of(text: &str, name: &Range<usize>) -> Option<(usize, Context)> {
         at += 1;
     }
     let context = |notation, strict| -> Option<Context> {
-        let secret = names::judge(key, strict)?;
+        let secret = names::classify(key, strict)?;
         Some(Context { secret, notation, leads: leads_its_line(text, name.start) })
     };
 
@@ -104,8 +102,7 @@ fn value_of(text: &str, name: &Range<usize>) -> Option<(usize, Context)> {
         let value = value + blanks(value);
         let colon = sign.first() == Some(&b':') && length == 1;
         let capitals = !key.bytes().any(|byte| byte.is_ascii_lowercase());
-        // What is quoted after its key, but isn't before it, is the end of a phrase: only another
-        // quotation can be its value.
+        // A name with a quote after but not before it is the end of a quoted phrase. Its value must be quoted, too.
         let phrase = quoted_after && !quoted_before;
         if colon && (gap > 0 || phrase) && !is_quote(bytes.get(value).copied()) && !is(value, b'\\') {
             return None;
@@ -140,10 +137,9 @@ fn is_quote(byte: Option<u8>) -> bool {
     matches!(byte, Some(b'"' | b'\'' | b'`'))
 }
 
-/// Whether nothing but indentation, a list's dash or a shell's `export` stands before a key in its line.
-/// Answers with the indentation.
+/// The indentation of a key, if only a list dash or a word such as `export` precedes it on its line.
 fn leads_its_line(text: &str, start: usize) -> Option<usize> {
-    let from = text.ceil_char_boundary(start.saturating_sub(INDENT));
+    let from = text.ceil_char_boundary(start.saturating_sub(MAX_INDENT));
     let head = text.get(from..start)?;
     let line = match head.rfind('\n') {
         Some(at) => head.get(at + 1..)?,
@@ -155,7 +151,7 @@ fn leads_its_line(text: &str, start: usize) -> Option<usize> {
     matches!(word, "" | "export" | "ENV" | "set" | "env").then_some(indent)
 }
 
-/// Whether a parser complains of a token, as in "unexpected token: }".
+/// Whether the key follows a parser's complaint, as in "unexpected token: }".
 fn follows_unexpected(text: &str, start: usize) -> bool {
     let from = text.ceil_char_boundary(start.saturating_sub(16));
     let head = text.get(from..start).unwrap_or_default().trim_end();

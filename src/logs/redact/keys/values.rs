@@ -1,4 +1,4 @@
-//! How far a value goes, and whether it is one.
+//! Finds the end of a value, and decides whether to redact it.
 
 use std::ops::Range;
 
@@ -7,50 +7,48 @@ use super::{
     names::{Secret, among},
 };
 
-/// What is known of a value before it is looked at.
+/// What the key indicates about its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    /// What its key promises.
     pub secret: Secret,
-    /// How it is written.
     pub notation: Notation,
-    /// Whether its key is the first word of its line, and how far that is indented: the value then goes
-    /// on to the line's end, also over blanks.
+    /// The indentation, if the key is the first word of its line. The value then extends to the end of the line and may
+    /// contain spaces.
     pub leads: Option<usize>,
 }
 
-/// How a key is joined to its value.
+/// How a key is separated from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
-    /// By an equals sign, or by a colon after a quoted key.
+    /// An equals sign, or a colon after a quoted key.
     Sign,
-    /// By a colon, as in a sentence.
+    /// A colon, as in a sentence.
     Colon,
-    /// By a blank, as a flag of a command.
+    /// A space, as after a command-line flag.
     Flag,
-    /// By markup.
+    /// An XML tag.
     Element,
 }
 
-/// What stands for no value at all.
-const NOTHING: &str = "yes no YES NO true false null nil none None True False NULL undefined <nil> <none> <unset> <empty> \
+/// Values that are no secret.
+const PLACEHOLDERS: &str = "yes no YES NO true false null nil none None True False NULL undefined <nil> <none> <unset> <empty> \
     <redacted> <hidden> (none) (empty)";
 
-/// Words that begin a remark about a credential, not one.
+/// First words of a remark about a credential.
 const REMARKS: &str = "a an and argument by can cannot configmaps could denied does empty error expired failed failure flag \
     for forbidden from has if in incorrect instead invalid is malformed mismatch missing must no not of \
     option or rejected required secret secrets serviceaccounts should the to unable unauthorized \
     unexpected unknown verification was with wrong";
 
-/// The value that begins at a byte, if it is one that must be masked.
+/// The value that begins at a byte, if it must be redacted.
 pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied();
     if context.notation == Notation::Element {
         let end = at + length(bytes, at, |byte| byte == b'<');
-        return judged(text, at..end, context);
+        return redactable(text, at..end, context);
     }
-    // b'…' and its like.
+    // String prefixes, as in b'…'.
     let at = at + usize::from(byte(at).is_some_and(|byte| b"bBrRuUfF".contains(&byte)) && is_quote(byte(at + 1)));
     let slashes = length(bytes, at, |byte| byte != b'\\').min(8);
     if is_quote(byte(at + slashes)) {
@@ -59,12 +57,12 @@ pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usi
         if context.secret == Secret::Authorization {
             return authorization(text, start, Some(end), context);
         }
-        return judged(text, start..end, context);
+        return redactable(text, start..end, context);
     }
     match byte(at)? {
         b'\n' => return None,
         b'{' if byte(at + 1) != Some(b'{') => return None,
-        b'[' => return judged(text, at..closing_bracket(bytes, at), context),
+        b'[' => return redactable(text, at..closing_bracket(bytes, at), context),
         b'|' | b'>' => {
             if let Some(block) = indented_block(text, at, context) {
                 return Some(block);
@@ -78,16 +76,16 @@ pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usi
         (_, Some(_)) if context.notation != Notation::Flag => line_value(bytes, at),
         _ => word_value(bytes, at),
     };
-    judged(text, at..end, context)
+    redactable(text, at..end, context)
 }
 
-/// How many bytes from here on come before the first of which something is true.
+/// The number of bytes on this line before the first for which `stop` is true.
 fn length(bytes: &[u8], at: usize, stop: impl Fn(u8) -> bool) -> usize {
     bytes.get(at..).unwrap_or_default().iter().take_while(|&&byte| byte != b'\n' && !stop(byte)).count()
 }
 
-/// Where a quotation ends: before the quote that closes it, at the end of its line at the latest. Within
-/// a quotation that is itself inside one, quotes have backslashes before them: as many as the opening one.
+/// Where a quoted value ends: before its closing quote, or at the end of the line. Quotes within a quoted text are escaped
+/// by backslashes; the closing quote has as many as the opening one.
 fn closing_quote(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
     let mut run = 0;
     for (offset, &byte) in bytes.get(start..).unwrap_or_default().iter().enumerate() {
@@ -102,7 +100,7 @@ fn closing_quote(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize
     bytes.len()
 }
 
-/// Where a bracket closes, at the end of its line at the latest.
+/// Where a bracket closes, or the end of the line.
 fn closing_bracket(bytes: &[u8], start: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, &byte) in bytes.get(start..).unwrap_or_default().iter().enumerate() {
@@ -121,7 +119,7 @@ fn closing_bracket(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Where a value ends that goes to the end of its line: there, or before the next key of the same line.
+/// Where a value ends that extends to the end of its line, or to the next key on that line.
 fn line_value(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
@@ -139,7 +137,7 @@ fn line_value(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// Where a value ends that is one word.
+/// Where a value of one word ends.
 fn word_value(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
@@ -168,7 +166,7 @@ fn is_separator(byte: u8) -> bool {
     matches!(byte, b'&' | b';' | b',' | b'|')
 }
 
-/// Whether another key and its sign follow, perhaps after blanks.
+/// Whether another key and its separator follow, perhaps after spaces.
 fn begins_pair(bytes: &[u8], at: usize) -> bool {
     let rest = bytes.get(at..).unwrap_or_default();
     let blanks = rest.iter().take(8).take_while(|&&byte| is_blank(byte)).count();
@@ -184,7 +182,7 @@ fn begins_pair(bytes: &[u8], at: usize) -> bool {
     matches!(rest.first(), Some(b'=' | b':'))
 }
 
-/// The lines of a YAML block: those below that are indented further than their key.
+/// The lines of a YAML block: the following lines that are indented further than the key.
 fn indented_block(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
     let indent = context.leads?;
     let header = text.get(at..)?.split('\n').next()?;
@@ -205,8 +203,7 @@ fn indented_block(text: &str, at: usize, context: &Context) -> Option<Range<usiz
     (head < block.len()).then(|| start + head..start + block.trim_end().len())
 }
 
-/// The credential of an authorization header, which ends where its quotation does, if it is quoted. A
-/// scheme that is known stays.
+/// The credential of an authorization header, without a known scheme. It ends at the closing quote, if it is quoted.
 fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Context) -> Option<Range<usize>> {
     let bytes = text.get(..quotation.unwrap_or(text.len()))?.as_bytes();
     let ends_word = |byte| is_blank(byte) || matches!(byte, b'"' | b'\'' | b'\\' | b',');
@@ -214,18 +211,18 @@ fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Cont
     let next = word + length(bytes, word, |byte| !is_blank(byte));
     let range = match text.get(at..word)?.to_ascii_lowercase().as_str() {
         "bearer" | "basic" | "token" | "apikey" | "negotiate" | "ntlm" => next..next + length(bytes, next, ends_word),
-        // Several parameters, any of which may tell.
+        // Several parameters, any of which may be secret.
         "digest" | "hawk" | "hmac" | "oauth" | "aws4-hmac-sha256" => next..next + length(bytes, next, |_| false),
         _ => at..quotation.unwrap_or(word),
     };
-    judged(text, range, context)
+    redactable(text, range, context)
 }
 
-/// The range, unless it stands for nothing, names something else, or is a remark.
-fn judged(text: &str, range: Range<usize>, context: &Context) -> Option<Range<usize>> {
+/// The range, unless its text is a placeholder, a reference or a remark.
+fn redactable(text: &str, range: Range<usize>, context: &Context) -> Option<Range<usize>> {
     let value = text.get(range.clone())?;
     let bare = value.trim().trim_end_matches([',', ';', ')', '}', ']']);
-    if bare.is_empty() || among(NOTHING, bare) || bare.bytes().all(|byte| byte == b'*') {
+    if bare.is_empty() || among(PLACEHOLDERS, bare) || bare.bytes().all(|byte| byte == b'*') {
         return None;
     }
     if is_reference(bare) || is_path(bare) {
@@ -248,20 +245,20 @@ fn judged(text: &str, range: Range<usize>, context: &Context) -> Option<Range<us
     Some(range)
 }
 
-/// A variable that the value is yet to be taken from: `${NAME}`, `$(NAME)`, `{{ .name }}`.
+/// Whether the value is a variable: `${NAME}`, `$(NAME)`, `{{ .name }}`.
 fn is_reference(value: &str) -> bool {
     (value.starts_with("${") || value.starts_with("$(") || value.starts_with("{{"))
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"${}()_.- ".contains(&byte))
 }
 
-/// A file's path, as `/run/secrets/db`. An AWS secret can begin with a slash too, but has capitals.
+/// Whether the value is a path such as `/run/secrets/db`. AWS secrets may begin with a slash, too, but contain capitals.
 fn is_path(value: &str) -> bool {
     value.starts_with('/')
         && value.bytes().filter(|&byte| byte == b'/').count() >= 2
         && value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte))
 }
 
-/// An object of Kubernetes by namespace and name, as controllers log a Secret.
+/// Whether the value is the namespace and name of a Kubernetes object, as controllers log a Secret.
 fn is_object(value: &str) -> bool {
     let is_part = |part: &str| {
         part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
