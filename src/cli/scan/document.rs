@@ -41,7 +41,7 @@ impl<'r, 'a, O> Document<'r, 'a, O> {
         Self { reading, object: std::marker::PhantomData }
     }
 
-    fn is_not_pods(self, content: &str) {
+    fn reject(self, content: &str) {
         self.reading.not_pods.get_or_insert(content.to_owned());
     }
 }
@@ -78,14 +78,14 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
         let kind = fields.iter().find(|(field, _)| *field == "kind").and_then(|(_, kind)| kind.decode::<String>().ok());
         match (is_list, kind) {
             // The items of the API's own lists have no kind; the list's kind decides.
-            (true, Some(kind)) if kind != "List" && kind != "PodList" => self.is_not_pods(&format!("a {kind}")),
+            (true, Some(kind)) if kind != "List" && kind != "PodList" => self.reject(&format!("a {kind}")),
             (true, _) => {}
             (false, Some(kind)) if kind == "List" || kind == "PodList" => {}
-            (false, None) => self.is_not_pods("something else"),
+            (false, None) => self.reject("something else"),
             (false, Some(_)) => {
                 let object = O::with_fields(fields).map_err(serde::de::Error::custom)?;
                 if is_nameless_pod(&object) {
-                    self.is_not_pods("a Pod without a name");
+                    self.reject("a Pod without a name");
                     return Ok(());
                 }
                 self.reading.add(&object);
@@ -99,32 +99,32 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.is_not_pods("text");
+        self.reject("text");
         Ok(())
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.is_not_pods("text");
+        self.reject("text");
         Ok(())
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.is_not_pods("a number");
+        self.reject("a number");
         Ok(())
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.is_not_pods("a number");
+        self.reject("a number");
         Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.is_not_pods("a number");
+        self.reject("a number");
         Ok(())
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.is_not_pods("nothing");
+        self.reject("nothing");
         Ok(())
     }
 }
