@@ -1,7 +1,6 @@
-//! What the operator's own account may read. `webhook test` reads Secrets with the rights of whoever runs it, who may
-//! read more than the operator.
+//! Checks which Secrets the operator's service account may read. `webhook test` reads Secrets with the rights of its
+//! caller, who may be allowed more than the operator.
 
-use crate::api::NamespacedName;
 use std::time::Duration;
 
 use k8s_openapi::api::{
@@ -11,23 +10,22 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use tokio::time::timeout;
 
-/// How long one question may take.
+use crate::api::NamespacedName;
+
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the operator may read a webhook's Secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It may read them all.
+pub(super) enum SecretAccess {
     Allowed,
-    /// It may not read this one.
-    Refused(String),
-    /// Whoever asks is the operator: reading them shows.
+    /// The first Secret that it may not read.
+    Denied(String),
+    /// The caller is the operator's account and may not check access: reading the Secrets shows whether it may.
     IsCaller,
-    /// Nobody says, and why.
+    /// Why this could not be checked.
     Unknown(String),
 }
 
-/// The operator's account, about which an API server is asked.
 pub(super) struct OperatorAccount<'a> {
     client: &'a Client,
     account: &'a NamespacedName,
@@ -42,22 +40,22 @@ impl<'a> OperatorAccount<'a> {
         format!("system:serviceaccount:{}:{}", self.account.namespace, self.account.name)
     }
 
-    /// Whether it may get these Secrets of a namespace.
-    pub(super) async fn may_read(&self, namespace: &str, secrets: impl Iterator<Item = &str>) -> Verdict {
+    /// Checks whether the account may get these Secrets of a namespace.
+    pub(super) async fn secret_access(&self, namespace: &str, secrets: impl Iterator<Item = &str>) -> SecretAccess {
         for secret in secrets {
             match timeout(TIMEOUT, self.review(namespace, secret)).await {
                 Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Verdict::Refused(secret.to_owned()),
+                Ok(Ok(false)) => return SecretAccess::Denied(secret.to_owned()),
                 Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
                     return match self.is_caller().await {
-                        true => Verdict::IsCaller,
-                        false => Verdict::Unknown("you may not create subjectaccessreviews".to_owned()),
+                        true => SecretAccess::IsCaller,
+                        false => SecretAccess::Unknown("you may not create subjectaccessreviews".to_owned()),
                     };
                 }
-                Ok(Err(_)) | Err(_) => return Verdict::Unknown("the API server does not say".to_owned()),
+                Ok(Err(_)) | Err(_) => return SecretAccess::Unknown("the API server did not answer".to_owned()),
             }
         }
-        Verdict::Allowed
+        SecretAccess::Allowed
     }
 
     async fn review(&self, namespace: &str, secret: &str) -> kube::Result<bool> {

@@ -1,4 +1,4 @@
-//! Finding the cluster: by kubeconfig, else as a pod of it.
+//! Connects to the cluster of a kubeconfig or, without one, to the cluster that this pod runs in.
 
 use std::{env, io, path::PathBuf, time::Duration};
 
@@ -10,14 +10,13 @@ use kube::{
 
 use crate::watch::set_read_timeout;
 
-use super::{Failure, api_error::Target, client::client, proxy};
+use super::{Failure, api_error::Target, kube_client::client, proxy};
 
-/// How long a connection may take to come about. kube's own default of 30 s tries a person's patience.
+/// kube's default of 30 s is long for a person who waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many contexts a sentence names.
-const CONTEXTS_NAMED: usize = 8;
+/// How many contexts an error message lists.
+const CONTEXTS_LISTED: usize = 8;
 
-/// Which cluster.
 #[derive(Debug, Default, Args)]
 pub(super) struct ConnectionFlags {
     /// The kubeconfig; otherwise $KUBECONFIG, ~/.kube/config, or the pod's own service account
@@ -29,21 +28,20 @@ pub(super) struct ConnectionFlags {
     pub context: Option<String>,
 }
 
-/// Who tries again what the API server was too busy for.
+/// Who retries requests that the API server rejects because it is overloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retries {
-    /// kube's client, for who asks once.
+    /// kube's client, for single requests.
     InTheClient,
-    /// Whoever asked: each write, log and watch has a backoff and a time of its own, which retries below
-    /// them would eat up.
+    /// The caller: each write, log and watch has its own backoff and timeout, which retries inside the client would use
+    /// up.
     AtTheCaller,
 }
 
-/// A cluster that can be asked, though nobody has asked it anything yet.
+/// A client for a cluster. No request was sent yet.
 pub struct Cluster {
-    /// The client.
     pub client: Client,
-    /// What to call the cluster.
+    /// How error messages name the cluster.
     pub target: Target,
 }
 
@@ -77,14 +75,13 @@ async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Fai
     let has_proxy = names_proxy(&kubeconfig, context.as_deref());
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| unusable(&error, &contexts))?;
-    if !has_proxy && proxy::is_bypassed(config.cluster_url.host().unwrap_or_default()) {
+    if !has_proxy && proxy::is_bypassed(&config.cluster_url) {
         config.proxy_url = None;
     }
     Ok((config, context))
 }
 
-/// Whether the kubeconfig itself names a proxy for the context's cluster, which is used whatever the
-/// environment says.
+/// Whether the kubeconfig has a proxy for the context's cluster. It takes precedence over the environment.
 fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
     let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context);
     let name = context.and_then(|named| Some(&named.context.as_ref()?.cluster));
@@ -100,7 +97,7 @@ fn is_absent(error: &KubeconfigError) -> bool {
     }
 }
 
-/// Whether somebody named a kubeconfig or something in it: then nothing else will do.
+/// Whether the user has chosen a kubeconfig or a context: then the pod's service account is no fallback.
 fn is_explicit(flags: &ConnectionFlags) -> bool {
     flags.kubeconfig.is_some()
         || flags.context.is_some()
@@ -119,12 +116,12 @@ fn in_cluster() -> Result<Config, Failure> {
     })
 }
 
-/// Why a kubeconfig can't be used. The parser's own words quote the file, credentials and all: they are
-/// left out.
+/// Describes why a kubeconfig cannot be used. The parser's own message quotes the file with its credentials, so it is left
+/// out.
 fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
-    let named = || {
-        let names = contexts.iter().take(CONTEXTS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = if contexts.len() > CONTEXTS_NAMED { ", …" } else { "" };
+    let listed = || {
+        let names = contexts.iter().take(CONTEXTS_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if contexts.len() > CONTEXTS_LISTED { ", …" } else { "" };
         if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}{more}") }
     };
     Failure::new(match error {
@@ -133,20 +130,20 @@ fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
             _ => format!("cannot read the kubeconfig {}: {error}", path.display()),
         },
         KubeconfigError::Parse(error) => match error.location() {
-            Some(location) => format!("the kubeconfig is not one: line {} cannot be read", location.line()),
-            None => "the kubeconfig is not one".to_owned(),
+            Some(location) => format!("the kubeconfig cannot be parsed: line {}", location.line()),
+            None => "the kubeconfig cannot be parsed".to_owned(),
         },
         KubeconfigError::CurrentContextNotSet => {
-            format!("the kubeconfig has no current context: choose one with --context ({})", named())
+            format!("the kubeconfig has no current context: choose one with --context ({})", listed())
         }
-        KubeconfigError::LoadContext(name) => format!("the kubeconfig has no context {name:?}: {}", named()),
+        KubeconfigError::LoadContext(name) => format!("the kubeconfig has no context {name:?}: {}", listed()),
         KubeconfigError::LoadClusterOfContext(name) => {
             format!("the kubeconfig lacks the cluster {name:?} that its context names")
         }
         KubeconfigError::MissingClusterUrl => "the kubeconfig's cluster has no server".to_owned(),
-        KubeconfigError::ParseClusterUrl(_) => "the server of the kubeconfig's cluster is no URL".to_owned(),
-        KubeconfigError::ParseProxyUrl(_) => "the kubeconfig's proxy-url or HTTPS_PROXY is no URL".to_owned(),
-        // What is left names files and kinds of mistakes, and quotes nothing.
+        KubeconfigError::ParseClusterUrl(_) => "the server of the kubeconfig's cluster is not a URL".to_owned(),
+        KubeconfigError::ParseProxyUrl(_) => "the kubeconfig's proxy-url or HTTPS_PROXY is not a URL".to_owned(),
+        // The remaining errors name files and kinds of mistakes, and quote nothing.
         other => format!("cannot use the kubeconfig: {other}"),
     })
 }
@@ -155,7 +152,7 @@ fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
 mod tests {
     use super::*;
 
-    async fn sentence(yaml: &str, context: Option<&str>) -> String {
+    async fn message(yaml: &str, context: Option<&str>) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         std::fs::write(&path, yaml).unwrap();
@@ -164,9 +161,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_mistake_in_a_kubeconfig_has_its_sentence() {
+    async fn names_each_mistake_in_a_kubeconfig() {
         let contexts = "contexts: [{name: kind, context: {cluster: kind}}, {name: prod, context: {cluster: prod}}]\n";
-        for (yaml, context, told) in [
+        for (yaml, context, expected) in [
             ("", None, "the kubeconfig has no current context: choose one with --context (it has none)"),
             (contexts, None, "the kubeconfig has no current context: choose one with --context (it has kind, prod)"),
             (contexts, Some("prd"), r#"the kubeconfig has no context "prd": it has kind, prod"#),
@@ -177,20 +174,23 @@ mod tests {
                 "the kubeconfig's cluster has no server",
             ),
         ] {
-            assert_eq!(sentence(yaml, context).await, told);
+            assert_eq!(message(yaml, context).await, expected);
         }
     }
 
     #[tokio::test]
-    async fn a_kubeconfig_that_cannot_be_read_is_never_quoted() {
+    async fn never_quotes_a_kubeconfig_that_cannot_be_parsed() {
         for yaml in [
             "users:\n- name: a\n  user: {token: hunter2\n",
             "users: hunter2",
             "hunter2",
             "users:\n- {name: [hunter2]}\n",
         ] {
-            let told = sentence(yaml, None).await;
-            assert!(told.starts_with("the kubeconfig is not one") && !told.contains("hunter2"), "{yaml}: {told}");
+            let message = message(yaml, None).await;
+            assert!(
+                message.starts_with("the kubeconfig cannot be parsed") && !message.contains("hunter2"),
+                "{yaml}: {message}"
+            );
         }
     }
 }

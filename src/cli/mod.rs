@@ -2,9 +2,9 @@
 
 mod account;
 mod api_error;
-mod client;
 mod connect;
 mod failure;
+mod kube_client;
 mod preflight;
 mod proxy;
 mod run;

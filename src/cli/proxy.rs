@@ -1,41 +1,29 @@
-//! Which clusters are reached past the proxy of the environment.
+//! Decides whether to connect to the API server through the proxy of the environment, as kubectl does.
 //!
-//! kube takes the proxy from `HTTPS_PROXY` as kubectl does, but asks `NO_PROXY` about the proxy rather than
-//! about the cluster.
+//! kube takes the proxy from `HTTPS_PROXY`, but compares `NO_PROXY` with the proxy's host rather than the cluster's.
 
 use std::{env, net::IpAddr};
 
-use ipnet::IpNet;
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 
-/// Whether this host is reached directly, whatever `HTTPS_PROXY` says.
-pub(super) fn is_bypassed(host: &str) -> bool {
+/// Whether `NO_PROXY` excludes the cluster from the proxy.
+pub(super) fn is_bypassed(cluster: &Uri) -> bool {
     let list =
         ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| env::var(name).ok().filter(|list| !list.is_empty()));
-    bypasses(host, &list.unwrap_or_default())
+    bypasses(cluster, &list.unwrap_or_default())
 }
 
-/// Whether a list such as `10.0.0.0/8,.example.com` names this host. Follows Go's `httpproxy`, which kubectl uses:
-/// what is local never goes through a proxy, and a domain stands for all below it.
-fn bypasses(host: &str, list: &str) -> bool {
-    let host = host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
-    let address: Option<IpAddr> = host.parse().ok();
-    if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
+/// Adds three rules of Go's `httpproxy`, which kubectl uses, to those of [`Matcher`]: no proxy for this host, `*` for
+/// everything, and `*.example.com` for `.example.com`.
+fn bypasses(cluster: &Uri, list: &str) -> bool {
+    let host = cluster.host().unwrap_or_default();
+    let is_loopback = host.trim_matches(['[', ']']).parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    if host == "localhost" || is_loopback || list.split(',').any(|entry| entry.trim() == "*") {
         return true;
     }
-    list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(|entry| {
-        if entry == "*" {
-            return true;
-        }
-        if let Some(address) = address {
-            let network = entry.parse::<IpNet>().is_ok_and(|network| network.contains(&address));
-            return network || entry.trim_matches(['[', ']']).parse() == Ok(address);
-        }
-        let domain = entry.strip_prefix('*').unwrap_or(&entry);
-        match domain.strip_prefix('.') {
-            Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.')),
-            None => host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
-        }
-    })
+    let matcher = Matcher::builder().all("http://proxy").no(list.replace("*.", ".")).build();
+    matcher.intercept(cluster).is_none()
 }
 
 #[cfg(test)]
@@ -56,15 +44,22 @@ mod tests {
             ("10.0.0.11", "10.0.0.1", false),
             ("[fd00::1]", "fd00::/8", true),
             ("k8s.example.com", "example.com", true),
-            ("K8S.Example.com.", "EXAMPLE.com", true),
+            ("K8S.Example.com", "EXAMPLE.com", true),
             ("example.com", "example.com", true),
             ("k8s.example.com", ".example.com", true),
             ("k8s.example.com", "*.example.com", true),
-            ("example.com", ".example.com", false),
             ("badexample.com", "example.com", false),
+            ("badexample.com", "*.example.com", false),
             ("example.com.evil.org", "example.com", false),
         ] {
-            assert_eq!(bypasses(host, list), bypassed, "{host} of {list}");
+            let cluster = format!("https://{host}:6443/").parse().unwrap();
+            assert_eq!(bypasses(&cluster, list), bypassed, "{host} with NO_PROXY={list}");
         }
+    }
+
+    /// Go excludes only the domains below it.
+    #[test]
+    fn a_domain_with_a_leading_dot_includes_the_domain_itself() {
+        assert!(bypasses(&"https://example.com".parse().unwrap(), ".example.com"));
     }
 }

@@ -22,14 +22,14 @@ use crate::{
 
 use super::{
     Failure,
-    account::{OperatorAccount, Verdict},
+    account::{OperatorAccount, SecretAccess},
     connect::{ConnectionFlags, Retries, connect},
     ignore_broken_pipe,
     webhook_flags::WebhookFlags,
 };
 
-/// The exit code where a receiver did not take what it was sent.
-const NOT_TAKEN: u8 = 1;
+/// The exit code if an alert was not delivered, or the operator may not read a Secret.
+const NOT_DELIVERED: u8 = 1;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WebhookCommand {
@@ -74,125 +74,127 @@ fn object_name(text: &str) -> Result<NamespacedName, String> {
 
 pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<ExitCode, Failure> {
     let cluster = connect(&flags.connection, Retries::InTheClient).await?;
-    let subscribers = subscribers(&cluster.client, &flags).await.map_err(|error| match error {
-        Missing::Api(error) => cluster.target.describe(&error),
-        Missing::Told(told) => Failure::new(told),
+    let webhooks = webhooks(&cluster.client, &flags).await.map_err(|error| match error {
+        WebhooksError::Api(error) => cluster.target.describe(&error),
+        WebhooksError::Invalid(message) => Failure::new(message),
     })?;
-    let access = flags.webhook_flags.access();
-    let http = Arc::new(HttpClient::new(access, system_lookup()));
+    let options = flags.webhook_flags.access();
+    let http = Arc::new(HttpClient::new(options, system_lookup()));
     let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
-    let secrets = SecretReader { client: cluster.client.clone(), urls: access.urls, http: Arc::clone(&http) };
-    let mut all_taken = true;
-    for subscriber in &subscribers {
-        let rights = rights(&account, &flags, subscriber).await;
-        all_taken &= rights.taken;
-        ignore_broken_pipe(io::stdout().lock().write_all(rights.text.as_bytes()))?;
-        let told = test(&secrets, &http, &flags.object, subscriber).await;
-        all_taken &= told.taken;
-        ignore_broken_pipe(io::stdout().lock().write_all(told.text.as_bytes()))?;
+    let secrets = SecretReader { client: cluster.client.clone(), urls: options.urls, http: Arc::clone(&http) };
+    let mut success = true;
+    for webhook in &webhooks {
+        let access = check_access(&account, &flags, webhook).await;
+        success &= access.success;
+        ignore_broken_pipe(io::stdout().lock().write_all(access.text.as_bytes()))?;
+        let delivery = test(&secrets, &http, &flags.object, webhook).await;
+        success &= delivery.success;
+        ignore_broken_pipe(io::stdout().lock().write_all(delivery.text.as_bytes()))?;
     }
-    Ok(if all_taken { ExitCode::SUCCESS } else { ExitCode::from(NOT_TAKEN) })
+    Ok(if success { ExitCode::SUCCESS } else { ExitCode::from(NOT_DELIVERED) })
 }
 
-enum Missing {
+enum WebhooksError {
     Api(kube::Error),
-    Told(String),
+    Invalid(String),
 }
 
-async fn subscribers(client: &Client, flags: &TestFlags) -> Result<Vec<ValidatedWebhook>, Missing> {
+async fn webhooks(client: &Client, flags: &TestFlags) -> Result<Vec<ValidatedWebhook>, WebhooksError> {
     let NamespacedName { namespace, name } = &flags.object;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
-    let object = api.get(name).await.map_err(Missing::Api)?;
+    let object = api.get(name).await.map_err(WebhooksError::Api)?;
     let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
-        .map_err(|error| Missing::Told(format!("spec.{}: {}", error.path(), error.inner())))?;
-    let mut all = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())
-        .map_err(|error| Missing::Told(error.to_string()))?;
+        .map_err(|error| WebhooksError::Invalid(format!("spec.{}: {}", error.path(), error.inner())))?;
+    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())
+        .map_err(|error| WebhooksError::Invalid(error.to_string()))?;
     if let Some(wanted) = &flags.webhook {
-        let names: Vec<_> = all.iter().map(|subscriber| subscriber.policy.name.clone()).collect();
-        all.retain(|subscriber| subscriber.policy.name == *wanted);
-        if all.is_empty() {
+        let names: Vec<_> = webhooks.iter().map(|webhook| webhook.policy.name.clone()).collect();
+        webhooks.retain(|webhook| webhook.policy.name == *wanted);
+        if webhooks.is_empty() {
             let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(Missing::Told(format!("{namespace}/{name} has no webhook {wanted:?}: it has {has}")));
+            let message = format!("{namespace}/{name} has no webhook {wanted:?}: it has {has}");
+            return Err(WebhooksError::Invalid(message));
         }
     }
-    if all.is_empty() { Err(Missing::Told(format!("{namespace}/{name} has no webhooks"))) } else { Ok(all) }
+    if webhooks.is_empty() {
+        return Err(WebhooksError::Invalid(format!("{namespace}/{name} has no webhooks")));
+    }
+    Ok(webhooks)
 }
 
-struct Told {
+struct CheckResult {
     text: String,
-    taken: bool,
+    success: bool,
 }
 
-fn label(subscriber: &ValidatedWebhook) -> String {
-    format!("{} ({:?})", subscriber.policy.name, subscriber.policy.format)
+fn label(webhook: &ValidatedWebhook) -> String {
+    format!("{} ({:?})", webhook.policy.name, webhook.policy.format)
 }
 
-/// Whether the operator itself could do what follows.
-async fn rights(account: &OperatorAccount<'_>, flags: &TestFlags, subscriber: &ValidatedWebhook) -> Told {
+/// Checks whether the operator may read the webhook's Secrets.
+async fn check_access(account: &OperatorAccount<'_>, flags: &TestFlags, webhook: &ValidatedWebhook) -> CheckResult {
     let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
-    let verdict = account.may_read(namespace, secret_names(&subscriber.webhook)).await;
-    let taken = !matches!(verdict, Verdict::Refused(_));
+    let access = account.secret_access(namespace, secret_names(&webhook.webhook)).await;
+    let success = !matches!(access, SecretAccess::Denied(_));
     let NamespacedName { namespace: home, name } = operator;
-    let words = match verdict {
-        Verdict::Allowed => format!("the operator's account {home}/{name} may read its Secrets"),
-        Verdict::IsCaller => format!("its Secrets are read with the operator's account {home}/{name}"),
-        Verdict::Refused(secret) => format!(
+    let message = match access {
+        SecretAccess::Allowed => format!("the operator's account {home}/{name} may read its Secrets"),
+        SecretAccess::IsCaller => format!("its Secrets are read with the operator's account {home}/{name}"),
+        SecretAccess::Denied(secret) => format!(
             "the operator's account {home}/{name} may not get Secret {namespace}/{secret}\n  hint: name the Secret in \
-             the Role of deploy/webhooks/secret-reader.yaml, and apply it in namespace {namespace}; another account is \
-             named with --operator-account"
+             the Role of deploy/webhooks/secret-reader.yaml, and apply it in namespace {namespace}; to check another \
+             account, use --operator-account"
         ),
-        Verdict::Unknown(why) => {
-            format!("whether the operator's account {home}/{name} may read its Secrets could not be checked: {why}")
+        SecretAccess::Unknown(reason) => {
+            format!("whether the operator's account {home}/{name} may read its Secrets could not be checked: {reason}")
         }
     };
-    Told { text: format!("{}: {words}\n", label(subscriber)), taken }
+    CheckResult { text: format!("{}: {message}\n", label(webhook)), success }
 }
 
+/// Sends a test alert and then, if the webhook sends resolved alerts, that it is resolved.
 async fn test(
     secrets: &SecretReader,
     http: &HttpClient,
     object: &NamespacedName,
-    subscriber: &ValidatedWebhook,
-) -> Told {
-    let (policy, webhook) = (&subscriber.policy, &subscriber.webhook);
-    let label = label(subscriber);
-    let reading = match secrets.read(&object.namespace, webhook).await {
-        Ok(reading) => reading,
-        Err(error) => return Told { text: format!("{label}: {error}\n"), taken: false },
+    webhook: &ValidatedWebhook,
+) -> CheckResult {
+    let policy = &webhook.policy;
+    let label = label(webhook);
+    let secrets = match secrets.read(&object.namespace, &webhook.webhook).await {
+        Ok(secrets) => secrets,
+        Err(error) => return CheckResult { text: format!("{label}: {error}\n"), success: false },
     };
-    let endpoint = match reading.endpoint {
+    let endpoint = match secrets.endpoint {
         Ok(endpoint) => endpoint,
         Err(error) => return failed(&label, &AttemptOutcome::Unusable(error.0), "", policy.format),
     };
     let now = Timestamp::now();
     let id = || format!("test-{:016x}", fastrand::u64(..));
-    let begin = Notification::test(id(), object.clone(), policy.name.clone(), now);
-    let end = begin.clone().resolved(id(), now);
+    let firing = Notification::test(id(), object.clone(), policy.name.clone(), now);
+    let resolved = policy.send_resolved.then(|| ("resolved alert", firing.clone().resolved(id(), now)));
     let mut text = String::new();
-    for (what, message) in [("test alert", begin), ("its end", end)] {
-        if what == "its end" && !policy.send_resolved {
-            continue;
-        }
+    for (kind, message) in [("test alert", firing)].into_iter().chain(resolved) {
         let attempt = send(http, &endpoint, &message, policy.timeout).await;
         let milliseconds = attempt.latency.as_millis();
         match attempt.outcome {
             AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
-                text += &format!("{label}: {what}: taken, {status} in {milliseconds} ms\n");
+                text += &format!("{label}: {kind}: delivered, {status} in {milliseconds} ms\n");
             }
             outcome => {
-                let mut told = failed(&label, &outcome, &format!(" after {milliseconds} ms"), policy.format);
-                told.text.insert_str(0, &text);
-                return told;
+                let mut result = failed(&label, &outcome, &format!(" after {milliseconds} ms"), policy.format);
+                result.text.insert_str(0, &text);
+                return result;
             }
         }
     }
-    Told { text, taken: true }
+    CheckResult { text, success: true }
 }
 
-fn failed(label: &str, outcome: &AttemptOutcome, after: &str, format: WebhookFormat) -> Told {
-    let mut text = format!("{label}: not taken{after}: {}\n", outcome.reason());
+fn failed(label: &str, outcome: &AttemptOutcome, after: &str, format: WebhookFormat) -> CheckResult {
+    let mut text = format!("{label}: not delivered{after}: {}\n", outcome.reason());
     if let Some(hint) = hint(outcome, format) {
         text += &format!("  hint: {hint}\n");
     }
-    Told { text, taken: false }
+    CheckResult { text, success: false }
 }

@@ -45,14 +45,14 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
             )
         );
     }
-    assert!(lines[0].starts_with("good (Slack): test alert: taken, 200 in "), "{told}");
-    assert!(lines[1].starts_with("good (Slack): its end: taken, 200 in "), "{told}");
+    assert!(lines[0].starts_with("good (Slack): test alert: delivered, 200 in "), "{told}");
+    assert!(lines[1].starts_with("good (Slack): resolved alert: delivered, 200 in "), "{told}");
     assert!(lines[2].ends_with(": the receiver answered 404: there is no such webhook"), "{told}");
     assert_eq!(lines[3], "  hint: the webhook was deleted, or the URL is not copied completely");
     assert_eq!(
         lines[4],
         format!(
-            "absent (Slack): not taken: Secret {}/absent-webhook does not exist: make it with `kubectl create secret \
+            "absent (Slack): not delivered: Secret {}/absent-webhook does not exist: make it with `kubectl create secret \
              generic`",
             env.namespace
         )
@@ -168,7 +168,7 @@ async fn hints_name_what_is_wrong() {
 fn proxy(port: u16) -> (String, mpsc::Receiver<String>) {
     use std::io::{BufRead, BufReader, Write, copy};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://user:pass@{}", listener.local_addr().unwrap());
+    let url = format!("http://user:pass@localhost:{}", listener.local_addr().unwrap().port());
     let (report, reported) = mpsc::channel();
     std::thread::spawn(move || {
         for client in listener.incoming() {

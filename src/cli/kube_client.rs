@@ -1,4 +1,4 @@
-//! kube's client, whose requests leave at once.
+//! Builds the client of `orchestr run`: that of kube, with `TCP_NODELAY`.
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -11,14 +11,14 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-/// Makes the client that kube would make, without its retries, and with `TCP_NODELAY`: without it, the first request of
-/// a connection whose TLS session is resumed waits for the API server's delayed acknowledgment, some 40 ms.
+/// Builds the client that kube would build, without its retries and with `TCP_NODELAY`. Without `TCP_NODELAY`, the first
+/// request of a connection that resumes a TLS session waits about 40 ms for the API server's delayed acknowledgment.
 ///
 /// # Errors
-/// When the credentials or certificates can't be used.
+/// If the credentials or certificates cannot be used.
 pub(super) fn client(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
-        // On the way through a proxy, that is not the delay that matters.
+        // A proxy adds more delay than this would save.
         return Client::try_from(config);
     }
     let mut connector = HttpConnector::new();
