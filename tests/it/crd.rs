@@ -11,10 +11,13 @@ use orchestr::{
     settings::Settings,
     spec_error::SpecError,
 };
-use orchestr_testbed::{ControlPlane, Options, eventually, shared};
+use orchestr_testbed::{Options, eventually, shared};
 use serde_json::{Value, json};
 
-use crate::support::{TIMEOUT, install_crd};
+use crate::{
+    support::{TIMEOUT, install_crd},
+    test_env::Plane,
+};
 
 fn object(name: &str, spec: Value) -> Value {
     json!({
@@ -481,7 +484,7 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
 /// An object of a Kopf operator, kept under a schema that allowed anything, once the CRD is this one.
 #[tokio::test]
 async fn what_another_operator_left_behind_can_be_read_and_deleted() {
-    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let plane = Plane::start(Options::default()).await;
     let client = plane.admin().unwrap();
     let namespace = plane.namespace("left").await.unwrap();
     let crds = Api::<CustomResourceDefinition>::all(client.clone());

@@ -26,6 +26,7 @@ use crate::{
     command::{assert_fails, orchestr},
     pod_statuses::{ago, crash_looping},
     support::TIMEOUT,
+    test_env::Plane,
 };
 
 const SYSTEM: &str = "orchestr-system";
@@ -284,7 +285,7 @@ async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
 
 #[tokio::test]
 async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
-    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let plane = Plane::start(Options::default()).await;
     plane.ensure_namespace("shop").await.unwrap();
     plane.ensure_namespace("elsewhere").await.unwrap();
     apply(&plane, "deploy/namespaced").await;
@@ -383,7 +384,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
 
 #[tokio::test]
 async fn the_operator_works_with_these_rights_and_asks_for_no_other() {
-    let plane = ControlPlane::start(Options { audit_log: true, ..Options::default() }).await.unwrap();
+    let plane = Plane::start(Options { audit_log: true, ..Options::default() }).await;
     let kubelet = Kubelet::start(&plane, "node-1").await.unwrap();
     kubelet.script_default(Answer::text("out of memory\n"));
     let client = plane.admin().unwrap();

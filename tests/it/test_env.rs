@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use orchestr::api::{Orchestr, OrchestrStatus};
-use orchestr_testbed::{ControlPlane, Options, eventually};
+use orchestr_testbed::{ControlPlane, Options, until};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
@@ -28,6 +28,15 @@ pub struct TestEnv {
 pub enum Plane {
     Shared(&'static ControlPlane),
     Own { plane: Box<ControlPlane>, _permit: SemaphorePermit<'static> },
+}
+
+impl Plane {
+    /// Starts a control plane for one test. At most three of them run concurrently, because each needs half a gigabyte.
+    pub async fn start(options: Options) -> Self {
+        static PLANES: Semaphore = Semaphore::const_new(3);
+        let permit = PLANES.acquire().await.unwrap();
+        Self::Own { plane: Box::new(ControlPlane::start(options).await.unwrap()), _permit: permit }
+    }
 }
 
 impl Deref for Plane {
@@ -57,12 +66,9 @@ impl TestEnv {
 
     /// A namespace on a control plane of its own, for tests that restart the API server or watch the whole cluster.
     pub async fn with_own_plane(name: &str, options: Options) -> Self {
-        // A control plane needs half a gigabyte and, while it starts, a whole core.
-        static PLANES: Semaphore = Semaphore::const_new(2);
-        let permit = PLANES.acquire().await.unwrap();
-        let plane = Box::new(ControlPlane::start(options).await.unwrap());
+        let plane = Plane::start(options).await;
         install_crd(&plane).await;
-        Self::on(Plane::Own { plane, _permit: permit }, name).await
+        Self::on(plane, name).await
     }
 
     async fn on(plane: Plane, name: &str) -> Self {
@@ -154,8 +160,7 @@ impl TestEnv {
 
     /// The object's status; empty if it cannot be decoded.
     pub async fn status(&self, name: &str) -> OrchestrStatus {
-        let object = self.raw_objects().get(name).await.unwrap();
-        object.data.get("status").and_then(|status| serde_json::from_value(status.clone()).ok()).unwrap_or_default()
+        decode_status(&self.raw_objects().get(name).await.unwrap())
     }
 
     /// Waits until the object's status fulfils `wanted`, and returns it.
@@ -175,12 +180,11 @@ impl TestEnv {
         what: &str,
         wanted: impl Fn(&OrchestrStatus) -> bool,
     ) -> OrchestrStatus {
-        eventually(what, timeout, async || {
-            let status = self.status(name).await;
-            if wanted(&status) { Ok(status) } else { Err(serde_json::to_string_pretty(&status).unwrap_or_default()) }
-        })
-        .await
-        .unwrap()
+        let is_wanted = |object: Option<&DynamicObject>| object.is_some_and(|object| wanted(&decode_status(object)));
+        match until(self.raw_objects(), name, timeout, is_wanted).await {
+            Ok(object) => decode_status(&object.unwrap()),
+            Err(error) => panic!("{what}: {error}"),
+        }
     }
 
     /// Waits until the condition Ready has this reason.
@@ -205,6 +209,10 @@ impl TestEnv {
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         events
     }
+}
+
+fn decode_status(object: &DynamicObject) -> OrchestrStatus {
+    object.data.get("status").and_then(|status| serde_json::from_value(status.clone()).ok()).unwrap_or_default()
 }
 
 /// The minimal spec.

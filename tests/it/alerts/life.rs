@@ -559,7 +559,8 @@ async fn drain(env: &TestEnv) {
         env.pods().evict(&name, &EvictParams::default()).await.unwrap();
     }
     for name in names("moved") {
-        env.pod_with(&name, json!({"spec": {"nodeName": null}}), unscheduled.clone()).await;
+        let new = json!({"metadata": {"creationTimestamp": ago(0)}, "spec": {"nodeName": null}});
+        env.pod_with(&name, new, unscheduled.clone()).await;
     }
     for name in names("drained") {
         let pod = env.pods().get(&name).await.unwrap();

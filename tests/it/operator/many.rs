@@ -1,9 +1,11 @@
 //! A thousand objects on one watch.
 
+use std::collections::BTreeMap;
+
 use futures::{StreamExt, stream};
-use kube::api::ListParams;
+use kube::runtime::watcher::{self, Event, watcher};
 use orchestr::api::Orchestr;
-use orchestr_testbed::{Options, eventually, pods};
+use orchestr_testbed::{Options, pods};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,7 +22,7 @@ fn shape() -> pods::Shape {
     pods::Shape { namespaces: 4, workloads: 20, nodes: 5, crash_looping: 10, ..pods::Shape::default() }
 }
 
-/// What object number `index` selects, how many pods that is, and how many of them fail.
+/// The `spec.pods` of an object, how many pods it selects, and how many of them fail.
 fn selection(index: usize) -> (Value, i64, i64) {
     let each = (PODS / 20) as i64;
     match index % 5 {
@@ -55,24 +57,15 @@ async fn a_thousand_objects_share_one_watch() {
     let watches = pod_watches(&env).await;
     let operator = env.operator().through(&proxy).whole_cluster().start();
 
-    let all_told = async |recovered: i64| {
-        eventually("each has its own counts", TIMEOUT, async || {
-            let objects = env.objects().list(&ListParams::default()).await.unwrap().items;
-            let wrong = objects.iter().filter_map(|object| wrong(object, recovered)).next();
-            wrong.map_or(Ok(()), Err)
-        })
-        .await
-        .unwrap();
-    };
-    all_told(0).await;
+    wait_for_counts(&env, 0).await;
     assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1, "one list and watch in one");
     assert_eq!(pod_watches(&env).await, watches + 1);
 
-    // One pod of each workload that fails recovers: those who see it are told, and nobody else is written.
+    // One pod of each failing workload recovers. Only the objects that select it are written.
     let writes = proxy.count(ProxiedRequest::is_status_write);
     let recovered = [0, 10].map(|index| pods::filler_as(index, &shape(), pods::Health::Healthy));
     env.plane.load(recovered).await.unwrap();
-    all_told(1).await;
+    wait_for_counts(&env, 1).await;
     let concerned = (0..OBJECTS).filter(|&index| selection(index).2 > 0).count();
     let written = proxy.count(ProxiedRequest::is_status_write) - writes;
     assert!((concerned..=2 * concerned).contains(&written), "{written} writes for {concerned} objects");
@@ -80,7 +73,28 @@ async fn a_thousand_objects_share_one_watch() {
     operator.stop().await;
 }
 
-/// The watches of pods that the API server serves, its own among them.
+/// Waits until every object has the counts of its own selection, after this many pods of each failing workload have
+/// recovered.
+async fn wait_for_counts(env: &TestEnv, recovered: i64) {
+    let mut events = watcher(env.objects(), watcher::Config::default()).boxed();
+    let mut pending: BTreeMap<String, String> =
+        (0..OBJECTS).map(|index| (format!("object-{index}"), "not seen yet".to_owned())).collect();
+    let counts = async {
+        while !pending.is_empty() {
+            if let Some(Ok(Event::Apply(object) | Event::InitApply(object))) = events.next().await {
+                let name = object.metadata.name.clone().unwrap();
+                match wrong(&object, recovered) {
+                    Some(difference) => pending.insert(name, difference),
+                    None => pending.remove(&name),
+                };
+            }
+        }
+    };
+    let in_time = tokio::time::timeout(TIMEOUT, counts).await.is_ok();
+    assert!(in_time, "{} objects have other counts, such as {:?}", pending.len(), pending.first_key_value());
+}
+
+/// The watches of pods that the API server serves, including its own.
 async fn pod_watches(env: &TestEnv) -> u32 {
     let metrics = env.plane.metrics().await.unwrap();
     let watches = metrics
@@ -89,13 +103,14 @@ async fn pod_watches(env: &TestEnv) -> u32 {
     watches.map(|line| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap()).sum()
 }
 
-/// What is wrong with an object's counts, when of each failing workload so many pods have recovered.
+/// The difference of an object's counts from the expected ones, after this many pods of each failing workload have
+/// recovered.
 fn wrong(object: &Orchestr, recovered: i64) -> Option<String> {
     let name = object.metadata.name.as_deref().unwrap();
     let index = name.strip_prefix("object-").unwrap().parse().unwrap();
     let (selected, watched, failing) = selection(index);
     let failing = failing - recovered * (failing / (PODS / 20) as i64);
     let Some(status) = &object.status else { return Some(format!("{name} has no status")) };
-    let told = (status.watched_pods, status.problematic_pod_count);
-    (told != (watched, failing)).then(|| format!("{name} ({selected}) tells {told:?}, not {:?}", (watched, failing)))
+    let shown = (status.watched_pods, status.problematic_pod_count);
+    (shown != (watched, failing)).then(|| format!("{name} ({selected}) shows {shown:?}, not {:?}", (watched, failing)))
 }

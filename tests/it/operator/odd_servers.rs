@@ -166,7 +166,7 @@ async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
 /// In JSON, the end of a watch does not show whether it was cut off.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
-    for (encoding, list) in encodings() {
+    join_all(encodings().map(async |(encoding, list)| {
         let env = TestEnv::new("caught-up").await;
         env.pod("cart", crash_looping(3)).await;
         env.object("cluster", watch_all()).await;
@@ -185,7 +185,8 @@ async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
             assert!((1..=3).contains(&(after - before)), "{encoding}: {before}, then {after}");
         }
         operator.stop().await;
-    }
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

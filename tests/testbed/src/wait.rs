@@ -1,4 +1,4 @@
-//! Waiting for what others bring about.
+//! Bounded waits: for a condition, the end of a process, or the state of an object.
 
 use std::{
     io::Read,
@@ -15,46 +15,46 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Doing, Error, Result};
 
-/// Between two looks: short against anything that is awaited here.
-const POLL: Duration = Duration::from_millis(20);
+/// The interval between two checks.
+const POLL: Duration = Duration::from_millis(50);
 
-/// Looks until `look` finds what it is after, and gives that; its refusals say what is not yet so.
+/// Calls `check` repeatedly until it succeeds, and returns its result. An `Err` says what is still missing.
 ///
 /// # Errors
 ///
-/// [`Error::Timeout`] with the last refusal, when `timeout` is over.
+/// [`Error::Timeout`] with the last `Err` after `timeout`.
 pub async fn eventually<T>(
     what: &str,
     timeout: Duration,
-    mut look: impl AsyncFnMut() -> Result<T, String>,
+    mut check: impl AsyncFnMut() -> Result<T, String>,
 ) -> Result<T> {
     let begun = Instant::now();
-    let mut last = "it was not looked at yet".to_owned();
-    let looks = async {
+    let mut last = "it was not checked yet".to_owned();
+    let checks = async {
         loop {
-            match look().await {
+            match check().await {
                 Ok(found) => return found,
                 Err(reason) => last = reason,
             }
             tokio::time::sleep(POLL).await;
         }
     };
-    match tokio::time::timeout(timeout, looks).await {
+    match tokio::time::timeout(timeout, checks).await {
         Ok(found) => Ok(found),
         Err(_) => Err(Error::Timeout { what: what.to_owned(), after: begun.elapsed(), last }),
     }
 }
 
-/// Waits for the end of a process and reads what it prints meanwhile, as far as that is piped here.
+/// Waits for the end of a process, and reads its standard output and error if they are piped.
 ///
 /// # Errors
 ///
-/// [`Error::Timeout`] when it has not ended after `timeout`: then it is killed.
+/// [`Error::Timeout`] if it is still running after `timeout`. It is killed then.
 pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
     fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What came before a broken pipe is told.
+            // If the pipe breaks, return what was read before.
             let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
             bytes
         })
@@ -77,7 +77,7 @@ pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
             None => std::thread::sleep(POLL),
         }
     };
-    // A process that it left behind may hold the pipes open.
+    // A child of the process may keep the pipes open.
     while !(stdout.is_finished() && stderr.is_finished()) {
         if begun.elapsed() >= timeout {
             return Err(Error::Timeout {
@@ -91,11 +91,11 @@ pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
     Ok(Output { status, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() })
 }
 
-/// Watches one object until it is as wanted (`None`: it is not there), and gives it.
+/// Watches one object until `wanted` returns true, and returns the object. `None` means that it does not exist.
 ///
 /// # Errors
 ///
-/// [`Error::Timeout`] with the object as it last was, when `timeout` is over.
+/// [`Error::Timeout`] with the last state of the object after `timeout`.
 pub async fn until<K>(
     api: Api<K>,
     name: &str,
@@ -103,12 +103,12 @@ pub async fn until<K>(
     mut wanted: impl FnMut(Option<&K>) -> bool,
 ) -> Result<Option<K>>
 where
-    K: Resource<DynamicType: Default> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let mut last = None;
-    let mut trouble = None;
+    let mut last_error = None;
     let watch = async {
         let mut listed = None;
         while let Some(event) = events.next().await {
@@ -125,7 +125,7 @@ where
                 Ok(Event::Apply(object)) => Some(object),
                 Ok(Event::Delete(_)) => None,
                 Err(error) => {
-                    trouble = Some(error.to_string());
+                    last_error = Some(error.to_string());
                     continue;
                 }
             };
@@ -140,6 +140,6 @@ where
     Err(Error::Timeout {
         what: format!("the awaited state of {name}"),
         after: timeout,
-        last: format!("it was {last:#?}; the watch's last trouble: {trouble:?}"),
+        last: format!("it was {last:#?}; the last error of the watch: {last_error:?}"),
     })
 }
