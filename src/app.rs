@@ -21,6 +21,7 @@ const BATCH: usize = 128;
 /// Runs the operator until `shutdown`, and then until what is under way has ended, for at most five
 /// seconds.
 pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
+    let timings = config.timings;
     let clock = ClusterClock::default();
     let client = clock.wrap_client(client);
     let scopes: Vec<Scope> =
@@ -34,7 +35,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
             };
             let scope = scope.clone();
             // Objects are few, and pages of them are understood everywhere.
-            watch(api, StreamingLists::Never).map(move |change| (scope.clone(), change))
+            watch(api, StreamingLists::Never, timings.forbidden_confirmation).map(move |change| (scope.clone(), change))
         });
         stream::select_all(watches).boxed()
     };
@@ -43,7 +44,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         Box::new(move || {
             let watches = scopes.iter().map(|scope| {
                 let scope = scope.clone();
-                watch_pods(client.clone(), scope.as_deref(), streaming_lists)
+                watch_pods(client.clone(), scope.as_deref(), streaming_lists, timings.forbidden_confirmation)
                     .map(move |change| (scope.clone(), change))
                     .boxed()
             });
@@ -54,6 +55,6 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
-    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster);
-    Controller::new(client, clock, reader, dispatcher, scopes, config.check_interval).run(sources, shutdown).await;
+    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings);
+    Controller::new(client, clock, reader, dispatcher, scopes, timings).run(sources, shutdown).await;
 }

@@ -8,9 +8,6 @@ use clap::ValueEnum;
 
 use crate::alerts::delivery::DeliveryOptions;
 
-/// How often `status.lastCheckTime` is refreshed. The documentation promises at least every five minutes.
-pub const CHECK_INTERVAL: Duration = Duration::from_secs(4 * 60);
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
     /// The only namespaces to watch, sorted and unique; never empty. Absent: the whole cluster, which needs cluster-wide
@@ -21,10 +18,38 @@ pub struct RunConfig {
     pub streaming_lists: StreamingLists,
     /// How many container logs are read concurrently, for all objects together: 1 to 256.
     pub pod_log_reads: usize,
-    /// The longest time between two updates of an object's `status.lastCheckTime`.
-    pub check_interval: Duration,
     pub webhooks: DeliveryOptions,
     pub logging: Logging,
+    pub timings: Timings,
+}
+
+/// Delays that integration tests shorten. `orchestr run` always uses the defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timings {
+    /// The longest time between two updates of an object's `status.lastCheckTime`. The documentation promises five
+    /// minutes.
+    pub check_interval: Duration,
+    /// The shortest time between two writes of one status.
+    pub status_write_interval: Duration,
+    /// How long every request must be forbidden before the permission counts as lost: an API server that starts may
+    /// forbid everything until its authorizer is ready.
+    pub forbidden_confirmation: Duration,
+    /// How often the Secrets of a failing webhook are read: someone may be about to fix them.
+    pub secrets_retry_interval: Duration,
+    /// Divides the intervals between alerts, and the times that an incident must be gone before it counts as over.
+    pub alert_pace_divisor: u32,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            check_interval: Duration::from_secs(4 * 60),
+            status_write_interval: Duration::from_secs(1),
+            forbidden_confirmation: Duration::from_secs(5),
+            secrets_retry_interval: Duration::from_secs(10),
+            alert_pace_divisor: 1,
+        }
+    }
 }
 
 /// When to stream the initial list of pods (`WatchList`, on by default from Kubernetes 1.34). A streamed list takes a

@@ -15,7 +15,7 @@ use orchestr::{
     alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
     api::OrchestrStatus,
     app,
-    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
+    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
 };
 use orchestr_testbed::{ControlPlane, Kubelet, Options};
 use tokio_util::sync::CancellationToken;
@@ -62,13 +62,13 @@ async fn run(once: bool) -> Result<()> {
         cluster_name: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
-        check_interval: CHECK_INTERVAL,
         // The demo's receiver is on this machine.
         webhooks: DeliveryOptions {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
             proxy_from_env: false,
         },
         logging: Logging { format: LogFormat::Text, filter: "warn".to_owned() },
+        timings: Timings::default(),
     };
     let operator = tokio::spawn({
         let (client, shutdown) = (plane.admin()?, shutdown.clone());

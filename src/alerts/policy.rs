@@ -96,6 +96,22 @@ impl Pacing {
     }
 }
 
+impl Pace {
+    /// Divides all times, for tests.
+    pub(super) fn divided_by(self, divisor: u32) -> Self {
+        Self {
+            interval: self.interval / divisor,
+            resend: self.resend.map(|every| every / divisor),
+            hold: self.hold / divisor,
+            longest_hold: self.longest_hold / divisor,
+            settle: self.settle / divisor,
+            memory: self.memory / divisor,
+            storm_interval: self.storm_interval / divisor,
+            ..self
+        }
+    }
+}
+
 impl NotificationPolicy {
     /// Validates the webhook at `index` of `spec.webhooks`.
     ///

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
-    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
+    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
     telemetry::logging,
 };
 
@@ -62,9 +62,9 @@ impl RunFlags {
             cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
-            check_interval: CHECK_INTERVAL,
             webhooks: self.webhooks.access(),
             logging: Logging { format: self.log_format, filter: self.log },
+            timings: Timings::default(),
         };
         Ok((self.connection, config))
     }
@@ -89,8 +89,7 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
 
 /// Logs the version and the flags, so that a log sent with a bug report contains them. None of them is secret.
 fn log_start(config: &RunConfig) {
-    let RunConfig { namespaces, cluster_name, streaming_lists, pod_log_reads, webhooks, logging, check_interval: _ } =
-        config;
+    let RunConfig { namespaces, cluster_name, streaming_lists, pod_log_reads, webhooks, logging, timings: _ } = config;
     let streaming_lists = streaming_lists.to_possible_value();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -12,6 +12,7 @@ use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
+    config::Timings,
     logs::LogReader,
     pods::WatchedPod,
     report::{self, Change},
@@ -74,14 +75,14 @@ impl Controller {
         log_reader: LogReader,
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
-        check_interval: Duration,
+        timings: Timings,
     ) -> Self {
         let now = Instant::now();
         Self {
             clock,
-            check_interval,
+            check_interval: timings.check_interval,
             objects: Objects::default(),
-            queue: WorkQueue::new(now),
+            queue: WorkQueue::new(now, timings.status_write_interval),
             reconciler: Reconciler::new(scopes, now),
             kopf_migrations: KopfMigrations::default(),
             event_publisher: EventPublisher::new(client.clone()),

@@ -22,6 +22,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// The objects to reconcile, each with its schedule and its write under way.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
+    /// The shortest time between two writes of one status.
+    write_interval: Duration,
     entries: HashMap<NamespacedName, Entry>,
     /// Entries in the order in which they are due. [`Entry::queued_at`] is an entry's place.
     due: BTreeSet<(Instant, NamespacedName)>,
@@ -38,10 +40,10 @@ struct Entry {
     retries: Backoff,
 }
 
-impl Default for Entry {
-    fn default() -> Self {
+impl Entry {
+    fn new(write_interval: Duration) -> Self {
         Self {
-            schedule: Schedule::default(),
+            schedule: Schedule::new(write_interval),
             queued_at: None,
             awaits_permit: false,
             is_writing: false,
@@ -51,8 +53,9 @@ impl Default for Entry {
 }
 
 impl WorkQueue {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, write_interval: Duration) -> Self {
         Self {
+            write_interval,
             entries: HashMap::new(),
             due: BTreeSet::new(),
             write_limiter: WriteLimiter::default(),
@@ -62,7 +65,7 @@ impl WorkQueue {
 
     /// Adds an object. It is not due until it is marked dirty.
     pub(super) fn insert(&mut self, key: &NamespacedName) {
-        self.entries.entry(key.clone()).or_default();
+        self.entries.entry(key.clone()).or_insert_with(|| Entry::new(self.write_interval));
     }
 
     pub(super) fn remove(&mut self, key: &NamespacedName) {
@@ -239,7 +242,7 @@ mod tests {
     /// A queue with one dirty object, and a time at which it is due.
     fn with_dirty_object() -> (WorkQueue, NamespacedName, Instant) {
         let (key, start) = (key("cluster"), Instant::now());
-        let mut queue = WorkQueue::new(start);
+        let mut queue = WorkQueue::new(start, Duration::from_secs(1));
         queue.insert(&key);
         queue.mark_dirty(&key, start);
         (queue, key, start + Duration::from_secs(10))
@@ -280,7 +283,7 @@ mod tests {
     #[test]
     fn an_object_without_a_permit_is_reconciled_when_one_is_free() {
         let start = Instant::now();
-        let mut queue = WorkQueue::new(start);
+        let mut queue = WorkQueue::new(start, Duration::from_secs(1));
         let mut permits = Vec::new();
         for index in 0.. {
             let key = key(&index.to_string());

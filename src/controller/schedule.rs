@@ -13,12 +13,12 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 const LONGEST_DEBOUNCE: Duration = Duration::from_millis(500);
 /// How long a status waits for its logs.
 const LOG_PATIENCE: Duration = Duration::from_millis(150);
-/// The shortest time between two writes of one status.
-const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The unanswered changes of an object, and its last write.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Schedule {
+    /// The shortest time between two writes.
+    write_interval: Duration,
     /// The times of the first and the last change since the object was last up to date.
     burst: Option<(Instant, Instant)>,
     written: Option<Instant>,
@@ -33,6 +33,18 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
+    pub(super) fn new(write_interval: Duration) -> Self {
+        Self {
+            write_interval,
+            burst: None,
+            written: None,
+            not_before: None,
+            postponed_until: None,
+            waits_for_logs: false,
+            recheck: None,
+        }
+    }
+
     /// Something changed that the status may show.
     pub(super) fn mark_dirty(&mut self, now: Instant) {
         let first = self.burst.map_or(now, |(first, _)| first);
@@ -102,7 +114,7 @@ impl Schedule {
             quiet.max(logs)
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
-        let written = self.written.map(|written| written + WRITE_INTERVAL);
+        let written = self.written.map(|written| written + self.write_interval);
         let not_before = [written, self.not_before, self.postponed_until].into_iter().flatten().max();
         Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
@@ -112,6 +124,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
@@ -119,7 +133,7 @@ mod tests {
     #[test]
     fn a_change_is_due_after_the_debounce() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         assert_eq!(schedule.due(), None);
         schedule.mark_dirty(start);
         assert_eq!(schedule.due(), Some(start + DEBOUNCE));
@@ -130,7 +144,7 @@ mod tests {
     #[test]
     fn without_debounce_a_change_is_due_immediately() {
         let start = Instant::now() + ms(1_000);
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.mark_dirty_without_debounce(start);
         assert!(schedule.due().unwrap() <= start);
         assert!(schedule.wait_for_logs(start));
@@ -146,7 +160,7 @@ mod tests {
     #[test]
     fn an_endless_burst_is_answered_within_a_second() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         for millis in (0..5_000).step_by(10) {
             schedule.mark_dirty(start + ms(millis));
         }
@@ -156,7 +170,7 @@ mod tests {
     #[test]
     fn writes_are_at_least_a_second_apart() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.mark_dirty(start);
         schedule.writing(start + ms(20));
         assert_eq!(schedule.due(), None);
@@ -170,7 +184,7 @@ mod tests {
     #[test]
     fn waits_for_logs_only_briefly() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.mark_dirty(start);
         assert!(schedule.wait_for_logs(start + ms(20)));
         assert_eq!(schedule.due(), Some(start + LOG_PATIENCE));
@@ -182,7 +196,7 @@ mod tests {
     #[test]
     fn a_failed_write_is_retried_after_its_delay_and_no_sooner() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.mark_dirty(start);
         schedule.writing(start);
         schedule.failed(start + ms(100), ms(5_000));
@@ -195,7 +209,7 @@ mod tests {
     #[test]
     fn a_postponed_object_is_not_due_before() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.postpone_until(start + ms(700));
         schedule.mark_dirty(start + ms(10));
         assert_eq!(schedule.due(), Some(start + ms(700)));
@@ -207,7 +221,7 @@ mod tests {
     #[test]
     fn a_recheck_is_due_without_a_change() {
         let start = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = Schedule::new(WRITE_INTERVAL);
         schedule.recheck_at(Some(start + ms(90_000)));
         assert_eq!(schedule.due(), Some(start + ms(90_000)));
         assert!(schedule.wait_for_logs(start + ms(90_000)), "it may wait for logs as well");

@@ -1,5 +1,7 @@
 //! Watches pods, in protobuf or else in JSON.
 
+use std::time::Duration;
+
 use futures::stream::BoxStream;
 use kube::{Api, Client};
 
@@ -15,11 +17,13 @@ pub fn watch_pods(
     client: Client,
     namespace: Option<&str>,
     lists: StreamingLists,
+    forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<WatchedPod>> {
     let api: Api<JsonPod> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
     let json = Json { api, map: |pod: JsonPod| pod.pod };
-    watch_either(Box::new(protobuf::Pods::new(client, namespace, PAGE_SIZE)), Some(Box::new(json)), lists)
+    let protobuf = protobuf::Pods::new(client, namespace, PAGE_SIZE);
+    watch_either(Box::new(protobuf), Some(Box::new(json)), lists, forbidden_confirmation)
 }

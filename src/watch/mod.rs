@@ -28,10 +28,6 @@ use self::{
 /// The longest error text that is passed on, in bytes.
 const ERROR_LIMIT: usize = 512;
 
-/// How long every request must be forbidden before the permission counts as missing: a starting API server may forbid
-/// everything until its authorizer is ready.
-const CONFIRMATION: Duration = Duration::from_secs(5);
-
 /// How many streaming lists in a row may fail before the fallback to pages.
 const STREAMING_TRIES: u32 = 3;
 /// How long the fallback to pages lasts.
@@ -46,11 +42,15 @@ pub fn set_read_timeout(config: &mut kube::Config) {
 }
 
 /// Watches a collection in JSON. The stream never ends.
-pub fn watch<K>(api: Api<K>, lists: StreamingLists) -> BoxStream<'static, WatchUpdate<K>>
+pub fn watch<K>(
+    api: Api<K>,
+    lists: StreamingLists,
+    forbidden_confirmation: Duration,
+) -> BoxStream<'static, WatchUpdate<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    watch_either(Box::new(Json { api, map: |object| object }), None, lists)
+    watch_either(Box::new(Json { api, map: |object| object }), None, lists, forbidden_confirmation)
 }
 
 /// Watches a collection through `collection`, or through `fallback` if the server does not support the encoding of the
@@ -59,6 +59,7 @@ pub(crate) fn watch_either<K: Send + 'static>(
     collection: Box<dyn Collection<Object = K>>,
     fallback: Option<Box<dyn Collection<Object = K>>>,
     lists: StreamingLists,
+    forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<K>> {
     let watch = Watch {
         list_watch: ListWatch::new(collection, lists != StreamingLists::Never),
@@ -66,6 +67,7 @@ pub(crate) fn watch_either<K: Send + 'static>(
         may_use_pages: lists == StreamingLists::Auto,
         streaming_failures: 0,
         retry_streaming_at: None,
+        forbidden_confirmation,
         forbidden_since: None,
         resume_at: None,
     };
@@ -83,6 +85,7 @@ struct Watch<K> {
     /// Streaming lists in a row that failed.
     streaming_failures: u32,
     retry_streaming_at: Option<Instant>,
+    forbidden_confirmation: Duration,
     /// Since when every request has been forbidden.
     forbidden_since: Option<Instant>,
     /// The end of the delay after an error.
@@ -137,11 +140,11 @@ impl<K: Send + 'static> Watch<K> {
 
     fn forbidden(&mut self, message: String, now: Instant) -> WatchUpdate<K> {
         let since = *self.forbidden_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= CONFIRMATION {
+        if now.saturating_duration_since(since) >= self.forbidden_confirmation {
             self.resume_at = Some(now + self.list_watch.delay());
             WatchUpdate::Denied(message)
         } else {
-            self.resume_at = Some(now + CONFIRMATION / 2);
+            self.resume_at = Some(now + self.forbidden_confirmation / 2);
             WatchUpdate::Failed(message)
         }
     }

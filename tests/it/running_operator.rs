@@ -6,7 +6,7 @@ use kube::Client;
 use orchestr::{
     alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
     app,
-    config::{CHECK_INTERVAL, LogFormat, Logging, RunConfig, StreamingLists},
+    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -32,12 +32,18 @@ impl OperatorBuilder {
             cluster_name: None,
             streaming_lists: StreamingLists::Auto,
             pod_log_reads: 8,
-            check_interval: CHECK_INTERVAL,
             webhooks: DeliveryOptions {
                 urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
                 proxy_from_env: false,
             },
             logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
+            // Shorter than in production, so that tests wait less. Tests of the delays themselves set other ones.
+            timings: Timings {
+                status_write_interval: Duration::from_millis(200),
+                forbidden_confirmation: Duration::from_secs(1),
+                secrets_retry_interval: Duration::from_secs(2),
+                ..Timings::default()
+            },
         };
         Self { client, config }
     }
@@ -67,8 +73,14 @@ impl OperatorBuilder {
         self
     }
 
-    pub fn check_interval(mut self, interval: Duration) -> Self {
-        self.config.check_interval = interval;
+    pub fn timings(mut self, timings: Timings) -> Self {
+        self.config.timings = timings;
+        self
+    }
+
+    /// Divides the pace of alerts by 15: messages to chat receivers are 2 s apart, resends to Alertmanager 4 s.
+    pub fn fast_alerts(mut self) -> Self {
+        self.config.timings.alert_pace_divisor = 15;
         self
     }
 

@@ -20,6 +20,7 @@ use crate::{
     alerts::{Incident, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
+    config::Timings,
 };
 
 /// The maximum number of concurrent requests to the API server.
@@ -59,6 +60,7 @@ impl Dispatcher {
         options: DeliveryOptions,
         lookup: Lookup,
         cluster: Option<String>,
+        timings: Timings,
     ) -> Self {
         let http = Arc::new(HttpClient::new(options, lookup));
         let context = Context {
@@ -69,6 +71,7 @@ impl Dispatcher {
             api_permits: Arc::new(Semaphore::new(API_REQUESTS)),
             deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
             cluster: cluster.unwrap_or_default(),
+            timings,
             shutdown: CancellationToken::new(),
         };
         Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new() }

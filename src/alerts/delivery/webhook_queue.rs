@@ -15,9 +15,7 @@ use crate::{
     api::{MessageKind, Webhook, WebhookStatus},
 };
 
-/// How often the Secrets are read while the webhook fails: someone may be about to fix them.
-const READ_INTERVAL_FAILING: Duration = Duration::from_secs(10);
-/// How often the Secrets are read otherwise.
+/// How often the Secrets are read while the webhook works.
 const READ_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// When to read the Secrets again after the API server did not answer.
 const READ_RETRY: Duration = Duration::from_secs(5);
@@ -44,6 +42,8 @@ pub(super) struct WebhookQueue {
     base: WebhookStatus,
     stage: Stage,
     secrets: SecretsCache,
+    /// How often the Secrets are read while the webhook fails.
+    secrets_retry_interval: Duration,
     /// The last endpoint that could be used. Alerts are resent to it while the Secrets cannot be read.
     last_usable: Option<UsableEndpoint>,
     /// The old and the new hash of the receiver: its Secret has changed, but not its URL.
@@ -89,13 +89,14 @@ pub(super) enum Action {
 }
 
 impl WebhookQueue {
-    pub fn new(webhook: ValidatedWebhook, stored: Option<WebhookStatus>) -> Self {
+    pub fn new(webhook: ValidatedWebhook, stored: Option<WebhookStatus>, secrets_retry_interval: Duration) -> Self {
         let name = webhook.policy.name.clone();
         Self {
             webhook,
             base: stored.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
             stage: Stage::Idle,
             secrets: SecretsCache::default(),
+            secrets_retry_interval,
             last_usable: None,
             renamed: None,
             last_sent: None,
@@ -215,7 +216,7 @@ impl WebhookQueue {
         }
         let latest = self.secrets.latest.as_ref()?;
         let is_failing = latest.secrets.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped;
-        Some(latest.read_at + if is_failing { READ_INTERVAL_FAILING } else { READ_INTERVAL })
+        Some(latest.read_at + if is_failing { self.secrets_retry_interval } else { READ_INTERVAL })
     }
 
     /// When to call [`next_action`](Self::next_action) again if nothing happens: for a decision, by the cluster's clock,

@@ -27,6 +27,7 @@ use crate::{
     api::{NamespacedName, Webhook},
     backoff::Backoff,
     clock::ClusterClock,
+    config::Timings,
 };
 
 /// The minimum time between two writes that no message waits for.
@@ -50,6 +51,7 @@ pub(super) struct Context {
     pub deletion_permits: Arc<Semaphore>,
     /// Empty if the cluster has no name.
     pub cluster: String,
+    pub timings: Timings,
     pub shutdown: CancellationToken,
 }
 
@@ -169,16 +171,19 @@ impl Worker {
         let now = Instant::now();
         self.generation = input.generation;
         let mut old = std::mem::take(&mut self.queues);
+        let timings = self.context.timings;
         for webhook in input.webhooks.iter() {
+            let mut webhook = webhook.clone();
+            webhook.policy.pace = webhook.policy.pace.divided_by(timings.alert_pace_divisor);
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
             self.queues.push(match index.map(|index| old.swap_remove(index)) {
                 Some(mut queue) => {
-                    queue.update_spec(webhook.clone(), now);
+                    queue.update_spec(webhook, now);
                     queue
                 }
                 None => {
                     let stored = self.stored.webhooks.iter().find(|state| state.name == webhook.policy.name);
-                    WebhookQueue::new(webhook.clone(), stored.cloned())
+                    WebhookQueue::new(webhook, stored.cloned(), timings.secrets_retry_interval)
                 }
             });
         }

@@ -47,7 +47,7 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
     // A log that comes in between two messages makes them differ.
     spec["logs"] = json!({"enabled": false});
     env.object("cluster", spec).await;
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
 
     let ours = own.wait_for(1, TIMEOUT).await.unwrap();
     let theirs = forwarded.wait_for(1, TIMEOUT).await.unwrap();
@@ -99,7 +99,7 @@ async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({}))]);
     spec["logs"] = json!({"enabled": false});
     env.object("cluster", spec).await;
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
     let reason_is = async |wanted: &str| {
         eventually("Alertmanager has the reason", 4 * TIMEOUT, async || {
             let shown = alertmanager.alerts().await.unwrap();

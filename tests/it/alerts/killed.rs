@@ -209,7 +209,7 @@ async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_
     env.secret("ops", &[("url", &receiver.url("/hook"))]).await;
     env.pod("cart-0", crash_looping(7)).await;
     env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
     receiver.wait_for(1, TIMEOUT).await.unwrap();
     pending(&env, false).await;
     let before = env.status("cluster").await;
@@ -225,7 +225,7 @@ async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_
     }
     operator.stop().await;
     // The next operator goes on from there: the end is sent, and the beginning is not sent again.
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
     env.wait_for_ready("cluster", "Watching").await;
     env.delete_pod("cart-0").await;
     let received = receiver.wait_for(2, 2 * TIMEOUT).await.unwrap();

@@ -163,7 +163,7 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
     let changes = json!({"headersFrom": headers});
     env.secret("headers", &[("authorization", "Bearer s3cr3t")]).await;
     env.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
     let status = env
         .wait_for_status("cluster", "the webhook can't be used", |status| {
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
@@ -264,7 +264,7 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
     env.pod("cart-0", crash_looping(7)).await;
     let signed = json!({"signingKeyFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "key"}}});
     env.object("cluster", spec(&[webhook("ops", "Generic", signed)])).await;
-    let operator = env.operator().start();
+    let operator = env.operator().fast_alerts().start();
     old.wait_for(1, TIMEOUT).await.unwrap();
     let receiver = async || delivery(&env.status("cluster").await, "ops").unwrap().receiver.clone();
     let first = receiver().await;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use orchestr::config::Timings;
 use orchestr_testbed::eventually;
 use serde_json::json;
 
@@ -183,7 +184,8 @@ async fn the_time_of_the_last_check_is_refreshed_while_nothing_changes() {
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
     env.object("paused", json!({"alerts": {"checkRunningPods": false}})).await;
-    let operator = env.operator().check_interval(Duration::from_secs(3)).start();
+    let operator =
+        env.operator().timings(Timings { check_interval: Duration::from_secs(3), ..Timings::default() }).start();
     for name in ["cluster", "paused"] {
         let first = env.wait_for_status(name, "it is checked", |status| status.last_check_time.is_some()).await;
         let time =

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use orchestr::config::StreamingLists;
+use orchestr::config::{StreamingLists, Timings};
 use orchestr_testbed::Options;
 
 use crate::{
@@ -195,7 +195,7 @@ async fn a_right_is_lost_only_once_its_refusal_is_confirmed() {
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let operator = env.operator().through(&proxy).timings(Timings::default()).start();
     env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     let record = env.record("cluster").await;
 

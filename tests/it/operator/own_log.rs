@@ -2,15 +2,11 @@
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
-use orchestr_testbed::{Options, Receiver, eventually};
+use orchestr_testbed::{ControlPlane, Options, Receiver, eventually};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::{
-    pod_statuses::crash_looping,
-    support::TIMEOUT,
-    test_env::{Plane, TestEnv},
-};
+use crate::{pod_statuses::crash_looping, support::TIMEOUT, test_env::TestEnv};
 
 /// The program, whose log goes to this file.
 fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
@@ -84,7 +80,7 @@ async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
 /// As when the definition and the operator are applied in one go.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_that_is_not_yet_established_is_waited_for() {
-    let plane = Plane::start(Options::default()).await;
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
@@ -97,7 +93,7 @@ async fn a_definition_that_is_not_yet_established_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_that_never_comes_is_waited_for_half_a_minute() {
-    let plane = Plane::start(Options::default()).await;
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let begun = std::time::Instant::now();

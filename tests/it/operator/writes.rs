@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
+use orchestr::config::Timings;
 use serde_json::json;
 
 use crate::{
@@ -52,7 +53,7 @@ async fn a_burst_is_one_write_and_unrest_one_a_second() {
     }
     // Without logs: each that comes in may change the status.
     env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
-    let operator = env.operator().start();
+    let operator = env.operator().timings(Timings::default()).start();
     env.wait_for_ready("cluster", "Watching").await;
     let record = env.record("cluster").await;
 
