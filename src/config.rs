@@ -37,7 +37,7 @@ pub struct Timings {
     /// How often the Secrets of a failing webhook are read: someone may be about to fix them.
     pub secrets_retry_interval: Duration,
     /// Divides the intervals between alerts, and the times that an incident must be gone before it counts as over.
-    pub alert_pace_divisor: u32,
+    pub alert_pacing_divisor: u32,
 }
 
 impl Default for Timings {
@@ -47,7 +47,7 @@ impl Default for Timings {
             status_write_interval: Duration::from_secs(1),
             forbidden_confirmation: Duration::from_secs(5),
             secrets_retry_interval: Duration::from_secs(10),
-            alert_pace_divisor: 1,
+            alert_pacing_divisor: 1,
         }
     }
 }

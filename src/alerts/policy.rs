@@ -96,16 +96,16 @@ impl Pacing {
     }
 }
 
-impl Pace {
+impl Pacing {
     /// Divides all times, for tests.
     pub(super) fn divided_by(self, divisor: u32) -> Self {
         Self {
-            interval: self.interval / divisor,
-            resend: self.resend.map(|every| every / divisor),
-            hold: self.hold / divisor,
-            longest_hold: self.longest_hold / divisor,
-            settle: self.settle / divisor,
-            memory: self.memory / divisor,
+            group_interval: self.group_interval / divisor,
+            resend_interval: self.resend_interval.map(|interval| interval / divisor),
+            keep_firing_for: self.keep_firing_for / divisor,
+            max_keep_firing_for: self.max_keep_firing_for / divisor,
+            keep_deleted_firing_for: self.keep_deleted_firing_for / divisor,
+            resolved_retention: self.resolved_retention / divisor,
             storm_interval: self.storm_interval / divisor,
             ..self
         }

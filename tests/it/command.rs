@@ -135,7 +135,7 @@ fn reports_flags_that_cannot_be_used_in_one_line() {
 }
 
 #[test]
-fn what_is_asked_for_goes_to_standard_output() {
+fn prints_help_version_and_crd_to_standard_output() {
     let (code, out, err) = ends(&mut orchestr(&["crd"]));
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(out, include_str!("../../crd/orchestr.yaml"));
@@ -152,7 +152,7 @@ fn what_is_asked_for_goes_to_standard_output() {
 }
 
 #[test]
-fn without_a_cluster_it_says_where_it_looked() {
+fn lists_the_searched_places_if_there_is_no_kubeconfig() {
     for command in ["run", "scan"] {
         assert_fails(
             &mut orchestr(&[command]),
@@ -168,7 +168,7 @@ fn without_a_cluster_it_says_where_it_looked() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_named() {
+fn names_an_unreachable_cluster() {
     let folder = tempfile::tempdir().unwrap();
     // Nobody listens on a port that was just given back.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -185,7 +185,7 @@ fn a_cluster_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_proxy_is_used_unless_the_cluster_is_excepted() {
+fn uses_the_proxy_unless_no_proxy_excludes_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = kubeconfig(folder.path(), "https://k8s.example.invalid", OTHER_CA, json!({}));
@@ -200,7 +200,7 @@ fn a_proxy_is_used_unless_the_cluster_is_excepted() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_the_right_one_is_not_trusted() {
+async fn rejects_a_cluster_with_another_certificate_authority() {
     let plane = orchestr_testbed::shared().await;
     let folder = tempfile::tempdir().unwrap();
     let path = kubeconfig(folder.path(), plane.url(), OTHER_CA, json!({"token": "hunter2"}));
@@ -217,7 +217,7 @@ async fn a_cluster_that_is_not_the_right_one_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn refused_credentials_are_not_repeated() {
+async fn prints_no_credentials_when_they_are_rejected() {
     let plane = orchestr_testbed::shared().await;
     let mut config = plane.anonymous_config();
     config.auth_info.token = Some("hunter2".to_owned().into());
@@ -245,7 +245,7 @@ async fn refused_credentials_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_refused_right_is_named_with_the_command_that_grants_it() {
+async fn names_a_missing_permission_and_the_command_that_grants_it() {
     let env = TestEnv::new("refused").await;
     let accounts = Api::<ServiceAccount>::namespaced(env.client.clone(), &env.namespace);
     let account = serde_json::from_value(json!({"metadata": {"name": "nobody"}})).unwrap();
@@ -286,7 +286,7 @@ async fn a_refused_right_is_named_with_the_command_that_grants_it() {
 }
 
 #[tokio::test]
-async fn a_scan_of_the_cluster_finds_what_is_wrong() {
+async fn scan_reports_the_same_problems_as_the_status() {
     let env = TestEnv::new("scan").await;
     env.pod("well", healthy()).await;
     let kubeconfig = text(env.plane.admin_kubeconfig());
@@ -336,7 +336,7 @@ async fn a_scan_of_the_cluster_finds_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_failed_pod_of_a_completed_job_is_no_problem() {
+async fn scan_ignores_a_failed_pod_of_a_completed_job() {
     let env = TestEnv::new("scan-job").await;
     let jobs = Api::<Job>::namespaced(env.client.clone(), &env.namespace);
     let job = json!({"metadata": {"name": "sums"}, "spec": {"template": {"spec": {
@@ -366,7 +366,7 @@ async fn a_failed_pod_of_a_completed_job_is_no_problem() {
 }
 
 #[tokio::test]
-async fn thousands_of_pods_are_read_in_pages() {
+async fn scan_reads_thousands_of_pods_in_pages() {
     let plane = orchestr_testbed::shared().await;
     let namespace = plane.namespace("scan-pages").await.unwrap();
     // More than two pages; one workload in 20 is crash-looping.
@@ -387,7 +387,7 @@ async fn thousands_of_pods_are_read_in_pages() {
 }
 
 #[test]
-fn a_file_is_judged_without_a_cluster() {
+fn scan_reads_a_file_without_a_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pods.json");
     std::fs::write(&path, list(&real_pods())).unwrap();
@@ -400,7 +400,7 @@ fn a_file_is_judged_without_a_cluster() {
 }
 
 #[test]
-fn a_file_may_be_judged_as_of_the_time_it_was_made() {
+fn scan_judges_a_file_as_of_a_given_time() {
     let pod = json!({
         "kind": "Pod", "metadata": {"name": "slow", "namespace": "shop", "creationTimestamp": "2026-03-01T12:00:00Z"},
         "spec": {"containers": [{"name": "app"}]}, "status": {"phase": "Pending"},
@@ -412,7 +412,7 @@ fn a_file_may_be_judged_as_of_the_time_it_was_made() {
 }
 
 #[test]
-fn what_is_no_file_of_pods_is_one_line() {
+fn rejects_a_file_without_pods_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     assert_fails(
         &mut orchestr(&["scan", "-f", "/no/such"]),
@@ -432,7 +432,7 @@ fn what_is_no_file_of_pods_is_one_line() {
 }
 
 #[test]
-fn what_could_not_be_looked_at_is_told() {
+fn scan_reports_pods_that_could_not_be_decoded() {
     let bad =
         json!({"kind": "Pod", "metadata": {"name": "bad", "namespace": "shop"}, "status": {"phase": ["hunter2"]}});
     let service = json!({"kind": "Service", "metadata": {"name": "cart"}});
@@ -453,7 +453,7 @@ fn what_could_not_be_looked_at_is_told() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
+fn scan_succeeds_if_its_output_pipe_is_closed() {
     let pods: Vec<_> = real_pods().into_iter().cycle().take(300).collect();
     for output in ["table", "json", "yaml"] {
         let mut child = orchestr(&["scan", "-f", "-", "-o", output])
@@ -471,7 +471,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn colours_and_progress_are_for_terminals() {
+fn prints_colours_and_progress_only_to_terminals() {
     let input = list(&real_pods());
     let (_, out, err) = fed(&["scan", "-f", "-"], &input);
     assert!(!out.contains('\u{1b}') && !err.contains(['\u{1b}', '\r']), "{out}{err}");

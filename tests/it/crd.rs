@@ -41,7 +41,7 @@ async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Valu
 }
 
 #[tokio::test]
-async fn what_a_spec_cannot_mean_is_refused_in_words() {
+async fn rejects_invalid_specs_with_a_sentence() {
     let plane = shared().await;
     install_crd(plane).await;
     let client = plane.admin().unwrap();
@@ -285,7 +285,7 @@ fn webhooks(count: usize) -> Vec<Value> {
 
 /// Also the largest that every bound lets pass: the rules' real cost must stay within what the API server grants.
 #[tokio::test]
-async fn what_a_spec_can_mean_is_accepted_as_it_is() {
+async fn accepts_valid_specs_unchanged() {
     let plane = shared().await;
     install_crd(plane).await;
     let client = plane.admin().unwrap();
@@ -357,7 +357,7 @@ async fn what_a_spec_can_mean_is_accepted_as_it_is() {
 }
 
 #[tokio::test]
-async fn every_sample_is_accepted() {
+async fn accepts_every_sample() {
     let plane = shared().await;
     install_crd(plane).await;
     let client = plane.admin().unwrap();
@@ -379,7 +379,7 @@ async fn every_sample_is_accepted() {
 }
 
 #[tokio::test]
-async fn the_columns_tell_what_is_wrong() {
+async fn kubectl_columns_show_the_problem() {
     let plane = shared().await;
     install_crd(plane).await;
     let client = plane.admin().unwrap();
@@ -483,7 +483,7 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
 
 /// An object of a Kopf operator, kept under a schema that allowed anything, once the CRD is this one.
 #[tokio::test]
-async fn what_another_operator_left_behind_can_be_read_and_deleted() {
+async fn reads_and_deletes_objects_of_another_operator() {
     let plane = Plane::start(Options::default()).await;
     let client = plane.admin().unwrap();
     let namespace = plane.namespace("left").await.unwrap();

@@ -158,7 +158,7 @@ async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess
 }
 
 #[tokio::test]
-async fn the_operator_may_do_what_it_needs_everywhere_and_nothing_else() {
+async fn grants_the_operator_exactly_its_rights() {
     let plane = installed().await;
     let namespace = plane.namespace("anywhere").await.unwrap();
     let client = operator(plane, &namespace).await.client().unwrap();
@@ -177,7 +177,7 @@ async fn the_operator_may_do_what_it_needs_everywhere_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn its_pod_meets_the_restricted_standard_of_its_namespace() {
+async fn its_pod_meets_the_restricted_pod_security_standard() {
     let plane = installed().await;
     let client = plane.admin().unwrap();
     let deployment = Api::<Deployment>::namespaced(client.clone(), SYSTEM).get("orchestr").await.unwrap();
@@ -202,7 +202,7 @@ async fn its_pod_meets_the_restricted_standard_of_its_namespace() {
 }
 
 #[tokio::test]
-async fn nobody_sees_orchestrs_who_was_not_trusted_with_them() {
+async fn grants_access_to_orchestrs_only_by_explicit_roles() {
     let plane = installed().await;
     let client = plane.admin().unwrap();
     let ours = ListParams::default().labels("app.kubernetes.io/name=orchestr");
@@ -237,7 +237,7 @@ async fn bind(plane: &ControlPlane, namespace: &str, role: &str, user: &str) {
 }
 
 #[tokio::test]
-async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
+async fn the_tenancy_policy_limits_an_object_to_the_rights_of_its_writer() {
     let plane = installed().await;
     crate::support::install_crd(plane).await;
     let namespace = plane.namespace("tenant").await.unwrap();
@@ -284,7 +284,7 @@ async fn where_it_is_shared_an_object_shows_no_more_than_its_writer_may_see() {
 }
 
 #[tokio::test]
-async fn a_bare_cluster_is_told_step_by_step_and_then_confined() {
+async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     let plane = Plane::start(Options::default()).await;
     plane.ensure_namespace("shop").await.unwrap();
     plane.ensure_namespace("elsewhere").await.unwrap();
@@ -383,7 +383,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
 }
 
 #[tokio::test]
-async fn the_operator_works_with_these_rights_and_asks_for_no_other() {
+async fn the_operator_works_with_its_rights_and_uses_each() {
     let plane = Plane::start(Options { audit_log: true, ..Options::default() }).await;
     let kubelet = Kubelet::start(&plane, "node-1").await.unwrap();
     kubelet.script_default(Answer::text("out of memory\n"));

@@ -238,7 +238,7 @@ fn row_failed_but_its_job_is_complete() {
 }
 
 #[test]
-fn a_failed_pod_is_over_once_it_was_replaced_for_long_enough() {
+fn a_replaced_failed_pod_clears_after_its_threshold() {
     for name in ["evicted-killed", "failed-oom"] {
         let judged = |replaced, seconds| {
             let facts = Facts { replaced, ..Facts::default() };
@@ -296,7 +296,7 @@ fn a_crash_is_over_only_when_the_readiness_probe_passes() {
 }
 
 #[test]
-fn a_loop_of_exit_0_is_a_crash_also_while_it_runs() {
+fn a_loop_of_exit_code_0_is_a_crash_even_while_the_container_runs() {
     // As recorded: ended at 2, held back for ten seconds, started at 14.
     let ended_at = |seconds| life(0, "Completed", seconds);
     let held_back = case("silent").app(after(ended_at(2), 2, running("app", 14))).ready(14);
@@ -324,7 +324,7 @@ fn with_start(mut life: Value, seconds: i64) -> Value {
 }
 
 #[test]
-fn a_container_that_ends_well_is_over_only_if_it_is_not_started_again() {
+fn a_completed_container_is_healthy_only_if_it_is_not_restarted() {
     let recovered = |policy: &str| {
         let case = case("worker").app(after(life(1, "Error", 50), 3, ended("app", life(0, "Completed", 70))));
         case.with(|pod| pod["spec"]["restartPolicy"] = policy.into()).not_ready("app", 70)
@@ -334,7 +334,7 @@ fn a_container_that_ends_well_is_over_only_if_it_is_not_started_again() {
 }
 
 #[test]
-fn never_a_restart_that_the_rules_of_the_pod_ask_for() {
+fn ignores_restarts_by_the_restart_policy_rules() {
     let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
     let with_rules = |case: Case| {
         case.with(|pod| {
@@ -352,7 +352,7 @@ fn never_a_restart_that_the_rules_of_the_pod_ask_for() {
 }
 
 #[test]
-fn never_a_restart_that_a_resize_asks_for() {
+fn ignores_restarts_by_a_resize() {
     let policy = |case: Case| {
         case.with(|pod| {
             pod["spec"]["containers"][0]["resizePolicy"] =
@@ -379,14 +379,14 @@ fn a_crash_is_over_only_when_the_startup_probe_has_passed() {
 }
 
 #[test]
-fn never_a_static_pod_whose_mirror_is_made_again() {
+fn ignores_a_recreated_mirror_pod() {
     // Its container failed a day ago and has run since.
     let day = 24 * 3600;
     healthy(&case("mirror").app(after(life(1, "Error", -day), 3, running("app", 10 - day))).ready(0), 30);
 }
 
 #[test]
-fn of_several_failures_the_first_that_is_not_over() {
+fn reports_the_first_failure_that_has_not_ended() {
     let two = case("two")
         .app(after(life(1, "Error", 50), 1, running("app", 60)))
         .app(after(life(137, "OOMKilled", 80), 1, running("proxy", 90)))
@@ -411,7 +411,7 @@ fn of_several_failures_the_first_that_is_not_over() {
 }
 
 #[test]
-fn the_spec_tells_the_order_of_containers_and_not_the_status() {
+fn orders_containers_by_the_spec() {
     let found = problem(
         &case("sorted").app(ended("z", life(1, "Error", 50))).app(ended("a", life(1, "Error", 50))).with(|pod| {
             pod["status"]["containerStatuses"].as_array_mut().unwrap().reverse();
@@ -470,13 +470,13 @@ fn row_running_but_not_ready() {
 }
 
 #[test]
-fn a_node_is_silent_only_where_nothing_else_explains_it() {
+fn reports_a_silent_node_only_without_another_cause() {
     let unexplained = named("node-silent").condition(condition("ContainersReady", "False", "", "", 100));
     assert_eq!(problem(&unexplained, 220).message, "not ready");
 }
 
 #[test]
-fn an_init_container_that_waits_is_not_what_ready_tells_of() {
+fn a_waiting_init_container_is_not_reported_as_not_ready() {
     let case = case("in-place-restart").init(waiting("prep", "PodInitializing", "")).app(unready("app", 5));
     assert_eq!(problem(&case.not_ready("app", 5), 500).container, "app");
 }
@@ -553,7 +553,7 @@ fn row_unknown() {
 }
 
 #[test]
-fn never_succeeded() {
+fn ignores_succeeded_pods() {
     for name in ["succeeded", "succeeded-sidecar-killed"] {
         healthy(&named(name), 1_000_000);
         assert!(plain(&named(name), 1_000_000), "{name}");
@@ -561,7 +561,7 @@ fn never_succeeded() {
 }
 
 #[test]
-fn never_within_its_grace_period() {
+fn ignores_pods_within_their_grace_period() {
     let crashing = named("crash-loop-oom").deleted(30, &[]);
     let killed = named("terminating-killed");
     for (case, seconds) in [(&crashing, 0), (&crashing, 89), (&killed, 89)] {
@@ -571,7 +571,7 @@ fn never_within_its_grace_period() {
 }
 
 #[test]
-fn never_a_sidecar_of_a_finished_pod() {
+fn ignores_sidecars_of_a_finished_pod() {
     assert_eq!(verdict(&named("finishing-sidecar-killed"), 61).health, Health::Settling);
     // Of a pod whose app failed, the app is the cause.
     let failed = case("failed")
@@ -588,7 +588,7 @@ fn never_a_sidecar_of_a_finished_pod() {
 }
 
 #[test]
-fn an_annotated_pod_is_judged_so_that_it_can_be_counted() {
+fn judges_an_annotated_pod_so_that_it_can_be_counted() {
     assert_eq!(problem(&named("ignored"), 51).reason, "OOMKilled");
     assert!(named("ignored").decode().ignored && !plain(&named("ignored"), 51));
     let no = named("ignored").with(|pod| pod["metadata"]["annotations"]["kopf.dev/ignore"] = "false".into());
@@ -596,7 +596,7 @@ fn an_annotated_pod_is_judged_so_that_it_can_be_counted() {
 }
 
 #[test]
-fn a_running_sidecar_is_no_init() {
+fn a_running_sidecar_does_not_count_as_initializing() {
     healthy(&named("healthy-sidecar"), 1000);
     let found = problem(&named("initializing-after-sidecar"), 1000);
     assert_eq!((found.status.as_str(), found.containers.len()), ("Init:1/2", 1));
@@ -631,7 +631,7 @@ fn odd_pods() {
 }
 
 #[test]
-fn without_times_a_state_counts_as_long() {
+fn a_state_without_a_time_counts_as_long() {
     let timeless = named("unschedulable").with(|pod| {
         pod["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
         pod["status"]["conditions"][0].as_object_mut().unwrap().remove("lastTransitionTime");
@@ -647,7 +647,7 @@ fn without_times_a_state_counts_as_long() {
 }
 
 #[test]
-fn times_in_the_future_are_passed_over() {
+fn ignores_times_in_the_future() {
     let hour_ahead = case("ahead").app(unready("app", 5)).condition(condition("Ready", "False", "", "", 3600));
     assert_eq!(problem(&hour_ahead, 125).since, at(5));
     assert_eq!(verdict(&hour_ahead, 125).recheck, Some(at(3600 - 600)), "when it can be believed");

@@ -165,7 +165,7 @@ async fn write_all(plane: &ControlPlane, cases: Vec<Case>) -> String {
 }
 
 #[tokio::test]
-async fn of_made_pods() {
+async fn columns_of_constructed_pods_match_kubectl() {
     let plane = shared().await;
     let cases = made();
     assert!(cases.len() >= 60);
@@ -198,7 +198,7 @@ async fn of_made_pods() {
 }
 
 #[tokio::test]
-async fn of_real_pods() {
+async fn columns_of_real_pods_match_the_api_server() {
     let plane = shared().await;
     let namespace = write_all(plane, real()).await;
     let statuses = compare(plane, &namespace, real().len(), "").await;
@@ -208,7 +208,7 @@ async fn of_real_pods() {
 }
 
 #[test]
-fn of_real_pods_as_kubectl_printed_them() {
+fn columns_of_real_pods_match_recorded_kubectl_output() {
     for (case, printed) in real().into_iter().zip(fixtures::real_statuses()) {
         let pod = case.decode();
         let (ready, total) = ready_counts(&pod);
@@ -220,7 +220,7 @@ fn of_real_pods_as_kubectl_printed_them() {
 
 /// RESTARTS of every length of time that is printed in another way.
 #[tokio::test]
-async fn restarts_tell_how_long_ago() {
+async fn restarts_show_how_long_ago() {
     let plane = shared().await;
     let now = Timestamp::now();
     let seconds = [
@@ -263,7 +263,7 @@ async fn restarts_tell_how_long_ago() {
 
 /// Pods that no kubelet would write, straight into etcd.
 #[tokio::test]
-async fn of_any_pods() {
+async fn columns_of_random_pods_match_the_api_server() {
     const COUNT: usize = 400;
     let plane = shared().await;
     let namespace = plane.namespace("any").await.unwrap();

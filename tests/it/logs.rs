@@ -203,7 +203,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn every_answer_of_a_kubelet_becomes_a_tail() {
+async fn handles_every_answer_of_a_kubelet() {
     let place = Place::new("logs-answers").await;
     place.pod("pod", &place.node).await;
     let reader = place.reader(patient());
@@ -222,7 +222,7 @@ async fn every_answer_of_a_kubelet_becomes_a_tail() {
 }
 
 #[tokio::test]
-async fn no_answer_and_half_of_one_end_in_time() {
+async fn gives_up_hanging_and_stalling_logs_at_the_timeout() {
     let place = Place::new("logs-late").await;
     let hasty = place.reader(ReadLimits { timeout: Duration::from_secs(3), ..ReadLimits::default() });
     place.pod("pod", &place.node).await;
@@ -248,7 +248,7 @@ async fn no_answer_and_half_of_one_end_in_time() {
 }
 
 #[tokio::test]
-async fn a_log_without_end_is_given_up() {
+async fn stops_reading_an_endless_log() {
     let place = Place::new("logs-endless").await;
     place.pod("pod", &place.node).await;
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::Endless);
@@ -264,7 +264,7 @@ async fn a_log_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn fewer_lines_are_asked_for_where_they_are_long() {
+async fn requests_fewer_lines_if_they_are_long() {
     let place = Place::new("logs-long").await;
     place.pod("pod", &place.node).await;
     let log: String = (0..100).map(|line| format!("{}{line}\n", "y".repeat(8000))).collect();
@@ -277,7 +277,7 @@ async fn fewer_lines_are_asked_for_where_they_are_long() {
 }
 
 #[tokio::test]
-async fn what_the_api_server_refuses_is_told() {
+async fn reports_errors_of_the_api_server() {
     let place = Place::new("logs-refused").await;
     let reader = place.reader(patient());
     let note = async |reader: &LogReader, pod: &str, node: &str| {
@@ -301,7 +301,7 @@ async fn what_the_api_server_refuses_is_told() {
 }
 
 #[tokio::test]
-async fn hanging_kubelets_delay_only_their_own_pods() {
+async fn a_hanging_kubelet_delays_only_its_own_pods() {
     let place = Place::new("logs-hanging").await;
     place.kubelet.script_default(Answer::Hanging);
     let other = Kubelet::start(place.plane, "logs-healthy").await.unwrap();
@@ -338,7 +338,7 @@ async fn hanging_kubelets_delay_only_their_own_pods() {
 }
 
 #[tokio::test]
-async fn a_log_is_read_once_for_each_life() {
+async fn reads_a_log_once_per_container_instance() {
     let place = Place::new("logs-lives").await;
     place.pod("pod", &place.node).await;
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::text("first life\n"));

@@ -79,7 +79,7 @@ fn lists(proxy: &Proxy) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_whose_connection_is_cut_goes_on_where_it_was() {
+async fn resumes_a_watch_after_a_broken_connection() {
     let (env, proxy) = env().await;
     let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
     assert_eq!(list(&mut events).await, ["cart"]);
@@ -96,7 +96,7 @@ async fn a_watch_whose_connection_is_cut_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_ends_at_once_is_an_error() {
+async fn reports_a_watch_that_ends_immediately() {
     let (env, proxy) = env().await;
     proxy.rule(|request| if resumes(request) { ProxyAction::Answer(WATCH, b"") } else { ProxyAction::Forward });
     let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
@@ -114,7 +114,7 @@ async fn a_watch_that_ends_at_once_is_an_error() {
 
 /// As before an API server of 1.33 or older, whose etcd is silent for ten minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_of_a_quiet_cluster_is_reopened_without_an_error() {
+async fn reopens_the_watch_of_a_quiet_cluster_without_an_error() {
     let (env, proxy) = env().await;
     let mut config = proxy.config();
     // Longer than a watch is silent that catches up.
@@ -131,7 +131,7 @@ async fn a_watch_of_a_quiet_cluster_is_reopened_without_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_streaming_list_that_ends_early_begins_anew() {
+async fn restarts_a_streaming_list_that_ends_early() {
     let (env, proxy) = env().await;
     // A pod without anything, and no bookmark.
     let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
@@ -145,7 +145,7 @@ async fn a_streaming_list_that_ends_early_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_is_refused_leads_to_a_new_list() {
+async fn lists_again_after_410_gone() {
     for (code, anew) in [(410, true), (400, true), (500, false), (429, false), (403, false)] {
         let (env, proxy) = env().await;
         proxy
@@ -166,7 +166,7 @@ async fn a_version_that_is_refused_leads_to_a_new_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_in_a_watch_leads_to_a_new_list_where_it_must() {
+async fn lists_again_only_after_errors_that_require_it() {
     // A Status of code 410, or of 500, in the event of an error.
     for (event, anew) in [
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\x9a\x03"[..], true),
@@ -192,7 +192,7 @@ async fn an_error_in_a_watch_leads_to_a_new_list_where_it_must() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_protobuf_is_told_apart() {
+async fn detects_answers_that_are_not_protobuf() {
     for (kind, body, is_json) in [
         ("application/json", &b"{}"[..], true),
         ("text/html", b"<h1>Maintenance</h1>", false),
@@ -218,7 +218,7 @@ async fn what_is_no_protobuf_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_share_a_connection() {
+async fn reads_all_pages_on_one_connection() {
     let (env, proxy) = env().await;
     for number in 0..5 {
         env.pod(&format!("pod-{number}"), healthy()).await;
@@ -237,7 +237,7 @@ async fn pages_share_a_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_without_a_word_has_its_http_status() {
+async fn keeps_the_http_status_of_an_empty_error() {
     let (env, proxy) = env().await;
     proxy.rule(|_| ProxyAction::Refuse(0, ""));
     let mut events = events(proxy.client(), Some(&env.namespace), false, 500);

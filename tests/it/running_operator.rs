@@ -78,9 +78,9 @@ impl OperatorBuilder {
         self
     }
 
-    /// Divides the pace of alerts by 15: messages to chat receivers are 2 s apart, resends to Alertmanager 4 s.
+    /// Divides the pacing of alerts by 15: messages to chat receivers are 2 s apart, resends to Alertmanager 4 s.
     pub fn fast_alerts(mut self) -> Self {
-        self.config.timings.alert_pace_divisor = 15;
+        self.config.timings.alert_pacing_divisor = 15;
         self
     }
 

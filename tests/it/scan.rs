@@ -21,7 +21,7 @@ fn pod(namespace: &str, name: &str, changes: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_namespace_that_does_not_exist_is_an_error() {
+async fn rejects_a_namespace_that_does_not_exist() {
     let env = TestEnv::new("scan-missing").await;
     let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
     let scan = |more: &[&str]| orchestr(&[&["scan", "--kubeconfig", kubeconfig], more].concat());
@@ -42,7 +42,7 @@ async fn a_namespace_that_does_not_exist_is_an_error() {
 }
 
 #[tokio::test]
-async fn several_namespaces_and_patterns_are_looked_at() {
+async fn scans_several_namespaces_and_patterns() {
     let (shop, bank) = (TestEnv::new("scan-shop").await, TestEnv::new("scan-bank").await);
     shop.pod("cart", crash_looping(7)).await;
     bank.pod("ledger", crash_looping(7)).await;
@@ -61,7 +61,7 @@ async fn several_namespaces_and_patterns_are_looked_at() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_may_be_missing_is_no_success() {
+async fn fails_if_it_cannot_check_that_the_namespace_exists() {
     let env = TestEnv::new("scan-blind").await;
     let namespace = env.namespace.as_str();
     let accounts = Api::<ServiceAccount>::namespaced(env.client.clone(), namespace);
@@ -95,7 +95,7 @@ async fn a_namespace_that_may_be_missing_is_no_success() {
 }
 
 #[tokio::test]
-async fn labels_are_compared_as_numbers() {
+async fn compares_numeric_labels_as_numbers() {
     let env = TestEnv::new("scan-cores").await;
     for (name, cores) in [("small", "2"), ("large", "16")] {
         env.pod_with(name, json!({"metadata": {"labels": {"cores": cores}}}), crash_looping(7)).await;
@@ -121,7 +121,7 @@ async fn labels_are_compared_as_numbers() {
 }
 
 #[test]
-fn a_file_that_lacks_what_was_named_is_an_error() {
+fn rejects_a_file_without_the_named_namespace() {
     let file = list(&[pod("shop", "cart", json!({})), pod("team-a", "train", json!({}))]);
     let scan = |more: &[&str]| fed(&[&["scan", "-f", "-"], more].concat(), &file);
     for (wanted, missing) in [("none", "none"), ("shop,none", "none"), ("shop,none-*", "none-*")] {
@@ -143,7 +143,7 @@ fn a_file_that_lacks_what_was_named_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_decoded_counts_only_within_the_selection() {
+fn counts_undecodable_pods_only_within_the_selection() {
     let bad = pod("ml", "bad", json!({"status": {"phase": ["hunter2"]}}));
     let file = list(&[bad, pod("shop", "well", json!({}))]);
     let scan = |more: &[&str]| fed(&[&["scan", "-f", "-"], more].concat(), &file);
@@ -153,7 +153,7 @@ fn what_cannot_be_decoded_counts_only_within_the_selection() {
 }
 
 #[test]
-fn a_document_without_a_pod_is_refused() {
+fn rejects_a_document_without_a_pod() {
     let (code, out, err) = fed(&["scan", "-f", "-"], r#"{"kind": "Pod"}"#);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(
@@ -164,7 +164,7 @@ fn a_document_without_a_pod_is_refused() {
 }
 
 #[test]
-fn a_time_that_cannot_be_read_shows_how_one_is_written() {
+fn shows_the_format_of_an_invalid_time() {
     assert_usage_error(
         &mut orchestr(&["scan", "-f", "-", "--at", "yesterday"]),
         &["error: invalid value 'yesterday' for '--at <TIME>': is not a time such as 2026-03-01T12:00:00Z or \

@@ -65,7 +65,7 @@ fn each_recorded_trouble_is_one_incident() {
 }
 
 #[test]
-fn naming_a_kind_or_a_reason_never_flips_while_the_trouble_lasts() {
+fn ignoring_a_kind_or_reason_holds_for_the_whole_problem() {
     let sequences = recorded();
     for (name, kind, _, reasons, ..) in TROUBLES {
         let last = reasons.last().unwrap().1;
@@ -83,7 +83,7 @@ fn naming_a_kind_or_a_reason_never_flips_while_the_trouble_lasts() {
 }
 
 #[test]
-fn the_status_never_calls_a_trouble_over_that_goes_on() {
+fn the_status_lists_a_problem_until_it_ends() {
     for (name, steps) in recorded() {
         let mut seen = false;
         let replayed = replay(&steps, spec(json!({})), 690, |replayed, _| {
@@ -97,7 +97,7 @@ fn the_status_never_calls_a_trouble_over_that_goes_on() {
 }
 
 #[test]
-fn the_list_does_not_rotate_while_pods_crash_on() {
+fn the_list_is_stable_while_pods_crash() {
     let sequences = recorded();
     let owner =
         json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "w", "controller": true}]);

@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_trouble_has_one_key_and_one_beginning(
+    fn a_problem_keeps_its_key_and_start_time(
         containers in vec(vec(a_life(), 1..6), 1..4),
         restarts in vec(any::<bool>(), 16),
     ) {
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_container_that_cannot_start_is_one_incident(tries in vec((0..60_i64, 10..300_i64, any::<bool>()), 1..8)) {
+    fn reports_a_container_that_cannot_start_as_one_incident(tries in vec((0..60_i64, 10..300_i64, any::<bool>()), 1..8)) {
         let mut now = 1;
         let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
         for (restarts, (failing, held, shows_last)) in (0..).zip(tries) {
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn of_two_containers_that_crash_in_turn_the_incident_stays_with_the_first() {
+fn keeps_the_incident_on_the_container_that_crashed_first() {
     let lives = |runs: &[i64]| -> Vec<Life> {
         runs.iter().map(|&runs| Life { runs, exit_code: 1, reason: "Error", shown: [1, 20] }).collect()
     };
@@ -149,7 +149,7 @@ fn of_two_containers_that_crash_in_turn_the_incident_stays_with_the_first() {
 }
 
 #[test]
-fn a_container_that_crashes_and_fails_to_start_in_turn_is_one_incident() {
+fn reports_alternating_crashes_and_start_errors_as_one_incident() {
     let loop_of = |failures: &[Value]| -> Vec<(i64, Value)> {
         let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
         for (restarts, failure) in (0..).zip(failures) {
@@ -179,7 +179,7 @@ fn a_container_that_crashes_and_fails_to_start_in_turn_is_one_incident() {
 }
 
 #[test]
-fn an_incident_whose_pods_are_being_deleted_ended_with_them() {
+fn ends_an_incident_when_its_pods_are_being_deleted() {
     let crashing = case("gone").app(ended("app", life(1, "Error", 10))).not_ready("app", 10);
     let deleted = crashing.clone().deleted(60, &[]);
     let replayed = replay(&[Step::new(10.0, crashing), Step::new(20.0, deleted)], spec(json!({})), 30, |_, _| {});

@@ -174,7 +174,7 @@ impl Worker {
         let timings = self.context.timings;
         for webhook in input.webhooks.iter() {
             let mut webhook = webhook.clone();
-            webhook.policy.pace = webhook.policy.pace.divided_by(timings.alert_pace_divisor);
+            webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.alert_pacing_divisor);
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
             self.queues.push(match index.map(|index| old.swap_remove(index)) {
                 Some(mut queue) => {

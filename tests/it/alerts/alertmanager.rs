@@ -36,7 +36,7 @@ fn assert_alike(ours: &Value, theirs: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
+async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     let env = TestEnv::new("alertmanager").await;
     let (own, forwarded) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
@@ -85,7 +85,7 @@ async fn alertmanager_takes_alerts_resolves_them_and_sends_what_we_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_nobody_watches() {
+async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_paused() {
     let env = TestEnv::new("kept").await;
     let forwarded = Receiver::start().await.unwrap();
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();

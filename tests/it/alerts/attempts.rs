@@ -66,7 +66,7 @@ fn answered(status: u16) -> AttemptOutcome {
 }
 
 #[tokio::test]
-async fn each_thing_a_receiver_may_do_is_told_apart() {
+async fn classifies_each_outcome_of_an_attempt() {
     let receiver = Receiver::start().await.unwrap();
     let redirect = || Reply::Header(302, "Location", "http://169.254.169.254/latest/meta-data/".to_owned());
     let busy = |wait: &str| Reply::Header(429, "Retry-After", wait.to_owned());
@@ -111,7 +111,7 @@ async fn each_thing_a_receiver_may_do_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_hangs_costs_its_timeout_and_no_more() {
+async fn gives_up_a_hanging_receiver_at_its_timeout() {
     let receiver = Receiver::start().await.unwrap();
     receiver.then([Reply::Hang]);
     let begun = Instant::now();
@@ -121,7 +121,7 @@ async fn a_receiver_that_hangs_costs_its_timeout_and_no_more() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_no_uncertain_delivery() {
+async fn reports_a_refused_connection_as_not_delivered() {
     let receiver = Receiver::start().await.unwrap();
     let nobody = endpoint(&receiver.url("/"), None);
     drop(receiver);
@@ -136,7 +136,7 @@ async fn nobody_listening_is_no_uncertain_delivery() {
 }
 
 #[tokio::test]
-async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
+async fn trusts_a_private_ca_only_for_its_webhook() {
     let receiver = Receiver::start_tls().await.unwrap();
     let other = Receiver::start_tls().await.unwrap();
     let url = receiver.url("/");
@@ -160,7 +160,7 @@ async fn a_private_ca_is_trusted_where_it_is_named_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
+async fn rejects_a_name_that_is_rebound_to_loopback() {
     let receiver = Receiver::start().await.unwrap();
     let lookups = Arc::new(AtomicUsize::new(0));
     let rebinding: Lookup = {
@@ -200,7 +200,7 @@ async fn a_name_that_is_bound_anew_to_loopback_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_literal_address_is_judged_as_well_when_it_is_connected_to() {
+async fn checks_literal_addresses_when_it_connects() {
     let receiver = Receiver::start().await.unwrap();
     let client = HttpClient::new(access(AddressPolicy::default()), system_lookup());
     for url in [
@@ -215,7 +215,7 @@ async fn a_literal_address_is_judged_as_well_when_it_is_connected_to() {
 }
 
 #[tokio::test]
-async fn the_official_library_verifies_the_signature_by_the_old_key_and_the_new() {
+async fn the_reference_library_verifies_signatures_of_both_keys() {
     let receiver = Receiver::start().await.unwrap();
     let keys = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"];
     let mut endpoint = endpoint(&receiver.url("/"), None);

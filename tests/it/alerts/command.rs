@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_tried_out_and_what_helps_is_told() {
+async fn webhook_test_reports_the_result_with_a_hint() {
     let env = TestEnv::new("try").await;
     let (good, lost) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     lost.then([Reply::Status(404)]);
@@ -82,7 +82,7 @@ async fn a_webhook_is_tried_out_and_what_helps_is_told() {
 
 /// As by `kubectl exec` in the operator's pod: with its account and rights, and with no others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_is_tried_out_with_the_rights_of_the_operator() {
+async fn webhook_test_uses_the_rights_of_the_operator() {
     let env = TestEnv::new("try-inside").await;
     let namespace = env.namespace.as_str();
     let receiver = Receiver::start().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_webhook_is_tried_out_with_the_rights_of_the_operator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hints_name_what_is_wrong() {
+async fn hints_name_the_cause() {
     let env = TestEnv::new("hints").await;
     // Nobody listens on a port that was just given back.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -145,37 +145,37 @@ fn expected(firing: usize) -> Vec<(String, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_a_message_is_stored_it_is_told_once() {
+async fn sends_once_if_killed_before_the_message_is_stored() {
     let story = story(Step::Decided).await;
     assert_eq!((story.before.len(), messages(&story.all)), (0, expected(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_a_message_is_sent_it_is_told_once() {
+async fn sends_once_if_killed_before_the_message_is_sent() {
     let story = story(Step::Stored).await;
     assert_eq!((story.before.len(), messages(&story.all)), (0, expected(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_the_receiver_answers_the_same_id_is_sent_again() {
+async fn resends_the_same_id_if_killed_before_the_answer() {
     let story = story(Step::Sent).await;
     assert_eq!((story.before.len(), messages(&story.all)), (1, expected(2)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_before_a_success_is_recorded_the_same_id_is_sent_again() {
+async fn resends_the_same_id_if_killed_before_the_success_is_recorded() {
     let story = story(Step::Answered).await;
     assert_eq!((story.before.len(), messages(&story.all)), (1, expected(2)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_after_a_success_is_recorded_nothing_is_sent_again() {
+async fn sends_nothing_if_killed_after_the_success_is_recorded() {
     let story = story(Step::Recorded).await;
     assert_eq!((story.before.len(), messages(&story.all)), (1, expected(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
+async fn sends_again_if_the_status_was_wiped_during_downtime() {
     let env = TestEnv::new("wiped").await;
     let receiver = Receiver::start().await.unwrap();
     let proxy = Proxy::start(env.client.clone()).await;
@@ -203,7 +203,7 @@ async fn a_wiped_status_costs_a_message_told_twice_and_no_silence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_that_is_wiped_while_the_operator_runs_is_restored_and_nothing_is_sent_again() {
+async fn restores_a_wiped_status_and_sends_nothing_again() {
     let env = TestEnv::new("restored").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/hook"))]).await;

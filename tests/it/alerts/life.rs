@@ -46,7 +46,7 @@ fn is_end(format: &str, message: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
+async fn sends_one_alert_and_one_resolution_in_every_format() {
     let env = TestEnv::new("formats").await;
     let receiver = Receiver::start().await.unwrap();
     let mut webhooks = Vec::new();
@@ -104,7 +104,7 @@ async fn an_incident_is_told_once_in_every_format_and_so_is_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
+async fn retries_the_same_message_until_the_receiver_accepts_it() {
     let env = TestEnv::new("trouble").await;
     let names = ["failing", "busy", "small", "gone"];
     let mut receivers = Vec::new();
@@ -154,7 +154,7 @@ async fn a_receiver_in_trouble_gets_the_same_message_until_it_takes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
+async fn names_a_missing_secret_and_follows_its_changes() {
     let env = TestEnv::new("secrets").await;
     let (old, new) = (Receiver::start().await.unwrap(), Receiver::start_tls().await.unwrap());
     env.pod("cart-0", crash_looping(7)).await;
@@ -205,7 +205,7 @@ async fn a_missing_secret_is_named_and_its_arrival_and_change_are_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
+async fn names_a_missing_permission_for_secrets_and_recovers_when_it_is_granted() {
     let env = TestEnv::new("rights").await;
     let receiver = Receiver::start().await.unwrap();
     env.plane.ensure_namespace("orchestr-system").await.unwrap();
@@ -256,7 +256,7 @@ async fn a_right_that_is_missing_is_named_and_its_grant_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
+async fn resends_open_alerts_to_a_new_url_but_not_for_a_new_signing_key() {
     let env = TestEnv::new("moved").await;
     let (old, new) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -293,7 +293,7 @@ async fn a_new_url_is_sent_what_goes_on_and_a_new_signing_key_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_pod_is_resolved_within_seconds_and_a_deleted_object_tells_its_receivers() {
+async fn resolves_a_deleted_pod_within_seconds_and_notifies_receivers_of_a_deleted_object() {
     let env = TestEnv::new("deleted").await;
     let receiver = Receiver::start().await.unwrap();
     let url = receiver.url("/?routing_key=0123456789abcdef0123456789abcdef");
@@ -333,7 +333,7 @@ async fn a_deleted_pod_is_resolved_within_seconds_and_a_deleted_object_tells_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_operators_do_not_fight_over_what_is_remembered() {
+async fn two_operators_back_off_from_each_other() {
     let env = TestEnv::new("rivals").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
@@ -359,7 +359,7 @@ async fn two_operators_do_not_fight_over_what_is_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_404_while_the_receiver_is_rolled_out_delays_a_message_by_seconds() {
+async fn retries_a_404_within_seconds() {
     let env = TestEnv::new("rollout").await;
     let receiver = Receiver::start().await.unwrap();
     receiver.then([Reply::Status(404)]);
@@ -374,7 +374,7 @@ async fn a_404_while_the_receiver_is_rolled_out_delays_a_message_by_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
+async fn a_hanging_receiver_delays_only_its_own_alerts() {
     let mut medians = Vec::new();
     for hanging in [false, true] {
         let env = TestEnv::new("hanging").await;
@@ -416,7 +416,7 @@ async fn a_hanging_receiver_delays_neither_detection_nor_another_receiver() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
+async fn groups_pods_by_owner_and_counts_a_storm() {
     let env = TestEnv::new("storm").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
@@ -480,7 +480,7 @@ async fn many_pods_of_one_owner_are_one_alert_and_a_storm_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_and_a_drain_tell_nothing_and_a_flapping_pod_one_beginning_and_one_end() {
+async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_pod() {
     let env = TestEnv::new("quiet").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;

@@ -135,7 +135,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_is_told_for_what_it_is() {
+async fn reports_each_malformed_pod_correctly() {
     let env = TestEnv::new("bad-pods").await;
     let mut keyed = Vec::new();
     for (index, Case { name, pod, .. }) in cases().iter().enumerate() {

@@ -20,7 +20,7 @@ use crate::{
 const HANGING: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
+async fn hanging_writes_do_not_delay_another_namespace() {
     let (stuck, fine) = (TestEnv::new("stuck").await, TestEnv::new("fine").await);
     let hole = BlackHole::open().await;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stuck.client.clone());
@@ -77,7 +77,7 @@ async fn a_namespace_whose_writes_hang_does_not_hold_up_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_object_whose_writes_fail_is_tried_again_ever_less_often() {
+async fn backs_off_failed_writes_of_one_object() {
     let env = TestEnv::new("failing").await;
     env.pod("cart", crash_looping(1)).await;
     env.object("bad", watch_all()).await;

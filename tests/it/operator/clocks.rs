@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_are_compared_with_the_clock_of_the_api_server() {
+async fn uses_the_clock_of_the_api_server() {
     for (name, ahead) in [("clock-ahead", 8 * 60), ("clock-behind", -8 * 60)] {
         let env = TestEnv::new(name).await;
         let proxy = Proxy::start(env.client.clone()).await;

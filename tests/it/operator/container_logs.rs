@@ -46,7 +46,7 @@ fn ended(container: &str, code: i32, message: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_trouble_has_the_log_that_explains_it() {
+async fn shows_the_log_that_belongs_to_each_problem() {
     let env = TestEnv::new("logs").await;
     let kubelet = kubelet(&env).await;
     let namespace = env.namespace.as_str();
@@ -104,7 +104,7 @@ async fn each_trouble_has_the_log_that_explains_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_life_is_read_once_whatever_else_happens_to_its_pod() {
+async fn reads_the_log_of_each_container_instance_once() {
     let env = TestEnv::new("lives").await;
     let kubelet = kubelet(&env).await;
     let namespace = env.namespace.as_str();
@@ -134,7 +134,7 @@ async fn a_life_is_read_once_whatever_else_happens_to_its_pod() {
 
 /// The container is restarted while the log of its former life is being read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_between_decision_and_reading_yields_the_newer_life() {
+async fn shows_the_newer_log_after_a_restart_during_the_read() {
     let env = TestEnv::new("race").await;
     let kubelet = kubelet(&env).await;
     let namespace = env.namespace.as_str();
@@ -163,7 +163,7 @@ async fn a_restart_between_decision_and_reading_yields_the_newer_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_kubelets_delay_no_status_and_no_other_log() {
+async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     let env = TestEnv::new("dead").await;
     let kubelet = kubelet(&env).await;
     let namespace = env.namespace.as_str();
@@ -212,7 +212,7 @@ async fn dead_kubelets_delay_no_status_and_no_other_log() {
 
 /// Somebody waits for the first status of an object. Later ones wait for logs, a moment.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_status_does_not_wait_for_logs() {
+async fn writes_the_first_status_without_waiting_for_logs() {
     let env = TestEnv::new("first-logs").await;
     let kubelet = kubelet(&env).await;
     // Sooner than a status would cease to wait.

@@ -51,7 +51,7 @@ fn actions() -> [ProxyAction; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
+async fn names_a_pod_that_cannot_be_decoded_and_continues() {
     let ways = [StreamingLists::Always, StreamingLists::Never].map(|lists| actions().map(|action| (lists, action)));
     for (lists, action) in ways.into_iter().flatten() {
         let env = TestEnv::new("unreadable").await;
@@ -92,7 +92,7 @@ async fn a_pod_that_cannot_be_read_is_named_and_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
+async fn forgets_a_deleted_pod_that_could_not_be_decoded() {
     for action in actions() {
         let env = TestEnv::new("unread-gone").await;
         env.pod("bad", crash_looping(3)).await;
@@ -114,7 +114,7 @@ async fn a_pod_that_is_deleted_unread_is_mentioned_no_more() {
 
 /// What is no event at all, or not even JSON or protobuf, must not be lost: it stood for a change.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_cannot_be_read_is_made_up_for() {
+async fn lists_again_after_a_malformed_event() {
     let in_json = ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"];
     // The last is a change of what is no object.
     let in_protobuf: [&[u8]; 3] = [b"garbage", b"", b"\x0a\x08MODIFIED\x12\x03\x0a\x017"];

@@ -18,7 +18,7 @@ fn owned(created: i64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_pod_ages_out_once_its_controller_has_replaced_it() {
+async fn clears_a_failed_pod_after_its_replacement() {
     let env = TestEnv::new("replaced").await;
     let evicted = json!({
         "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
@@ -63,7 +63,7 @@ async fn a_gate_that_is_removed_starts_the_wait_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finished_pod_that_a_finalizer_holds_is_found() {
+async fn reports_a_finished_pod_kept_by_a_finalizer() {
     let env = TestEnv::new("held").await;
     for (name, phase) in [("done", "Succeeded"), ("ill", "Failed"), ("going", "Running")] {
         let metadata = json!({"metadata": {

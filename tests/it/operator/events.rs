@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_problem_is_told_when_it_begins_and_when_it_ends() {
+async fn publishes_an_event_when_a_problem_begins_and_ends() {
     let env = TestEnv::new("events").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;
@@ -45,7 +45,7 @@ async fn a_problem_is_told_when_it_begins_and_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_makes_a_bounded_number_of_events() {
+async fn limits_the_events_of_a_storm() {
     let env = TestEnv::new("storm").await;
     let made = (0..200).map(|number| {
         let env = &env;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_annotated_pod_is_never_reported() {
+async fn ignores_pods_with_the_ignore_annotation() {
     let env = TestEnv::new("ignore").await;
     let annotated = |value: &str| json!({"metadata": {"annotations": {"kopf.dev/ignore": value}}});
     env.pod_with("quiet", annotated("true"), crash_looping(3)).await;
@@ -26,7 +26,7 @@ async fn an_annotated_pod_is_never_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ignored_reasons_and_namespaces_are_left_out_of_every_count() {
+async fn leaves_ignored_reasons_and_namespaces_out_of_every_count() {
     let env = TestEnv::new("leave-out").await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("slow", not_ready(600)).await;
@@ -51,7 +51,7 @@ async fn ignored_reasons_and_namespaces_are_left_out_of_every_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_problem_that_is_ignored_is_counted_when_it_begins() {
+async fn counts_a_new_problem_that_is_ignored() {
     let env = TestEnv::new("ignored").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_with(json!({"pods": {"ignoreReasons": ["OOMKilled"]}}))).await;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_pod_is_explained_and_its_recovery_seen() {
+async fn reports_a_failing_pod_and_its_recovery() {
     let env = TestEnv::new("e2e").await;
     env.pod("web-0", healthy()).await;
     env.pod("cart-0", crash_looping(7)).await;

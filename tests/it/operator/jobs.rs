@@ -72,7 +72,7 @@ fn is_of_job(request: &ProxiedRequest, name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_failures_that_a_job_did_not_make_good_are_told() {
+async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
     let env = TestEnv::new("jobs").await;
     let good = job(&env, "good", complete()).await;
     let bad = job(&env, "bad", failed_job()).await;
@@ -110,7 +110,7 @@ async fn only_failures_that_a_job_did_not_make_good_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_completes_later_takes_its_failures_back() {
+async fn clears_failed_pods_when_their_job_completes() {
     let env = TestEnv::new("jobs-later").await;
     let owner = job(&env, "sums", json!({"active": 1, "failed": 1})).await;
     env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
@@ -154,7 +154,7 @@ async fn cron_job(env: &TestEnv, name: &str, last_success: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_run_of_a_cron_job_is_over_when_a_later_run_succeeds() {
+async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
     let env = TestEnv::new("cron").await;
     cron_job(&env, "nightly", 86_400).await;
     let first = run_of(&env, "nightly", "nightly-1", failed_job()).await;
@@ -178,7 +178,7 @@ async fn a_failed_run_of_a_cron_job_is_over_when_a_later_run_succeeds() {
 
 /// The only problem is a failed Job's pod: that pods are healthy must not be written before the Job was read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_does_not_call_pods_healthy_before_their_job_is_read() {
+async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
     let env = TestEnv::new("jobs-restart").await;
     let owner = job(&env, "sums", failed_job()).await;
     env.pod_with("sums-1", owner, ended("Failed", 1)).await;
@@ -217,7 +217,7 @@ async fn a_restart_does_not_call_pods_healthy_before_their_job_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_are_gone_or_of_another_group_are_not_asked_for_again() {
+async fn requests_missing_jobs_once_and_foreign_jobs_never() {
     let env = TestEnv::new("jobs-gone").await;
     let owner = |api: &str, name: &str| {
         json!({"metadata": {"ownerReferences": [
@@ -242,7 +242,7 @@ async fn jobs_that_are_gone_or_of_another_group_are_not_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_right_to_jobs_is_said() {
+async fn reports_a_missing_permission_for_jobs() {
     let env = TestEnv::new("jobs-refused").await;
     let owner = job(&env, "sums", failed_job()).await;
     env.pod_with("sums-1", owner, ended("Failed", 1)).await;
@@ -265,7 +265,7 @@ async fn a_refused_right_to_jobs_is_said() {
 
 /// Whether a failure is a problem is not known while its Job can't be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_cannot_be_read_for_a_moment_makes_no_problem() {
+async fn retries_a_job_read_before_reporting_its_pods() {
     let env = TestEnv::new("jobs-moment").await;
     let owner = job(&env, "sums", complete()).await;
     env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;

@@ -45,7 +45,7 @@ fn status() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_marks_go_and_its_status_is_replaced() {
+async fn removes_kopf_metadata_and_replaces_the_status() {
     let env = TestEnv::new("kopf").await;
     env.pod("cart", crash_looping(3)).await;
     env.old_object("old", metadata(&["example.com/ours", FINALIZER]), watch_all(), status()).await;
@@ -86,7 +86,7 @@ async fn its_marks_go_and_its_status_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_finalizer_blocks_no_deletion_and_nothing_else_is_touched() {
+async fn removes_only_the_kopf_finalizer_of_a_deleted_object() {
     let env = TestEnv::new("kopf-gone").await;
     env.old_object("blocked", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
     env.old_object("ours", metadata(&["example.com/ours", FINALIZER]), watch_all(), json!(null)).await;
@@ -114,7 +114,7 @@ async fn its_finalizer_blocks_no_deletion_and_nothing_else_is_touched() {
 
 /// The removal is refused at first, and nothing else ever happens to the object.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_that_fails_is_tried_again() {
+async fn retries_a_failed_removal() {
     let env = TestEnv::new("kopf-retry").await;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(env.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(env.client.clone());
@@ -164,7 +164,7 @@ async fn a_removal_that_fails_is_tried_again() {
 
 /// Its operator still runs, and adds its finalizer whenever it is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fight_with_its_operator_is_bounded() {
+async fn limits_removals_while_the_kopf_operator_runs() {
     let env = TestEnv::new("kopf-fight").await;
     env.old_object("old", metadata(&[FINALIZER]), watch_all(), json!(null)).await;
     let proxy = Proxy::start(env.client.clone()).await;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_of_the_spec_takes_effect() {
+async fn applies_each_change_of_the_spec() {
     let env = TestEnv::new("update").await;
     let labelled = |app: &str| json!({"metadata": {"labels": {"app": app}}});
     env.pod_with("cart", labelled("cart"), crash_looping(3)).await;
@@ -55,7 +55,7 @@ async fn each_change_of_the_spec_takes_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_is_made_again_begins_anew() {
+async fn starts_over_for_a_recreated_object() {
     let env = TestEnv::new("again").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
@@ -71,7 +71,7 @@ async fn an_object_that_is_made_again_begins_anew() {
 
 /// Its deletion happens while nobody watches: the next list shows another object of the same name.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_took_anothers_name_unseen_begins_anew() {
+async fn detects_a_recreated_object_without_its_delete_event() {
     let env = TestEnv::new("namesake").await;
     env.pod("cart", crash_looping(3)).await;
     let proxy = Proxy::start(env.client.clone()).await;
@@ -97,7 +97,7 @@ async fn an_object_that_took_anothers_name_unseen_begins_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_is_being_deleted_is_left_alone() {
+async fn leaves_an_object_alone_while_it_is_being_deleted() {
     let env = TestEnv::new("deleting").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
@@ -119,7 +119,7 @@ async fn an_object_that_is_being_deleted_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_of_the_operator_is_nothing_that_anybody_sees() {
+async fn writes_nothing_after_a_restart() {
     let env = TestEnv::new("resume").await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;

@@ -40,7 +40,7 @@ fn selection(index: usize) -> (Value, i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_objects_share_one_watch() {
+async fn shares_one_watch_between_a_thousand_objects() {
     let env = TestEnv::with_own_plane("many", Options::default()).await;
     for namespace in 0..4 {
         env.plane.ensure_namespace(&format!("team-{namespace}")).await.unwrap();

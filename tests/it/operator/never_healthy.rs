@@ -18,7 +18,7 @@ use crate::{
 const LATE: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_object_waits_for_the_history_that_it_needs() {
+async fn waits_for_the_list_before_judging_the_first_object() {
     let env = TestEnv::new("first-object").await;
     env.pod("cart", restarted(1800)).await;
     let proxy = Proxy::start(env.client.clone()).await;
@@ -35,7 +35,7 @@ async fn the_first_object_waits_for_the_history_that_it_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_needs_more_history_waits_for_it() {
+async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
     let env = TestEnv::new("more-history").await;
     env.pod("cart", restarted(1800)).await;
     env.object("cluster", watch_with(json!({"thresholds": {"restarted": "1m"}}))).await;
@@ -87,18 +87,18 @@ async fn what_was_missed_comes_slowly(name: &str, refusal: ProxyAction, awaited:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_an_outage_everything_that_was_missed_is_seen_first() {
+async fn stays_unhealthy_after_an_outage_until_caught_up() {
     what_was_missed_comes_slowly("backlog", ProxyAction::Refuse(503, "away"), "Watching").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_lost_right_everything_that_was_missed_is_seen_first() {
+async fn stays_unhealthy_after_a_lost_permission_until_caught_up() {
     what_was_missed_comes_slowly("right-back", ProxyAction::Refuse(403, "no"), "PodAccessDenied").await;
 }
 
 /// The resource version has expired: everything is listed.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_an_outage_that_took_too_long_the_list_is_complete_first() {
+async fn stays_unhealthy_until_the_new_list_is_complete() {
     let env = TestEnv::new("expired").await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;
@@ -122,7 +122,7 @@ async fn after_an_outage_that_took_too_long_the_list_is_complete_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_selects_nothing_is_not_healthy() {
+async fn is_unknown_if_nothing_is_selected() {
     let env = TestEnv::new("nothing").await;
     env.pod("web", healthy()).await;
     for (name, pods, reason) in [
@@ -155,7 +155,7 @@ async fn an_object_that_selects_nothing_is_not_healthy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_cannot_be_read_is_not_healthy() {
+async fn is_unknown_if_a_pod_cannot_be_decoded() {
     let env = TestEnv::new("unread").await;
     env.pod("bad", healthy()).await;
     env.pod("web", healthy()).await;
@@ -179,7 +179,7 @@ async fn a_pod_that_cannot_be_read_is_not_healthy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_of_the_last_check_is_refreshed_while_nothing_changes() {
+async fn refreshes_last_check_time_while_nothing_changes() {
     let env = TestEnv::new("checked").await;
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;

@@ -26,7 +26,7 @@ fn encodings() -> [(&'static str, ProxyAction); 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_are_ever_further_apart_while_no_watch_lives() {
+async fn backs_off_lists_while_watches_fail() {
     const LONG: Duration = Duration::from_secs(15);
     let refusals = [403, 400, 404, 405, 406, 410].map(|code| (code.to_string(), ProxyAction::Refuse(code, "no")));
     let mut cases = Vec::new();
@@ -60,7 +60,7 @@ async fn lists_are_ever_further_apart_while_no_watch_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streaming_lists_that_fail_again_and_again_give_way_to_pages() {
+async fn reads_pages_after_three_failed_streaming_lists() {
     for (code, tries) in [(500, 3), (504, 3), (405, 3)] {
         let env = TestEnv::new("no-progress").await;
         env.pod("cart", crash_looping(3)).await;
@@ -83,7 +83,7 @@ async fn streaming_lists_that_fail_again_and_again_give_way_to_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_fails_is_asked_for_again_and_the_list_goes_on() {
+async fn retries_a_failed_page_and_continues_the_list() {
     let env = TestEnv::with_own_plane("failed-page", Options { streaming_lists: false, ..Options::default() }).await;
     let shape = orchestr_testbed::pods::Shape { namespaces: 1, workloads: 10, crash_looping: 10, ..Default::default() };
     env.plane.ensure_namespace("team-0").await.unwrap();
@@ -118,7 +118,7 @@ async fn a_page_that_fails_is_asked_for_again_and_the_list_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
+async fn forgets_a_pod_deleted_during_a_streamed_list() {
     let replace = |text: &[u8], from: &[u8], to: &[u8]| {
         let at = text.windows(from.len()).position(|window| window == from).unwrap();
         [&text[..at], to, &text[at + from.len()..]].concat()
@@ -165,7 +165,7 @@ async fn a_pod_that_is_deleted_before_a_streamed_list_ends_is_gone() {
 
 /// In JSON, the end of a watch does not show whether it was cut off.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
+async fn opens_a_long_watch_after_catching_up() {
     join_all(encodings().map(async |(encoding, list)| {
         let env = TestEnv::new("caught-up").await;
         env.pod("cart", crash_looping(3)).await;
@@ -190,7 +190,7 @@ async fn a_watch_that_has_caught_up_is_followed_by_a_longer_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_is_lost_only_once_its_refusal_is_confirmed() {
+async fn reports_a_lost_permission_only_after_confirmation() {
     let env = TestEnv::new("blip").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;

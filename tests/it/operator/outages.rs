@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_while_the_api_server_is_away_is_seen_when_it_is_back() {
+async fn catches_up_after_an_outage_of_the_api_server() {
     let env = TestEnv::with_own_plane("outage", Options::default()).await;
     for name in ["cart", "goes", "web"] {
         env.pod(name, if name == "web" { healthy() } else { crash_looping(3) }).await;
@@ -59,7 +59,7 @@ async fn what_happens_while_the_api_server_is_away_is_seen_when_it_is_back() {
 
 /// Resource versions that a watch holds are gone from the history: 410.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_is_gone_is_listed_anew() {
+async fn lists_again_when_the_resource_version_has_expired() {
     let env = TestEnv::with_own_plane("gone", Options::default()).await;
     for name in ["cart", "goes", "web"] {
         env.pod(name, if name == "web" { healthy() } else { crash_looping(3) }).await;
@@ -90,7 +90,7 @@ async fn a_history_that_is_gone_is_listed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_streaming_lists_pods_come_in_pages() {
+async fn reads_pages_if_the_server_does_not_stream_lists() {
     let env = TestEnv::with_own_plane("pages", Options { streaming_lists: false, ..Options::default() }).await;
     let shape = orchestr_testbed::pods::Shape { namespaces: 1, workloads: 10, crash_looping: 10, ..Default::default() };
     env.plane.ensure_namespace("team-0").await.unwrap();
@@ -119,7 +119,7 @@ async fn without_streaming_lists_pods_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_streaming_lists_there_are_no_pages() {
+async fn reads_one_streamed_list_and_no_pages() {
     let env = TestEnv::new("streams").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
@@ -133,7 +133,7 @@ async fn with_streaming_lists_there_are_no_pages() {
 
 /// Nobody hangs up, and nothing comes any more: as when a load balancer has forgotten a connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_falls_silent_is_given_up() {
+async fn drops_a_connection_that_has_gone_silent() {
     let env = TestEnv::new("silent-server").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;

@@ -39,7 +39,7 @@ async fn until_logged(log: &Path, message: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
+async fn logs_its_configuration_with_numbers_as_numbers() {
     let env = TestEnv::new("own-log").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/token-hunter2"))]).await;
@@ -79,7 +79,7 @@ async fn the_operator_logs_how_it_runs_and_numbers_are_numbers() {
 
 /// As when the definition and the operator are applied in one go.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_is_not_yet_established_is_waited_for() {
+async fn waits_until_the_crd_is_established() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -92,7 +92,7 @@ async fn a_definition_that_is_not_yet_established_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_never_comes_is_waited_for_half_a_minute() {
+async fn gives_up_after_half_a_minute_without_the_crd() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");

@@ -84,7 +84,7 @@ async fn account(env: &TestEnv) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_right_on_pods_is_told_and_its_granting_noticed() {
+async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted() {
     let env = TestEnv::new("rights").await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;
@@ -133,7 +133,7 @@ async fn a_missing_right_on_pods_is_told_and_its_granting_noticed() {
 
 /// In pages, the list comes first.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_verb_that_is_missing_is_named() {
+async fn names_the_verb_of_a_missing_permission() {
     let env = TestEnv::new("verbs").await;
     env.pod("cart", crash_looping(3)).await;
     let client = account(&env).await;
@@ -152,7 +152,7 @@ async fn the_verb_that_is_missing_is_named() {
 
 /// Two namespaces, in one of which nothing is allowed: what can be done is done.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_namespace_that_is_closed_does_not_hold_up_another() {
+async fn a_forbidden_namespace_does_not_delay_another() {
     let (open, closed) = (TestEnv::new("open").await, TestEnv::new("closed").await);
     open.pod("cart", crash_looping(3)).await;
     let client = account(&open).await;

@@ -38,7 +38,7 @@ async fn terminate(mut program: Child) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_at_once_where_nothing_is_under_way() {
+async fn exits_immediately_when_idle() {
     let env = TestEnv::new("term").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
@@ -50,7 +50,7 @@ async fn it_ends_at_once_where_nothing_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_in_five_seconds_whatever_hangs() {
+async fn exits_within_five_seconds_when_requests_hang() {
     let env = TestEnv::new("term-hang").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
@@ -70,7 +70,7 @@ async fn it_ends_in_five_seconds_whatever_hangs() {
 
 /// What is under way is finished, and told.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_under_way_is_finished() {
+async fn finishes_a_running_write_before_it_exits() {
     let env = TestEnv::new("term-drain").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alerts_that_are_not_set_are_told_once_and_never_tried_again() {
+async fn reports_missing_alerts_once() {
     let env = TestEnv::new("unset").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
@@ -44,7 +44,7 @@ async fn alerts_that_are_not_set_are_told_once_and_never_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_object_lists_nothing() {
+async fn reports_nothing_while_paused() {
     let env = TestEnv::new("paused").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
@@ -65,7 +65,7 @@ async fn a_paused_object_lists_nothing() {
 
 /// What the schema lets pass, or let pass once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_schema_cannot_refuse_is_refused_in_the_status() {
+async fn reports_invalid_specs_that_the_schema_accepts() {
     let env = TestEnv::new("invalid").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();

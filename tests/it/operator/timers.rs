@@ -14,7 +14,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_pods_become_problems_at_their_thresholds() {
+async fn reports_pods_without_events_when_they_reach_their_thresholds() {
     let env = TestEnv::new("silent").await;
     let thresholds = json!({"pending": "3s", "notReady": "3s", "initializing": "3s", "terminating": "1s"});
     env.object("cluster", watch_with(json!({"thresholds": thresholds}))).await;
@@ -64,7 +64,7 @@ async fn silent_pods_become_problems_at_their_thresholds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_is_forgotten_in_time() {
+async fn clears_a_restart_after_its_threshold() {
     let env = TestEnv::new("restarted").await;
     env.object("short", watch_with(json!({"thresholds": {"restarted": "4s"}}))).await;
     env.object("long", watch_with(json!({"thresholds": {"restarted": "1h"}}))).await;
@@ -81,7 +81,7 @@ async fn a_restart_is_forgotten_in_time() {
 
 /// Pods that nobody remembers are not kept: who asks for more must be given them anew.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_longer_memory_finds_what_was_forgotten() {
+async fn finds_older_restarts_when_the_threshold_is_raised() {
     let env = TestEnv::new("memory").await;
     env.pod("cart", restarted(1200)).await;
     env.object("cluster", watch_with(json!({}))).await;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_written_while_healthy_pods_come_and_go() {
+async fn writes_nothing_while_healthy_pods_change() {
     let env = TestEnv::new("churn").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
@@ -46,7 +46,7 @@ async fn nothing_is_written_while_healthy_pods_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burst_is_one_write_and_unrest_one_a_second() {
+async fn writes_once_per_burst_and_at_most_once_per_second() {
     let env = TestEnv::new("burst").await;
     for number in 0..20 {
         env.pod(&format!("cart-{number}"), healthy()).await;
@@ -82,7 +82,7 @@ async fn a_burst_is_one_write_and_unrest_one_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_change_is_told_at_once() {
+async fn writes_a_first_change_immediately() {
     let env = TestEnv::new("at-once").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;
@@ -104,7 +104,7 @@ async fn a_first_change_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_write_into_a_status_is_put_right() {
+async fn reverts_changes_of_other_writers() {
     let env = TestEnv::new("repair").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
@@ -154,7 +154,7 @@ async fn what_others_write_into_a_status_is_put_right() {
 /// Somebody changes the status while the operator's own write is under way, and the watch tells of it
 /// before the write is answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_during_a_write_is_put_right_as_well() {
+async fn reverts_a_change_made_during_a_write() {
     let env = TestEnv::new("meanwhile").await;
     env.pod("cart", healthy()).await;
     // Without logs, whose arrival would be a reason to write again.

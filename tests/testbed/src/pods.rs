@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_each_its_own_name_and_one_in_a_hundred_trouble() {
+    fn gives_each_pod_its_own_name_and_one_in_a_hundred_a_problem() {
         let shape = Shape::default();
         let pods: Vec<_> = (0..10_000).map(|index| filler(index, &shape)).collect();
         let keys: BTreeSet<_> = pods.iter().map(|(key, _)| key).collect();

@@ -56,7 +56,7 @@ fn says_to_install_go() {
 }
 
 #[test]
-fn shows_what_go_said() {
+fn shows_the_output_of_go() {
     let dir = tempfile::tempdir().unwrap();
     let go = dir.path().join("go");
     fs::write(&go, "#!/bin/sh\necho \"go: module lookup disabled\" >&2\nexit 1\n").unwrap();

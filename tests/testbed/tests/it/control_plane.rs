@@ -127,7 +127,7 @@ async fn enforces_pod_security() {
 }
 
 #[tokio::test]
-async fn serves_what_is_written_past_it() {
+async fn serves_objects_written_directly_to_etcd() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
     let shape = Shape::default();
     let (namespace, name) = filler_name(0, &shape);
@@ -212,7 +212,7 @@ async fn comes_back_with_its_data_and_forgets_its_history() {
 const LISTED_AS_STREAM: &str = "/api/v1/namespaces/NS/configmaps?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
 #[tokio::test]
-async fn says_why_it_does_not_start() {
+async fn reports_why_it_does_not_start() {
     let options = Options { extra_api_server_args: vec!["--no-such-flag".to_owned()], ..Options::default() };
     let error = ControlPlane::start(options).await.unwrap_err().to_string();
     assert!(error.starts_with("kube-apiserver ended (exit status: 1)"), "{error}");

@@ -186,7 +186,7 @@ async fn holds_connections_and_sees_them_given_up() {
 
 /// The table in the kubelet's documentation.
 #[tokio::test]
-async fn is_not_asked_where_the_api_server_knows_better() {
+async fn gets_no_request_that_the_api_server_can_answer() {
     let (kubelet, pods, _) = kubelet("unasked").await;
     create(&pods, "web", Some("unasked"), &["app"]).await;
     create(&pods, "two", Some("unasked"), &["app", "other"]).await;

@@ -124,7 +124,7 @@ async fn vanishes(run: &Path) {
 }
 
 #[tokio::test]
-async fn after_sigkill() {
+async fn leaves_nothing_after_sigkill() {
     let mut starter = starter("wait").await;
     starter.process.kill().unwrap();
     let run = starter.run.clone();
@@ -133,12 +133,12 @@ async fn after_sigkill() {
 }
 
 #[tokio::test]
-async fn after_ctrl_c() {
+async fn leaves_nothing_after_ctrl_c() {
     interrupted(starter("wait").await).await;
 }
 
 #[tokio::test]
-async fn after_ctrl_c_in_the_background() {
+async fn leaves_nothing_after_ctrl_c_in_the_background() {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "trap '' INT; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     interrupted(starter_by(&mut command, "wait").await).await;
@@ -154,7 +154,7 @@ async fn interrupted(starter: Starter) {
 }
 
 #[tokio::test]
-async fn after_a_panic() {
+async fn leaves_nothing_after_a_panic() {
     let starter = starter("panic").await;
     let run = starter.run.clone();
     assert!(!starter.ended().success());
@@ -162,7 +162,7 @@ async fn after_a_panic() {
 }
 
 #[tokio::test]
-async fn after_an_exit_without_destructors() {
+async fn leaves_nothing_after_an_exit_without_destructors() {
     let starter = starter("exit").await;
     let run = starter.run.clone();
     assert!(starter.ended().success());
