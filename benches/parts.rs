@@ -15,7 +15,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, Thresholds, judge},
     logs::{LogPolicy, Tail, clean},
     pods::{JsonPod, Pod, from_json, protobuf},
-    report::{Input, Tracker, Troubled, differs, watching},
+    report::{Input, PodFinding, Tracker, differs, watching},
 };
 use orchestr_testbed::{
     ControlPlane, Options,
@@ -112,7 +112,7 @@ fn status(c: &mut Criterion) {
             generation: 1,
             max_pods: PAGE,
             watched_pods: 10_000,
-            troubled: pods.iter().zip(&findings).map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            findings: pods.iter().zip(&findings).map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: None,
             outside: None,
             logs: true,

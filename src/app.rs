@@ -1,4 +1,4 @@
-//! Where every task of the operator starts.
+//! Connects the parts of the operator and runs them.
 
 use futures::{StreamExt, stream};
 use kube::{Api, Client, api::DynamicObject};
@@ -15,11 +15,10 @@ use crate::{
     watch::watch,
 };
 
-/// Changes that are taken from a watch in one go, where they are there already.
+/// The most updates of pods that are handled as one batch. A batch contains only updates that are already there.
 const BATCH: usize = 128;
 
-/// Runs the operator until `shutdown`, and then until what is under way has ended, for at most five
-/// seconds.
+/// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended.
 pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
     let timings = config.timings;
     let clock = ClusterClock::default();
@@ -34,8 +33,8 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
                 None => Api::all_with(client.clone(), &api_resource()),
             };
             let scope = scope.clone();
-            // Objects are few, and pages of them are understood everywhere.
-            watch(api, StreamingLists::Never, timings.forbidden_confirmation).map(move |change| (scope.clone(), change))
+            // There are few objects, and every API server supports paged lists.
+            watch(api, StreamingLists::Never, timings.forbidden_confirmation).map(move |update| (scope.clone(), update))
         });
         stream::select_all(watches).boxed()
     };
@@ -45,7 +44,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
             let watches = scopes.iter().map(|scope| {
                 let scope = scope.clone();
                 watch_pods(client.clone(), scope.as_deref(), streaming_lists, timings.forbidden_confirmation)
-                    .map(move |change| (scope.clone(), change))
+                    .map(move |update| (scope.clone(), update))
                     .boxed()
             });
             stream::select_all(watches).ready_chunks(BATCH).boxed()

@@ -10,11 +10,11 @@
 //! They are separate because they write at different times: the controller at most once a second, and the alerts before
 //! and after every message they send. With server-side apply, each sends only its own part, and the API server keeps the
 //! other's: `conditions` is a list map by type, so each condition has its own owner. A field that its owner no longer
-//! sends is removed, unless somebody else wrote it as well. For that case, and for stored objects that violate the
+//! sends is removed, unless another writer owns it as well. For that case, and for stored objects that violate the
 //! schema, the controller falls back to a JSON patch that leaves the alerts' part as it is (`status::replace`). Both
 //! writers force conflicts, so a third writer's changes to their fields are overwritten.
 //!
-//! If somebody wipes the status, both notice it in the next watch event or in the answer to their next write. The
+//! If the status is wiped, both notice it in the next watch event or in the answer to their next write. The
 //! controller rebuilds its part from the pods, and the alerts restore theirs from memory. If the operator is down at that
 //! time, the alerts' memory is lost: current problems are sent again as new alerts.
 

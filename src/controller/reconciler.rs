@@ -17,7 +17,7 @@ use crate::{
     index::{Index, ViewId},
     logs::{LogRequest, ReadResult},
     pods::WatchedPod,
-    report::{self, NotWatching, Report, Troubled, UpdateContext},
+    report::{self, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
     watch::WatchUpdate,
 };
@@ -284,7 +284,7 @@ impl Reconciler {
             generation: object.generation,
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
-            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),

@@ -7,7 +7,7 @@ pub enum WriteError {
     #[error("the object is gone, or its CRD has no status")]
     NotFound,
     /// Another writer changed the object at the same time, or another object has the name now.
-    #[error("somebody else has changed the object")]
+    #[error("the object was changed at the same time")]
     Conflict,
     /// RBAC denies it.
     #[error("refused: {0}")]

@@ -7,7 +7,7 @@ use crate::{
     logs::{LogPolicy, clean_text},
 };
 
-use super::{FindTail, incidents::Group, truncate};
+use super::{incidents::Group, input::FindTail, truncate};
 
 /// The longest message, in bytes.
 const MESSAGE: usize = 1_024;

@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_different_number_of_watched_pods_changes_only_the_count() {
-        for troubled in [vec![], vec![crashing("shop", "cart", "OOMKilled", 50)]] {
-            let old = Scenario { watched: 12, ..Scenario::of(troubled.clone()) }.status(None);
-            let new = Scenario { watched: 2, ..Scenario::of(troubled) }.status(Some(&old));
+        for pods in [vec![], vec![crashing("shop", "cart", "OOMKilled", 50)]] {
+            let old = Scenario { watched: 12, ..Scenario::of(pods.clone()) }.status(None);
+            let new = Scenario { watched: 2, ..Scenario::of(pods) }.status(Some(&old));
             assert_eq!(differs(Some(&old), &new), Change::CountOnly);
         }
     }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::OrchestrStatus;
 
-use super::{truncate, wire_time};
+use super::{truncate, wire::wire_time};
 
 /// What the conditions of one status have in common.
 pub(super) struct Conditions<'a> {

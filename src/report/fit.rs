@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::{alerts::ALERT_BYTES, api::PodProblem, diagnosis::LogChoice};
 
 use super::{
-    FindTail, json_size,
+    input::FindTail,
+    json_size,
     problem::{Detail, Problem},
     truncate,
 };

@@ -14,10 +14,11 @@ use crate::{
 };
 
 use super::{
-    Tracker,
     identity::{Identity, key},
     problem::Problem,
-    truncate, wire_time,
+    tracker::Tracker,
+    truncate,
+    wire::{count, wire_time},
 };
 
 /// How many pods an incident names.
@@ -78,7 +79,7 @@ impl Group<'_> {
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
             container: self.identity.container.to_owned(),
             reason: self.reason.to_owned(),
-            pods: super::count(self.pods),
+            pods: count(self.pods),
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
         }

@@ -7,7 +7,11 @@ use crate::{
     spec_error::SpecError,
 };
 
-use super::{conditions::Conditions, count, fit, json_size, wire_time};
+use super::{
+    conditions::Conditions,
+    fit, json_size,
+    wire::{count, wire_time},
+};
 
 /// Why an object's pods are not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,12 @@ use crate::{
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
 
-use super::{Troubled, identity::Identity, seconds, truncate, wire_time};
+use super::{
+    identity::Identity,
+    input::PodFinding,
+    truncate,
+    wire::{seconds, wire_time},
+};
 
 /// A pod with a problem. Its names are truncated to their limits.
 pub(super) struct Problem<'a> {
@@ -37,15 +42,15 @@ impl Detail {
 }
 
 /// The pods with a problem: the most recent first, then by namespace and name.
-pub(super) fn ordered<'a>(troubled: &[Troubled<'a>], masking: Option<&'a LogPolicy>) -> Vec<Problem<'a>> {
-    let mut problems: Vec<_> = troubled
+pub(super) fn ordered<'a>(findings: &[PodFinding<'a>], masking: Option<&'a LogPolicy>) -> Vec<Problem<'a>> {
+    let mut problems: Vec<_> = findings
         .iter()
-        .map(|troubled| Problem {
-            pod: troubled.pod,
-            finding: troubled.finding,
-            namespace: truncate::name(&troubled.pod.namespace),
-            name: truncate::name(&troubled.pod.name),
-            since: seconds(troubled.finding.since),
+        .map(|PodFinding { pod, finding }| Problem {
+            pod,
+            finding,
+            namespace: truncate::name(&pod.namespace),
+            name: truncate::name(&pod.name),
+            since: seconds(finding.since),
             masking,
         })
         .collect();

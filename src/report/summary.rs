@@ -2,7 +2,10 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
-use super::{CONDITION_MESSAGE_LIMIT, problem::Problem, truncate};
+use super::{
+    problem::Problem,
+    truncate::{self, CONDITION_MESSAGE_LIMIT},
+};
 
 /// How many reasons a message lists.
 const REASONS: usize = 5;
@@ -127,8 +130,8 @@ mod tests {
 
     /// The message of PodsHealthy.
     fn message(pods: &[(&str, &str, &str)], watched: u64) -> String {
-        let troubled = pods.iter().map(|(namespace, owner, reason)| crashing(namespace, owner, reason, 50));
-        Scenario { watched, ..Scenario::of(troubled) }.status(None).conditions[1].message.clone()
+        let pods = pods.iter().map(|(namespace, owner, reason)| crashing(namespace, owner, reason, 50));
+        Scenario { watched, ..Scenario::of(pods) }.status(None).conditions[1].message.clone()
     }
 
     #[test]

@@ -10,9 +10,10 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    api::{ContainerKind, ContainerStateName, LogSource, Owner, ProblemKind},
-    diagnosis::LogChoice,
-    pods::{Terminated, Uid},
+    api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, ProblemKind},
+    diagnosis::{ContainerFinding, Finding, LogChoice},
+    logs::Tail,
+    pods::{Pod, Terminated, Uid},
     spec_error::SpecError,
 };
 
@@ -87,7 +88,7 @@ impl Scenario {
             generation: self.generation,
             max_pods: self.max_pods,
             watched_pods: self.watched,
-            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
             outside: None,
             logs: self.logs,

@@ -15,7 +15,7 @@ use crate::{
     pods::{Pod, Uid},
 };
 
-use super::{identity::Identity, seconds, truncate};
+use super::{identity::Identity, truncate, wire::seconds};
 
 /// The most incidents that are remembered as ended by the deletion of their pods.
 const DELETED: usize = 1024;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::CONDITION_MESSAGE_LIMIT;
-
+/// The longest message of a condition, in bytes.
+pub(super) const CONDITION_MESSAGE_LIMIT: usize = 1024;
 /// The longest name in bytes. Kubernetes limits names to 253; kubelets and owner references may hold longer ones.
 const NAME_LIMIT: usize = 253;
 

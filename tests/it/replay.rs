@@ -10,7 +10,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, judge},
     index::{Index, ViewId},
     pods::{Pod, from_json},
-    report::{self, Input, Tracker, Troubled, UpdateContext},
+    report::{self, Input, PodFinding, Tracker, UpdateContext},
     settings::Settings,
 };
 use serde::Deserialize;
@@ -129,7 +129,7 @@ impl Replay {
             generation: 1,
             max_pods: self.settings.max_pods,
             watched_pods: self.index.watched(self.view),
-            troubled: found.iter().map(|(pod, finding)| Troubled { pod, finding }).collect(),
+            findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: None,
             logs: false,
             masking: None,

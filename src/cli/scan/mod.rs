@@ -28,7 +28,7 @@ use crate::{
     api::{GoDuration, Incident, ParseDurationError, PodProblem},
     clock::ClusterClock,
     diagnosis::Thresholds,
-    report::{Troubled, in_full},
+    report::{PodFinding, in_full},
 };
 
 use super::{
@@ -270,7 +270,7 @@ fn print_table(collector: &Collector, wide: bool) -> Result<(), Failure> {
 }
 
 fn print_output(collector: &Collector, text: impl Fn(&ScanOutput) -> Result<String, Failure>) -> Result<(), Failure> {
-    let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| Troubled { pod, finding }).collect();
+    let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
     let (incidents, problematic_pods) = in_full(&problems);
     let text = text(&ScanOutput {
         watched_pods: collector.pods,

@@ -1,4 +1,4 @@
-//! Troubles that go on: what the tracker keeps from one reconcile to the next, and after a restart.
+//! Tests of what the tracker keeps from one reconcile to the next, and after a restart.
 
 use super::*;
 use crate::pods::{ContainerState, ContainerStatus};
@@ -9,7 +9,7 @@ fn crash_in(container: &str, reason: &str, since: i64) -> (Pod, Box<Finding>) {
     (Pod { uid: Uid::from(7), ..pod }, Box::new(Finding { container: container.to_owned(), ..finding }))
 }
 
-/// With an init container `migrate` that ended with this exit code.
+/// Adds an init container `migrate` that ended with this exit code.
 fn after_migration(exit_code: i32, pod: Pod) -> Pod {
     let terminated = Some(Terminated { exit_code, ..Terminated::default() });
     let state = ContainerState { terminated, ..ContainerState::default() };
@@ -19,7 +19,7 @@ fn after_migration(exit_code: i32, pod: Pod) -> Pod {
     }
 }
 
-/// Updates the tracker with one pod. Returns what it is reported with, or `None` if it is ignored.
+/// Updates the tracker with one pod. Returns the finding that is reported, or `None` if it is ignored.
 fn update(
     tracker: &mut Tracker,
     (pod, finding): &(Pod, Box<Finding>),
@@ -34,19 +34,19 @@ fn update(
 }
 
 #[test]
-fn what_is_ignored_is_decided_once_for_a_trouble_and_a_generation() {
+fn decides_once_per_generation_whether_a_problem_is_ignored() {
     let mut tracker = Tracker::default();
     let ignores = |_: ProblemKind, reason: &str| reason == "OOMKilled";
     assert!(update(&mut tracker, &crash_in("app", "Error", 50), None, 3, &ignores).is_some());
     let more_telling = crash_in("app", "OOMKilled", 60);
-    assert!(update(&mut tracker, &more_telling, None, 3, &ignores).is_some(), "the trouble that is reported goes on");
-    assert!(update(&mut tracker, &more_telling, None, 4, &ignores).is_none(), "a changed spec is decided by itself");
+    assert!(update(&mut tracker, &more_telling, None, 3, &ignores).is_some(), "the reported problem continues");
+    assert!(update(&mut tracker, &more_telling, None, 4, &ignores).is_none(), "a changed spec decides again");
     let less_telling = crash_in("app", "Error", 70);
-    assert!(update(&mut tracker, &less_telling, None, 4, &ignores).is_none(), "the trouble that is ignored goes on");
+    assert!(update(&mut tracker, &less_telling, None, 4, &ignores).is_none(), "the ignored problem continues");
 }
 
 #[test]
-fn a_tracker_resumes_with_its_first_update() {
+fn a_tracker_is_resumed_by_its_first_update() {
     let mut tracker = Tracker::default();
     assert!(!tracker.is_resumed());
     update(&mut tracker, &crash_in("app", "Error", 50), None, 3, &|_, _| false);
@@ -54,7 +54,7 @@ fn a_tracker_resumes_with_its_first_update() {
 }
 
 #[test]
-fn a_trouble_stays_with_its_container_until_an_init_container_has_completed() {
+fn a_problem_keeps_its_container_until_the_init_container_completes() {
     for (exit_code, attributed) in [(0, "app"), (1, "migrate")] {
         let mut tracker = Tracker::default();
         update(&mut tracker, &crash_in("migrate", "Error", 50), None, 3, &|_, _| false);
@@ -65,7 +65,7 @@ fn a_trouble_stays_with_its_container_until_an_init_container_has_completed() {
 }
 
 #[test]
-fn a_trouble_stays_with_its_container_over_a_restart() {
+fn a_problem_keeps_its_container_after_a_restart() {
     let crash = crash_in("migrate", "Error", 50);
     let status = Scenario { pods: vec![(crash.0.clone(), *crash.1)], ..Scenario::default() }.status(None);
     assert_eq!(status.incidents[0].container, "migrate");

@@ -12,6 +12,8 @@ use crate::{
         fair,
         fit::{LOG_ROOM, MAX_INCIDENTS, budget},
         incidents, json_size, problem,
+        truncate::CONDITION_MESSAGE_LIMIT,
+        wire::wire_time,
     },
 };
 
@@ -163,7 +165,7 @@ proptest! {
         later.pods.rotate_left(middle);
         later.pods.reverse();
         let mut again = later.status(Some(&read));
-        prop_assert_eq!(again.last_check_time.take(), Some(super::super::wire_time(later.now)));
+        prop_assert_eq!(again.last_check_time.take(), Some(wire_time(later.now)));
         again.last_check_time = read.last_check_time;
         prop_assert_eq!(serde_json::to_string(&again).unwrap(), written);
 
@@ -179,7 +181,7 @@ proptest! {
         let status = scenario.status(None);
         let mut uncut = status.clone();
         uncut.problematic_pods = scenario.with_input(None, |input| {
-            let problems = problem::ordered(&input.troubled, input.masking);
+            let problems = problem::ordered(&input.findings, input.masking);
             let incidents = incidents::ordered(&problems, input.tracker);
             let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
@@ -277,7 +279,7 @@ fn reduces_details_before_it_omits_pods() {
 }
 
 #[test]
-fn messages_of_containers_give_way_before_containers_and_these_one_by_one() {
+fn shortens_messages_of_containers_before_it_omits_containers_one_by_one() {
     let shown = |pods: usize| {
         let mut world =
             Scenario::of((0..pods).map(|n| crashing("shop", "cart", "OOMKilled", i64::try_from(n).unwrap())));
@@ -325,7 +327,7 @@ fn the_largest_input_fits() {
         generation: i64::MAX,
         max_pods: 500,
         watched_pods: u64::MAX,
-        troubled: pods.iter().map(|pod| Troubled { pod, finding: &finding }).collect(),
+        findings: pods.iter().map(|pod| PodFinding { pod, finding: &finding }).collect(),
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
         logs: true,

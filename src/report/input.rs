@@ -1,0 +1,63 @@
+//! The input and the output of [`watching`](super::watching()).
+
+use jiff::Timestamp;
+
+use crate::{
+    alerts,
+    api::OrchestrStatus,
+    diagnosis::{ContainerFinding, Finding},
+    logs::{LogPolicy, Tail},
+    pods::Pod,
+};
+
+use super::tracker::Tracker;
+
+/// A pod with a problem.
+#[derive(Clone, Copy, Debug)]
+pub struct PodFinding<'a> {
+    pub pod: &'a Pod,
+    pub finding: &'a Finding,
+}
+
+/// Looks up a container's log; absent until it was read.
+pub type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
+
+/// The inputs of [`watching`](super::watching()).
+pub struct Input<'a> {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `spec.report.maxPods`.
+    pub max_pods: usize,
+    /// How many pods the object selects.
+    pub watched_pods: u64,
+    /// In any order.
+    pub findings: Vec<PodFinding<'a>>,
+    /// How many pods could not be decoded, and one of them.
+    pub unreadable: Option<(u64, String)>,
+    /// Which selected namespaces are not watched and why, if any.
+    pub outside: Option<String>,
+    /// Whether logs are shown: then room is reserved for logs that are still to be read.
+    pub logs: bool,
+    /// What to mask in messages, which may quote a container's output; absent for the default policy.
+    pub masking: Option<&'a LogPolicy>,
+    /// The memory of earlier reconciles, already updated with `findings`.
+    pub tracker: &'a Tracker,
+    /// How many pods have a problem that the spec or an annotation excludes.
+    pub ignored_pods: u64,
+    /// Sentences added to Ready's message, for instance about a missing right.
+    pub warnings: Vec<String>,
+    /// Whether the object has webhooks: then room is reserved for their state, and incidents are returned for alerts.
+    pub has_webhooks: bool,
+    /// The status in the API. Transition times are kept from it.
+    pub previous: Option<&'a OrchestrStatus>,
+    pub now: Timestamp,
+}
+
+/// The outcome of one reconcile of an object whose pods are watched.
+pub struct Report<'a> {
+    pub status: OrchestrStatus,
+    /// All incidents, for alerts; empty without webhooks. Unlike the status' list it is never cut.
+    pub incidents: Vec<alerts::Incident>,
+    /// The containers that the status lists, each with its pod. The status shows their logs.
+    pub shown: Vec<(&'a Pod, &'a ContainerFinding)>,
+}

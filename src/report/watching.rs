@@ -1,0 +1,79 @@
+//! Builds the status of an object whose pods are watched, and the incidents for its alerts.
+
+use crate::api::{Incident, OrchestrStatus, PodProblem, condition, reason};
+
+use super::{
+    alert_incidents,
+    conditions::Conditions,
+    fair, fit, health, incidents,
+    input::{FindTail, Input, PodFinding, Report},
+    json_size,
+    problem::{self, Problem},
+    summary,
+    tracker::Tracker,
+    truncate,
+    wire::{count, wire_time},
+};
+
+/// Builds the report on an object whose pods are watched.
+#[must_use]
+pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
+    let problems = problem::ordered(&input.findings, input.masking);
+    let incidents = incidents::ordered(&problems, input.tracker);
+
+    let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
+    let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
+    let reasons = summary::Reasons::of(&problems);
+    let message = (!problems.is_empty()).then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
+    let health = health::pods_healthy(health::Evidence {
+        problems: message.as_deref(),
+        watched: input.watched_pods,
+        unreadable: input.unreadable.as_ref(),
+        outside: input.outside.as_deref(),
+    });
+    let healthy = conditions.condition(condition::PODS_HEALTHY, health.status, health.reason, &health.message);
+
+    let mut status = OrchestrStatus {
+        observed_generation: Some(input.generation),
+        last_check_time: Some(wire_time(input.now)),
+        conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
+        watched_pods: count(input.watched_pods),
+        problematic_pod_count: count(problems.len()),
+        ignored_pods: count(input.ignored_pods),
+        top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
+        // Nothing is listed yet, so the size includes the most digits that these counts may have.
+        omitted_pods: count(problems.len()),
+        omitted_incidents: count(incidents.len()),
+        ..OrchestrStatus::default()
+    };
+    let listed = incidents.iter().take(fit::MAX_INCIDENTS).map(incidents::Group::incident);
+    status.incidents = fit::prefix(listed, fit::INCIDENT_BYTES);
+    status.omitted_incidents = count(incidents.len() - status.incidents.len());
+
+    let budget = fit::budget(input.has_webhooks).saturating_sub(json_size::size(&status));
+    let (rows, listed) = fit::pods(&fair::pick(&problems, &incidents, input.max_pods), input.logs, find_tail, budget);
+    status.omitted_pods = count(problems.len() - rows.len());
+    let shown = rows.iter().zip(listed).flat_map(|(row, problem)| {
+        let Problem { pod, finding, .. } = *problem;
+        finding.containers.iter().take(row.container_issues.len()).map(move |container| (pod, container))
+    });
+    let shown = shown.collect();
+    status.problematic_pods = rows;
+
+    let alerted = if input.has_webhooks { incidents.as_slice() } else { &[] };
+    let incidents =
+        alerted.iter().map(|group| alert_incidents::alert_incident(group, input.masking, find_tail)).collect();
+    Report { status, incidents, shown }
+}
+
+/// All incidents and rows for these pods, in the order of the status, with nothing left out. Remembers nothing: for a
+/// single look such as `orchestr scan`.
+pub(crate) fn in_full(findings: &[PodFinding<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
+    let tracker = Tracker::default();
+    let problems = problem::ordered(findings, None);
+    let incidents = incidents::ordered(&problems, &tracker);
+    (
+        incidents.iter().map(incidents::Group::incident).collect(),
+        problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),
+    )
+}
