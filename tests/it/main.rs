@@ -6,6 +6,7 @@ mod arbitrary;
 mod cases;
 mod command;
 mod crd;
+mod docs;
 mod install;
 mod judgement;
 mod kubectl_status;

@@ -1,0 +1,73 @@
+//! Checks that documentation names only code that exists.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use regex::Regex;
+
+/// A file under `src`, with the names of the items and enum variants that it defines.
+struct Source {
+    path: String,
+    text: String,
+    names: HashSet<String>,
+}
+
+fn sources() -> Vec<Source> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let definition =
+        Regex::new(r"\b(?:fn|struct|enum|trait|type|const|static|mod) (\w+)|(?m:^\s+([A-Z]\w*)[,({])").unwrap();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let names = definition.captures_iter(&text).filter_map(|found| found.get(1).or(found.get(2)));
+        let names = names.map(|name| name.as_str().to_owned()).collect();
+        Source { path: path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned(), text, names }
+    };
+    files(&src).into_iter().map(read).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Whether a file exists (`app.rs`), defines an item (`app.rs::run`), or any file does (`judge`, `Index::apply`). A citation
+/// that is none of these must occur as it is in the source (`status.webhooks`).
+fn exists(citation: &str, sources: &[Source]) -> bool {
+    let (path, names) = match citation.split_once(".rs") {
+        Some((path, names)) => (Some(format!("{path}.rs")), names.trim_start_matches("::")),
+        None => (None, citation),
+    };
+    let mut candidates = sources.iter().filter(|source| path.as_ref().is_none_or(|path| source.path == *path));
+    let is_name = |name: &str| name.chars().all(|character| character.is_alphanumeric() || character == '_');
+    if names.split("::").all(is_name) {
+        candidates.any(|source| names.is_empty() || names.split("::").all(|name| source.names.contains(name)))
+    } else {
+        candidates.any(|source| source.text.contains(names))
+    }
+}
+
+#[test]
+fn architecture_cites_only_names_that_exist() {
+    let sources = sources();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let document = fs::read_to_string(document).unwrap();
+    let prose: String = document.split("```").step_by(2).collect();
+    let citations: Vec<&str> = prose.split('`').skip(1).step_by(2).collect();
+    assert!(citations.len() > 40, "{citations:?}");
+    let wrong: Vec<&str> = citations.into_iter().filter(|citation| !exists(citation, &sources)).collect();
+    assert!(wrong.is_empty(), "docs/architecture.md cites what is not in the source: {wrong:#?}");
+}
+
+#[test]
+fn a_wrong_citation_is_noticed() {
+    let sources = sources();
+    for right in ["app.rs", "app.rs::run", "Index::apply", "judge"] {
+        assert!(exists(right, &sources), "{right}");
+    }
+    for wrong in ["application.rs", "app.rs::judge", "Index::apply_all", "judge_all", "status.noSuchField"] {
+        assert!(!exists(wrong, &sources), "{wrong}");
+    }
+}
