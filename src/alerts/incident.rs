@@ -38,8 +38,8 @@ pub struct Incident {
     pub kind: ProblemKind,
     /// The most specific reason of its pods, such as OOMKilled. May change while the incident lasts.
     pub reason: String,
-    /// When it began. Must not move forward while the incident lasts, or it never gets older than a webhook's `after`:
-    /// see [`IncidentMemory`].
+    /// When it began. Must not move forward while the incident lasts, or it never gets older than a webhook's `after`.
+    /// The report's tracker ensures that.
     pub since: Timestamp,
     /// The threshold that had to pass after `since` before it counted as a problem. `after` is counted from its end.
     pub tolerated: Duration,
@@ -53,43 +53,33 @@ pub struct Incident {
     pub log_note: String,
 }
 
-/// Remembers from one reconcile to the next when each current incident began, and the reasons that it had. An incident
-/// keeps its age even if all of its pods are replaced by pods that fail in the same way.
+/// Remembers the reasons of the current incidents from one reconcile to the next.
 #[derive(Debug, Default)]
 pub struct IncidentMemory {
-    incidents: HashMap<String, Remembered>,
-}
-
-#[derive(Debug)]
-struct Remembered {
-    began: Timestamp,
-    reasons: Vec<String>,
+    reasons: HashMap<String, Vec<String>>,
 }
 
 impl IncidentMemory {
     /// The limit of remembered reasons for each incident.
     const MAX_REASONS: usize = 4;
 
-    /// Sets each incident's `since` back to when the incident began, and forgets incidents that are gone.
-    pub fn update(&mut self, incidents: &mut [Incident]) {
+    /// Adds the reasons of these incidents, and forgets incidents that are gone.
+    pub fn update(&mut self, incidents: &[Incident]) {
         let mut current = HashMap::with_capacity(incidents.len());
         for incident in incidents {
-            let known = self.incidents.remove(&incident.key);
-            let mut known = known.unwrap_or_else(|| Remembered { began: incident.since, reasons: Vec::new() });
-            incident.since = incident.since.min(known.began);
-            known.began = incident.since;
-            if !known.reasons.contains(&incident.reason) {
-                known.reasons.truncate(Self::MAX_REASONS - 1);
-                known.reasons.push(incident.reason.clone());
+            let mut reasons = self.reasons.remove(&incident.key).unwrap_or_default();
+            if !reasons.contains(&incident.reason) {
+                reasons.truncate(Self::MAX_REASONS - 1);
+                reasons.push(incident.reason.clone());
             }
-            current.insert(incident.key.clone(), known);
+            current.insert(incident.key.clone(), reasons);
         }
-        self.incidents = current;
+        self.reasons = current;
     }
 
     /// The reasons that a current incident had. A webhook that matched one of them continues to match the incident.
     pub(super) fn reasons(&self, key: &str) -> &[String] {
-        self.incidents.get(key).map_or(&[], |known| &known.reasons)
+        self.reasons.get(key).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -117,16 +107,16 @@ pub(super) fn later(from: Timestamp, by: Duration) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn incident(key: &str, since: i64) -> Incident {
+    fn incident(reason: &str) -> Incident {
         Incident {
-            key: key.to_owned(),
+            key: "a".to_owned(),
             namespace: "shop".to_owned(),
             owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
             container: String::new(),
             kind: ProblemKind::Crash,
-            reason: "Error".to_owned(),
-            since: Timestamp::from_second(since).unwrap(),
-            tolerated: std::time::Duration::ZERO,
+            reason: reason.to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+            tolerated: Duration::ZERO,
             pods: 1,
             example_pods: Vec::new(),
             message: String::new(),
@@ -136,17 +126,21 @@ mod tests {
     }
 
     #[test]
-    fn an_incident_keeps_its_age_when_its_pods_are_replaced() {
+    fn remembers_four_reasons_of_an_incident_until_it_is_gone() {
         let mut memory = IncidentMemory::default();
-        let mut update = |incidents: &[(&str, i64)]| -> Vec<i64> {
-            let mut incidents: Vec<_> = incidents.iter().map(|(key, since)| incident(key, *since)).collect();
-            memory.update(&mut incidents);
-            incidents.iter().map(|incident| incident.since.as_second()).collect()
-        };
-        assert_eq!(update(&[("a", 10), ("b", 5)]), [10, 5]);
-        assert_eq!(update(&[("a", 30), ("b", 3)]), [10, 3]);
-        assert_eq!(update(&[("b", 40)]), [3]);
-        assert_eq!(update(&[("a", 50), ("b", 50)]), [50, 3], "an incident that was gone starts over");
+        for (reason, remembered) in [
+            ("A", ["A"].as_slice()),
+            ("B", &["A", "B"]),
+            ("A", &["A", "B"]),
+            ("C", &["A", "B", "C"]),
+            ("D", &["A", "B", "C", "D"]),
+            ("E", &["A", "B", "C", "E"]),
+        ] {
+            memory.update(&[incident(reason)]);
+            assert_eq!(memory.reasons("a"), remembered, "after {reason}");
+        }
+        memory.update(&[]);
+        assert!(memory.reasons("a").is_empty());
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Worker {
         self.incidents_known = input.incidents.is_some();
         if let Some(incidents) = input.incidents {
             self.incidents = incidents.to_vec();
-            self.memory.update(&mut self.incidents);
+            self.memory.update(&self.incidents);
         }
         self.ended = input.ended;
         self.observed = input.observed;

@@ -187,8 +187,8 @@ impl Simulation {
     }
 
     fn plan(&mut self) -> Plan {
-        let mut incidents = self.incidents();
-        self.memory.update(&mut incidents);
+        let incidents = self.incidents();
+        self.memory.update(&incidents);
         self.with_input(|input| plan(&self.stored, input))
     }
 

@@ -1,7 +1,10 @@
 //! Tests of what the tracker keeps from one reconcile to the next, and after a restart.
 
 use super::*;
-use crate::pods::{ContainerState, ContainerStatus};
+use crate::{
+    pods::{ContainerState, ContainerStatus},
+    report::identity::Identity,
+};
 
 /// A crash of a container of one pod.
 fn crash_in(container: &str, reason: &str, since: i64) -> (Pod, Box<Finding>) {
@@ -75,6 +78,24 @@ fn a_problem_keeps_its_container_after_a_restart() {
         let found = update(&mut Tracker::default(), &(pod, finding), Some(&status), 3, &|_, _| false);
         assert_eq!(found.unwrap().container, attributed, "exit code {exit_code}");
     }
+}
+
+#[test]
+fn an_incident_keeps_its_start_time_while_its_pods_are_replaced() {
+    let mut tracker = Tracker::default();
+    for (uid, began, since) in [(1, 50, 50), (2, 70, 50), (3, 90, 50), (3, 40, 40)] {
+        let (pod, finding) = crash_in("app", "Error", began);
+        let pod = Pod { uid: Uid::from(uid), ..pod };
+        update(&mut tracker, &(pod.clone(), finding.clone()), None, 3, &|_, _| false);
+        let known = tracker.incident(&Identity::of(&pod, &finding)).unwrap();
+        assert_eq!(known.since, at(since), "pod {uid}");
+    }
+    let context = UpdateContext { previous: None, generation: 3, ignores: &|_, _| false, remains: &|_| true };
+    tracker.update(&mut Vec::new(), &context);
+    let (pod, finding) = crash_in("app", "Error", 100);
+    update(&mut tracker, &(pod.clone(), finding.clone()), None, 3, &|_, _| false);
+    let known = tracker.incident(&Identity::of(&pod, &finding)).unwrap();
+    assert_eq!(known.since, at(100), "a new incident");
 }
 
 #[test]
