@@ -92,17 +92,17 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Strin
 /// One line for each incident, in as many sections as needed.
 fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Value> {
     let mut sections = Vec::new();
-    let mut made = format!("*{title}:*");
+    let mut text = format!("*{title}:*");
     for alert in alerts {
         let line = line(alert, notification.now);
-        if sanitize::utf16_len(&made) + sanitize::utf16_len(&line) > SECTION {
-            sections.push(section(&made));
-            made = format!("*{title}:*");
+        if sanitize::utf16_len(&text) + sanitize::utf16_len(&line) > SECTION {
+            sections.push(section(&text));
+            text = format!("*{title}:*");
         }
-        made.push_str(&line);
+        text.push_str(&line);
     }
     if !alerts.is_empty() {
-        sections.push(section(&made));
+        sections.push(section(&text));
     }
     sections
 }

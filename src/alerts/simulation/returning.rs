@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{BYTES, Simulation, accepted, key};
+use super::{BYTES, Behaviour, Simulation, accepted, key};
 use crate::api::{AlertPhase, MessageKind, WebhookFormat};
 
 fn resolved(format: WebhookFormat) -> Simulation {
@@ -76,6 +76,24 @@ fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
         assert_eq!((count("a"), count("c")), (0, batch), "{format:?}: the oldest are evicted, and only resolved ones");
         assert!((1..batch).contains(&count("b")), "{format:?}: no more than necessary are evicted: {}", count("b"));
         assert!(sim.stored.storm.is_none(), "{format:?}");
+    }
+}
+
+#[test]
+fn does_not_resolve_an_incident_that_returns_before_its_end_is_delivered() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(40);
+        sim.receiver = Behaviour::Unreachable;
+        sim.end(1);
+        sim.advance(40);
+        assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving, "{format:?}");
+        sim.start(1);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(600);
+        assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Firing, "{format:?}");
+        assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?}");
     }
 }
 
