@@ -17,8 +17,8 @@ pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliveryS
     let failing: Vec<&WebhookStatus> = webhooks.iter().filter(|webhook| webhook.last_error.is_some()).collect();
     if failing.is_empty() {
         let message = match webhooks.len() {
-            1 => format!("webhook {} has taken what it was due", first.name),
-            count => format!("{count} webhooks have taken what they were due"),
+            1 => format!("webhook {} accepted every message", first.name),
+            count => format!("{count} webhooks accepted every message"),
         };
         return Some(DeliverySummary { delivered: true, reason: reason::DELIVERED, message });
     }
@@ -29,7 +29,7 @@ pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliveryS
             let error = webhook.last_error.as_ref().map_or("", |error| error.message.as_str());
             let dropped = match webhook.dropped {
                 0 => String::new(),
-                dropped => format!(" ({dropped} problems came and went untold so far)"),
+                dropped => format!(" ({dropped} problems ended before they could be sent)"),
             };
             format!("{}: {error}{dropped}", webhook.name)
         })
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(summarize_delivery(&[]), None);
         assert_eq!(
             summary(&[webhook("ops", None)]),
-            (true, "Delivered", "webhook ops has taken what it was due".to_owned())
+            (true, "Delivered", "webhook ops accepted every message".to_owned())
         );
         let mut gone = webhook("old", Some("the receiver answered 410"));
         gone.stopped = true;
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!((delivered, reason), (false, "DeliveryFailing"));
         assert_eq!(
             message,
-            "2 of 2 webhooks: ops: the receiver did not answer in time (3 problems came and went untold so far); \
+            "2 of 2 webhooks: ops: the receiver did not answer in time (3 problems ended before they could be sent); \
              old: the receiver answered 410"
         );
     }

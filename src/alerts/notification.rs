@@ -85,8 +85,8 @@ impl Notification {
             resolved_at: None,
             pods: 1,
             example_pods: vec!["example-pod".to_owned()],
-            message: "nothing is wrong: somebody ran orchestr webhook test".to_owned(),
-            logs: Arc::from("the last lines of a container's log stand here"),
+            message: "nothing is wrong: this alert was sent by orchestr webhook test".to_owned(),
+            logs: Arc::from("the last lines of a container's log appear here"),
             log_note: String::new(),
         };
         Self {

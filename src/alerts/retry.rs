@@ -47,7 +47,7 @@ pub(super) enum RetryDecision {
     Shrink {
         at: Timestamp,
     },
-    /// Send the message again, but rarely: somebody has to change something first.
+    /// Send the message again, but rarely: a person has to change something first.
     Probe {
         at: Timestamp,
     },
@@ -95,11 +95,11 @@ impl AttemptOutcome {
         match self {
             Self::Answered { status, .. } => {
                 let hint = match status {
-                    300..=399 => ": redirects are not followed, the URL must be the final one",
-                    401 | 403 => ": it wants other credentials",
-                    404 => ": there is no such webhook",
+                    300..=399 => ": redirects are not followed, so the URL must be the final one",
+                    401 | 403 => ": it does not accept the credentials",
+                    404 => ": the webhook does not exist",
                     410 => ": the webhook was deleted",
-                    413 => ": the message is too large for it",
+                    413 => ": the message is too large",
                     429 => ": too many messages",
                     _ => "",
                 };

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(condition(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was due yet")));
         assert_eq!(
             condition(&[(&good, None), (&new, None)]),
-            texts(("True", "Delivered", "2 webhooks have taken what they were due"))
+            texts(("True", "Delivered", "2 webhooks accepted every message"))
         );
         assert_eq!(
             condition(&[(&good, None), (&bad, None)]),

@@ -50,9 +50,9 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
         // The storms of two webhooks differ, because each format has its own limit.
         labels.insert("webhook", sanitize::single_line(&notification.webhook, 63));
         let summary = match storm.resolved_at {
-            None => format!("{} more problems, too many to be told one by one", storm.count),
+            None => format!("{} more problems, too many to list", storm.count),
             Some(_) if notification.object_deleted => NO_LONGER_WATCHED.to_owned(),
-            Some(_) => "The problems that were too many to be told one by one are over".to_owned(),
+            Some(_) => "The problems that were too many to list are over".to_owned(),
         };
         alerts.push(LabelledAlert {
             labels,

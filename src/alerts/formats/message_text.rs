@@ -95,8 +95,8 @@ pub(super) fn headline(notification: &Notification) -> String {
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
     let subject = match (subjects.as_slice(), storm) {
         ([alert], None) => format!("{} in {}", sanitize::single_line(&alert.reason, REASON), location(alert)),
-        ([], Some(_)) if notification.object_deleted => "problems that were too many to be told one by one".to_owned(),
-        ([], Some(_)) if resolved => "all problems that were too many to be told one by one".to_owned(),
+        ([], Some(_)) if notification.object_deleted => "problems that were too many to list".to_owned(),
+        ([], Some(_)) if resolved => "all problems that were too many to list".to_owned(),
         (_, Some(_)) if !resolved => {
             format!("{}: {}", pluralize(notification.firing(), "problem"), reason_counts(&notification.reasons))
         }
@@ -219,17 +219,17 @@ pub(super) const LINE_GROWTH: usize = 24;
 pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     let mut lines = Vec::new();
     if notification.omitted > 0 {
-        lines.push(vec![literal(format!("{}, known already.", pluralize(notification.omitted, "more problem")))]);
+        lines.push(vec![literal(format!("{}, reported before.", pluralize(notification.omitted, "more problem")))]);
     }
     match &notification.storm {
         Some(Storm { count: more, resolved_at: None, since }) => lines.push(vec![literal(format!(
-            "{}, since {}, too many to be told one by one.",
+            "{} since {}, too many to list.",
             pluralize(*more, "more problem"),
             timestamp(*since)
         ))]),
         Some(Storm { resolved_at: Some(_), .. }) if notification.object_deleted => {}
         Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![literal(format!(
-            "The problems that were too many to be told one by one are over: from {} to {}.",
+            "The problems that were too many to list are over: from {} to {}.",
             timestamp(*since),
             timestamp(*ended)
         ))]),
@@ -243,7 +243,7 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     }
     let firing = notification.firing();
     if notification.object_deleted {
-        lines.push(vec![literal("The Orchestr was deleted: nobody watches this any more, and it may go on.")]);
+        lines.push(vec![literal("The Orchestr was deleted: this is no longer watched, and may continue.")]);
     } else if notification.is_all_clear() {
         lines.push(vec![literal("Nothing is broken now.")]);
     } else if firing > 0 {

@@ -47,7 +47,7 @@ async fn webhook_test_reports_the_result_with_a_hint() {
     }
     assert!(lines[0].starts_with("good (Slack): test alert: delivered, 200 in "), "{told}");
     assert!(lines[1].starts_with("good (Slack): resolved alert: delivered, 200 in "), "{told}");
-    assert!(lines[2].ends_with(": the receiver answered 404: there is no such webhook"), "{told}");
+    assert!(lines[2].ends_with(": the receiver answered 404: the webhook does not exist"), "{told}");
     assert_eq!(lines[3], "  hint: the webhook was deleted, or the URL is not copied completely");
     assert_eq!(
         lines[4],
