@@ -37,14 +37,14 @@ pub struct ClusterClock(Arc<Mutex<Estimate>>);
 impl ClusterClock {
     /// The present by the cluster's clock, or by ours until the API server has responded.
     #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         now.checked_add(self.estimate().offset).unwrap_or(now)
     }
 
     /// Returns a client whose responses update this clock.
     #[must_use]
-    pub fn wrap_client(&self, client: Client) -> Client {
+    pub(crate) fn wrap_client(&self, client: Client) -> Client {
         let clock = self.clone();
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -35,13 +35,13 @@ pub struct JobFacts {
 impl JobFacts {
     /// Whether this CronJob controls the Job. Another one of the same name may have replaced it.
     #[must_use]
-    pub fn belongs_to(job: &Job, cron_job: &CronJob) -> bool {
+    pub(crate) fn belongs_to(job: &Job, cron_job: &CronJob) -> bool {
         let owner = job.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         owner.is_some_and(|owner| cron_job.metadata.uid.as_ref() == Some(&owner.uid))
     }
 
     #[must_use]
-    pub fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &Job) -> Self {
         let status = job.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let is_true = |kind: &str| conditions.iter().find(|own| own.type_ == kind && own.status == "True");

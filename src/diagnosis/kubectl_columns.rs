@@ -35,7 +35,7 @@ pub fn restarts(pod: &Pod, now: Timestamp) -> String {
 /// A duration in the AGE and RESTARTS columns, for example `2d3h`. Follows `HumanDuration` of
 /// `k8s.io/apimachinery/pkg/util/duration`.
 #[must_use]
-pub fn human_duration(span: SignedDuration) -> String {
+pub(crate) fn human_duration(span: SignedDuration) -> String {
     // Go's `time.Since` saturates at 2^63 ns.
     let seconds = span.as_secs().min(i64::MAX / 1_000_000_000);
     let (minutes, hours) = (seconds / 60, seconds / 3600);

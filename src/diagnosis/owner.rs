@@ -21,7 +21,7 @@ pub fn owner(pod: &Pod) -> Option<Owner> {
 
 /// The kind and name of [`owner`].
 #[must_use]
-pub fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
+pub(crate) fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
     let Controller { kind, name, .. } = pod.controller.as_ref()?;
     if kind.is_empty() || name.is_empty() {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
 /// The Job that must be read before a problem of this pod can be reported: it shows whether another attempt succeeded, and
 /// which CronJob is the owner. None for pods of other controllers, including Jobs of other API groups.
 #[must_use]
-pub fn needs_job(pod: &Pod) -> Option<&Controller> {
+pub(crate) fn needs_job(pod: &Pod) -> Option<&Controller> {
     pod.controller.as_ref().filter(|controller| {
         let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
         controller.kind == "Job" && group == "batch" && !controller.name.is_empty()

@@ -72,13 +72,13 @@ const SPECIFIC: [&str; 62] = [
 
 /// A rank: the more specific the reason, the higher.
 #[must_use]
-pub fn specificity(reason: &str) -> usize {
+pub(crate) fn specificity(reason: &str) -> usize {
     VAGUE.iter().position(|vague| *vague == reason).unwrap_or(VAGUE.len())
 }
 
 /// Whether Kubernetes or a common runtime uses this reason. Drivers and runtimes may define others.
 #[must_use]
-pub fn is_known_reason(reason: &str) -> bool {
+pub(crate) fn is_known_reason(reason: &str) -> bool {
     VAGUE.contains(&reason) || SPECIFIC.contains(&reason)
 }
 

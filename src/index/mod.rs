@@ -77,18 +77,18 @@ impl Index {
 
     /// How long ago a restart may be that is still considered.
     #[must_use]
-    pub fn restart_lookback(&self) -> Duration {
+    pub(crate) fn restart_lookback(&self) -> Duration {
         self.restart_lookback
     }
 
     /// Extends the lookback. The details of pods that restarted before the old one may have been dropped, so the caller
     /// must list the pods again.
-    pub fn widen(&mut self, restart_lookback: Duration) {
+    pub(crate) fn widen(&mut self, restart_lookback: Duration) {
         self.restart_lookback = self.restart_lookback.max(restart_lookback);
     }
 
     /// Shortens the lookback. The next [`Index::compact`] drops the details of pods that restarted before it.
-    pub fn narrow(&mut self, restart_lookback: Duration) {
+    pub(crate) fn narrow(&mut self, restart_lookback: Duration) {
         self.restart_lookback = self.restart_lookback.min(restart_lookback);
     }
 
@@ -110,7 +110,7 @@ impl Index {
         }
     }
 
-    pub fn remove_view(&mut self, id: ViewId) {
+    pub(crate) fn remove_view(&mut self, id: ViewId) {
         if let Some(view) = self.views.get_mut(id.0) {
             *view = None;
         }
@@ -148,14 +148,14 @@ impl Index {
     }
 
     /// Replaces a pod by one that could not be decoded. Returns the affected views.
-    pub fn insert_undecodable(&mut self, undecodable: UndecodablePod) -> Vec<ViewId> {
+    pub(crate) fn insert_undecodable(&mut self, undecodable: UndecodablePod) -> Vec<ViewId> {
         let affected = self.remove_decoded(undecodable.uid);
         self.undecodable.insert(undecodable, self.list);
         affected
     }
 
     /// Removes a pod. Returns the affected views.
-    pub fn remove(&mut self, uid: Uid) -> Vec<ViewId> {
+    pub(crate) fn remove(&mut self, uid: Uid) -> Vec<ViewId> {
         self.undecodable.remove(uid);
         self.remove_decoded(uid)
     }
@@ -168,13 +168,13 @@ impl Index {
     }
 
     /// Starts a list of one namespace, or of all.
-    pub fn begin_list(&mut self, namespace: Option<&str>) {
+    pub(crate) fn begin_list(&mut self, namespace: Option<&str>) {
         self.list += 1;
         self.open_lists.insert(namespace.map(str::to_owned), self.list);
     }
 
     /// Completes a list: removes the pods that it did not contain. Returns the affected views.
-    pub fn end_list(&mut self, namespace: Option<&str>) -> Vec<ViewId> {
+    pub(crate) fn end_list(&mut self, namespace: Option<&str>) -> Vec<ViewId> {
         let Some(started) = self.open_lists.remove(&namespace.map(str::to_owned)) else { return Vec::new() };
         let gone: Vec<Uid> = self
             .pods
@@ -193,7 +193,7 @@ impl Index {
     }
 
     /// Drops the details of pods that became healthy with the passing of time.
-    pub fn compact(&mut self, now: Timestamp) {
+    pub(crate) fn compact(&mut self, now: Timestamp) {
         let label_sets = &mut self.label_sets;
         self.suspects.retain(|_, suspect| {
             let is_healthy = is_healthy_under_any_thresholds(&suspect.pod, self.restart_lookback, now);
@@ -228,14 +228,14 @@ impl Index {
     /// The number of undecodable pods in a view, and the first of them by namespace and name. Their labels are unknown, so
     /// all undecodable pods in the selected namespaces count.
     #[must_use]
-    pub fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
+    pub(crate) fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
         let view = self.view(id)?;
         self.undecodable.of(|namespace| view.scope.selects_namespace(namespace))
     }
 
     /// A counter that grows with every change of the undecodable pods.
     #[must_use]
-    pub fn undecodable_changes(&self) -> u64 {
+    pub(crate) fn undecodable_changes(&self) -> u64 {
         self.undecodable.changes()
     }
 
@@ -253,18 +253,18 @@ impl Index {
 
     /// Whether an owner has any pod.
     #[must_use]
-    pub fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
+    pub(crate) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
         self.label_sets.has_pods_of(namespace, kind, name)
     }
 
     /// The suspects that belong to Jobs, each with its Job.
-    pub fn suspect_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
+    pub(crate) fn suspect_jobs(&self) -> impl Iterator<Item = (&Pod, &Controller)> {
         self.suspects.values().filter_map(|suspect| Some((&*suspect.pod, needs_job(&suspect.pod)?)))
     }
 
     /// The views that contain suspects of this Job.
     #[must_use]
-    pub fn views_of_job(&self, uid: &str) -> Vec<ViewId> {
+    pub(crate) fn views_of_job(&self, uid: &str) -> Vec<ViewId> {
         let failed = self.suspects.values().filter(|suspect| needs_job(&suspect.pod).is_some_and(|job| job.uid == uid));
         let mut views: Vec<_> = failed.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect();
         views.sort_unstable();
@@ -274,13 +274,8 @@ impl Index {
 
     /// The number of pods.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.pods.len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
     }
 
     fn view(&self, id: ViewId) -> Option<&View> {

@@ -44,7 +44,7 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
 /// bytes. Without a policy, credentials are redacted.
 #[must_use]
-pub fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
+pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
     let (text, _) = remove_escapes(text, 0);
     let masked = policy.map_or(Mask { credentials: true, patterns: &[], cut: false }, |policy| mask(policy, false));
     let mut line = String::with_capacity(text.len());

@@ -13,7 +13,8 @@ mod store;
 mod tail;
 mod tail_buffer;
 
-pub use clean::{Cleaned, clean, clean_text};
+pub(crate) use clean::clean_text;
+pub use clean::{Cleaned, clean};
 pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::MASK;
 pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};

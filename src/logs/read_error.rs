@@ -23,10 +23,10 @@ const SOON: Duration = Duration::from_secs(10);
 const LATER: Duration = Duration::from_secs(60);
 
 impl ReadError {
-    pub fn new(error: &kube::Error, request: &LogRequest) -> Self {
+    pub(crate) fn new(error: &kube::Error, request: &LogRequest) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(status, request),
-            kube::Error::BuildRequest(_) => Self::error("the pod's name can't be asked for", None),
+            kube::Error::BuildRequest(_) => Self::error("the pod's name is invalid", None),
             _ => Self::error("the API server can't be reached", Some(SOON)),
         }
     }

@@ -98,7 +98,7 @@ impl LogRequest {
 
     /// The `logSource` of a log that was read for this request.
     #[must_use]
-    pub fn source(&self) -> LogSource {
+    pub(crate) fn source(&self) -> LogSource {
         if self.previous { LogSource::Previous } else { LogSource::Current }
     }
 }

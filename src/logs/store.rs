@@ -151,7 +151,7 @@ impl TailStore {
     }
 
     /// Removes the entries that no longer matter.
-    pub fn retain(&mut self, mut matters: impl FnMut(&ContainerInstance, &LogPolicy) -> bool) {
+    pub(crate) fn retain(&mut self, mut matters: impl FnMut(&ContainerInstance, &LogPolicy) -> bool) {
         let (order, bytes) = (&mut self.order, &mut self.bytes);
         self.entries.retain(|key, entry| {
             let stays = matters(&key.instance, &key.policy);
@@ -165,7 +165,7 @@ impl TailStore {
 
     /// When a log is due to be read again, if another try may help.
     #[must_use]
-    pub fn due(&self, request: &LogRequest) -> Option<Instant> {
+    pub(crate) fn due(&self, request: &LogRequest) -> Option<Instant> {
         self.entries.get(&Key::of(request)).filter(|entry| !entry.is_reading)?.due
     }
 

@@ -52,7 +52,7 @@ impl Hash for LogPolicy {
 impl Tail {
     /// A tail without a text. The note must not quote a log.
     #[must_use]
-    pub fn unavailable(note: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(note: impl Into<String>) -> Self {
         Self { source: LogSource::Unavailable, text: String::new(), note: note.into() }
     }
 }

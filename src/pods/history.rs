@@ -39,7 +39,7 @@ pub enum StartCause {
 impl History {
     /// Why the present instance of a container was started, if that was observed.
     #[must_use]
-    pub fn start_cause(&self, container: &ContainerStatus) -> Option<StartCause> {
+    pub(crate) fn start_cause(&self, container: &ContainerStatus) -> Option<StartCause> {
         let is_present = |start: &&Start| start.container == container.name && start.restarts == container.restarts;
         self.starts.iter().find(is_present).map(|start| start.cause)
     }
@@ -48,7 +48,7 @@ impl History {
 impl Pod {
     /// Whether the kubelet is resizing the pod.
     #[must_use]
-    pub fn is_resizing(&self) -> bool {
+    pub(crate) fn is_resizing(&self) -> bool {
         self.is_true("PodResizeInProgress")
     }
 

@@ -17,5 +17,5 @@ pub use pod::{
 };
 pub use selection::PodSelection;
 pub use uid::Uid;
-pub use watch::watch_pods;
+pub(crate) use watch::watch_pods;
 pub use watched_pod::{DecodeError, UndecodablePod, WatchedPod};

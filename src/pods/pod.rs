@@ -119,7 +119,7 @@ impl ExitCodes {
     }
 
     #[must_use]
-    pub fn contains(&self, code: i32) -> bool {
+    pub(crate) fn contains(&self, code: i32) -> bool {
         self.values.contains(&code) != self.negated
     }
 }
@@ -197,7 +197,7 @@ pub struct Terminated {
 impl ContainerSpec {
     /// Whether this init container is a native sidecar.
     #[must_use]
-    pub fn is_sidecar(&self) -> bool {
+    pub(crate) fn is_sidecar(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
     }
 }
@@ -205,19 +205,19 @@ impl ContainerSpec {
 impl Pod {
     /// The condition of this type.
     #[must_use]
-    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+    pub(crate) fn condition(&self, kind: &str) -> Option<&PodCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
     /// Whether the condition of this type has status True.
     #[must_use]
-    pub fn is_true(&self, kind: &str) -> bool {
+    pub(crate) fn is_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition.status == "True")
     }
 
     /// Whether the container of this name is a native sidecar.
     #[must_use]
-    pub fn is_sidecar(&self, container: &str) -> bool {
+    pub(crate) fn is_sidecar(&self, container: &str) -> bool {
         self.init_containers.iter().any(|spec| spec.name == container && spec.is_sidecar())
     }
 }

@@ -17,14 +17,14 @@ pub struct PodSelection {
 impl PodSelection {
     /// Whether a pod of this namespace with these labels is selected.
     #[must_use]
-    pub fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
+    pub(crate) fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
         self.selects_namespace(namespace) && self.labels.iter().all(|expression| matches(expression, labels))
     }
 
     /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or it names
     /// another one. A pattern with a wildcard is taken to mean the watched namespaces only. Returns a message.
     #[must_use]
-    pub fn outside(&self, watched: &[&str]) -> Option<String> {
+    pub(crate) fn outside(&self, watched: &[&str]) -> Option<String> {
         if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {
             return Some(format!(
                 "spec.pods selects no namespace that is watched: --namespaces is {}",
@@ -38,7 +38,7 @@ impl PodSelection {
 
     /// Whether pods of this namespace can be selected.
     #[must_use]
-    pub fn selects_namespace(&self, namespace: &str) -> bool {
+    pub(crate) fn selects_namespace(&self, namespace: &str) -> bool {
         let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
         (self.namespaces.is_empty() || any(&self.namespaces)) && !any(&self.exclude_namespaces)
     }

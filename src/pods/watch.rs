@@ -13,7 +13,7 @@ use crate::{
 use super::{JsonPod, WatchedPod, protobuf};
 
 /// Watches the pods of a namespace, or of all namespaces. The stream never ends.
-pub fn watch_pods(
+pub(crate) fn watch_pods(
     client: Client,
     namespace: Option<&str>,
     lists: StreamingLists,

@@ -42,7 +42,7 @@ pub fn set_read_timeout(config: &mut kube::Config) {
 }
 
 /// Watches a collection in JSON. The stream never ends.
-pub fn watch<K>(
+pub(crate) fn watch<K>(
     api: Api<K>,
     lists: StreamingLists,
     forbidden_confirmation: Duration,

@@ -35,7 +35,7 @@ pub(super) struct Mask<'a> {
 
 impl Mask<'_> {
     /// Redacts the text and returns it from byte `from` on.
-    pub fn apply(self, text: &str, from: usize) -> String {
+    pub(crate) fn apply(self, text: &str, from: usize) -> String {
         let mut shown = String::with_capacity(text.len().saturating_sub(from));
         let mut at = from;
         for range in self.ranges(text) {
