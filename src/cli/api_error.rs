@@ -14,14 +14,14 @@ const MESSAGE_LIMIT: usize = 300;
 
 /// The cluster of a request, as messages name it.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub(super) struct Target {
     url: String,
     context: Option<String>,
 }
 
 /// The permission that a request needs, in the terms of RBAC.
 #[derive(Clone, Copy, Debug)]
-pub struct Permission<'a> {
+pub(super) struct Permission<'a> {
     pub verb: &'static str,
     /// Such as `pods` or `orchestrs.kopf.dev`.
     pub resource: &'static str,
@@ -32,7 +32,7 @@ pub struct Permission<'a> {
 
 /// How a missing permission is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grant {
+pub(super) enum Grant {
     /// To a person, with Kubernetes' own ClusterRole `view`.
     View,
     /// To the operator, with the manifests in `deploy`.
@@ -46,12 +46,12 @@ impl Target {
     }
 
     /// Describes a failed request.
-    pub fn describe(&self, error: &kube::Error) -> Failure {
+    pub(super) fn describe(&self, error: &kube::Error) -> Failure {
         Failure::new(self.message(error))
     }
 
     /// Describes a failed request that needs this permission. If it was denied, the message says how to grant it.
-    pub fn describe_denied(&self, error: &kube::Error, permission: &Permission<'_>) -> Failure {
+    pub(super) fn describe_denied(&self, error: &kube::Error, permission: &Permission<'_>) -> Failure {
         match error {
             kube::Error::Api(status) if status.code == 403 => Failure::new(self.denied(status, permission)),
             _ => self.describe(error),
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// Describes a request without a response.
-    pub fn timed_out(&self, seconds: u64) -> Failure {
+    pub(super) fn timed_out(&self, seconds: u64) -> Failure {
         Failure::new(format!("the cluster at {} did not respond within {seconds} s", self.url))
     }
 

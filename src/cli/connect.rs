@@ -39,7 +39,7 @@ pub(super) enum Retries {
 }
 
 /// A client for a cluster. No request was sent yet.
-pub struct Cluster {
+pub(super) struct Cluster {
     pub client: Client,
     /// How error messages name the cluster.
     pub target: Target,

@@ -21,7 +21,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use failure::Failure;
-pub use preflight::preflight;
 
 /// Shows which pods of a Kubernetes cluster are broken, and why
 #[derive(Debug, Parser)]

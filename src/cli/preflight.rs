@@ -29,7 +29,7 @@ const CRD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When the CRD is still missing after half a minute, the list is forbidden, or a request fails.
-pub async fn preflight(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<(), Failure> {
+pub(super) async fn preflight(cluster: &Cluster, namespaces: Option<&[String]>) -> Result<(), Failure> {
     let deadline = Instant::now() + CRD_TIMEOUT;
     let mut logged = false;
     while !serves_objects(cluster, namespaces).await? {
