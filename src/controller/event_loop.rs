@@ -361,14 +361,14 @@ impl Controller {
         if lacks_logs && !is_first && schedule.wait_for_logs(now) {
             return;
         }
-        match report::differs(object.status.as_ref(), &status) {
-            Change::None if until_check.is_some() => schedule.clear(),
-            Change::CountOnly if until_check.is_some() && schedule.written_after(now, REFRESH_INTERVAL).is_some() => {
-                let next_write = schedule.written_after(now, REFRESH_INTERVAL);
+        let next_count = schedule.written_after(now, REFRESH_INTERVAL);
+        match (report::differs(object.status.as_ref(), &status), until_check, next_count) {
+            (Change::None, Some(_), _) => schedule.clear(),
+            (Change::CountOnly, Some(_), Some(next_count)) => {
                 schedule.clear();
-                schedule.recheck_at(next_write.into_iter().chain([recheck]).min());
+                schedule.recheck_at(Some(next_count.min(recheck)));
             }
-            Change::None | Change::CountOnly | Change::Substantial => self.write(key, status, now),
+            _ => self.write(key, status, now),
         }
     }
 

@@ -28,7 +28,7 @@ use super::{
     lookback::{self, Lookback},
     object::Object,
     schedule::REFRESH_INTERVAL,
-    verdicts::{Context, Verdicts, WARNINGS, judge_pods},
+    verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
 };
 
@@ -252,7 +252,7 @@ impl Reconciler {
     ) -> Reconciled {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
-        let context = Context {
+        let context = JudgeContext {
             thresholds: &settings.thresholds,
             tracker: &object.tracker,
             is_replaced: &|pod| self.index.is_replaced(pod),

@@ -21,7 +21,7 @@ const JOB_PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const WARNINGS: usize = 4;
 
 /// The inputs of the verdicts beside the pods and their Jobs.
-pub(super) struct Context<'a> {
+pub(super) struct JudgeContext<'a> {
     pub(super) thresholds: &'a Thresholds,
     pub(super) tracker: &'a Tracker,
     /// Whether the pod's owner has a healthy pod that was created after it.
@@ -53,9 +53,9 @@ pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
     jobs: &mut Jobs,
     waiting_since: &mut Option<Instant>,
-    context: &Context<'_>,
+    context: &JudgeContext<'_>,
 ) -> Verdicts<'p> {
-    let &Context { thresholds, tracker, is_replaced, now, wall } = context;
+    let &JudgeContext { thresholds, tracker, is_replaced, now, wall } = context;
     let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
@@ -151,7 +151,7 @@ mod tests {
     impl Outage {
         /// Returns the names of the pods that are reported; absent if the status is held back.
         fn judge<'p>(&mut self, pods: &'p [Pod], now: Instant) -> Option<Vec<&'p str>> {
-            let context = Context {
+            let context = JudgeContext {
                 thresholds: &Thresholds::default(),
                 tracker: &self.tracker,
                 is_replaced: &|_| false,

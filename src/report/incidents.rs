@@ -27,7 +27,7 @@ const EXAMPLES: usize = 3;
 /// An incident and the pods that belong to it.
 pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
-    /// The most telling reason so far.
+    /// The most specific reason so far.
     pub(super) reason: &'a str,
     pub(super) pods: usize,
     /// The pod whose problem began last.

@@ -291,7 +291,7 @@ fn a_continued_problem_keeps_its_start_time() {
     assert_eq!(
         (&image.incidents[0].key, image.incidents[0].since.0),
         (&first.incidents[0].key, at(50)),
-        "still in trouble"
+        "still the same problem"
     );
     other.pods[0].1.kind = ProblemKind::NotReady;
     assert_eq!(other.status(Some(&first)).problematic_pods[0].since.0, at(70), "another kind is another problem");

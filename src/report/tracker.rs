@@ -1,7 +1,7 @@
 //! Recognises the same problem from one reconcile to the next.
 //!
 //! A pod only shows the present state of its containers, and a container in a crash loop runs, exits and waits in turn.
-//! For each pod with a problem, the tracker remembers the container, the most telling reason so far and the start time.
+//! For each pod with a problem, the tracker remembers the container, the most specific reason so far and the start time.
 //! So an incident keeps its identity and start time while the problem lasts. After a restart of the operator, the tracker
 //! resumes from the status in the API.
 
@@ -236,7 +236,7 @@ fn has_completed(pod: &Pod, container: &str) -> bool {
     })
 }
 
-/// Keeps the known reason unless the new one is more telling. Applies to the kinds whose reason differs from attempt to
+/// Keeps the known reason unless the new one is more specific. Applies to the kinds whose reason differs from attempt to
 /// attempt; others always show the present reason.
 fn keep_reason(finding: &mut Finding, known: &str) {
     if is_of_container(finding.kind) && !known.is_empty() && specificity(&finding.reason) <= specificity(known) {

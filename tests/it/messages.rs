@@ -57,8 +57,8 @@ impl Receiver {
 
     /// Decides, stores, sends and records until there is nothing more to do now.
     fn act(&mut self, replayed: &mut Replay) {
-        let mut incidents = replayed.incidents.clone();
-        self.memory.update(&mut incidents);
+        let incidents = replayed.incidents.clone();
+        self.memory.update(&incidents);
         loop {
             let decided = plan(
                 &self.stored,

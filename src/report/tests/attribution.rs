@@ -41,11 +41,11 @@ fn decides_once_per_generation_whether_a_problem_is_ignored() {
     let mut tracker = Tracker::default();
     let ignores = |_: ProblemKind, reason: &str| reason == "OOMKilled";
     assert!(update(&mut tracker, &crash_in("app", "Error", 50), None, 3, &ignores).is_some());
-    let more_telling = crash_in("app", "OOMKilled", 60);
-    assert!(update(&mut tracker, &more_telling, None, 3, &ignores).is_some(), "the reported problem continues");
-    assert!(update(&mut tracker, &more_telling, None, 4, &ignores).is_none(), "a changed spec decides again");
-    let less_telling = crash_in("app", "Error", 70);
-    assert!(update(&mut tracker, &less_telling, None, 4, &ignores).is_none(), "the ignored problem continues");
+    let more_specific = crash_in("app", "OOMKilled", 60);
+    assert!(update(&mut tracker, &more_specific, None, 3, &ignores).is_some(), "the reported problem continues");
+    assert!(update(&mut tracker, &more_specific, None, 4, &ignores).is_none(), "a changed spec decides again");
+    let less_specific = crash_in("app", "Error", 70);
+    assert!(update(&mut tracker, &less_specific, None, 4, &ignores).is_none(), "the ignored problem continues");
 }
 
 #[test]
