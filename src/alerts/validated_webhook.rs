@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::NotificationPolicy;
 use crate::{
     api::{Webhook, limits},
-    spec_error::SpecError,
+    spec_error::{SpecError, at_most, invalid},
 };
 
 /// One entry of `spec.webhooks`.
@@ -22,16 +22,15 @@ impl ValidatedWebhook {
     /// # Errors
     /// If there are too many, two have the same name, or a value is invalid.
     pub fn validate_all(webhooks: &[Webhook]) -> Result<Vec<Self>, SpecError> {
-        let invalid = |field: String, problem: String| Err(SpecError::Invalid { field, problem });
-        if webhooks.len() > limits::WEBHOOKS {
-            let problem = format!("may hold {}, not {}", limits::WEBHOOKS, webhooks.len());
-            return invalid("spec.webhooks".to_owned(), problem);
-        }
+        at_most("spec.webhooks", webhooks.len(), limits::WEBHOOKS)?;
         let mut names = HashSet::new();
         let mut validated = Vec::with_capacity(webhooks.len());
         for (index, webhook) in webhooks.iter().enumerate() {
             if !names.insert(webhook.name.as_str()) {
-                return invalid(format!("spec.webhooks[{index}].name"), format!("{:?} is taken", webhook.name));
+                return Err(invalid(
+                    format!("spec.webhooks[{index}].name"),
+                    format!("{:?} is already used", webhook.name),
+                ));
             }
             validated.push(Self { policy: NotificationPolicy::new(index, webhook)?, webhook: webhook.clone() });
         }
