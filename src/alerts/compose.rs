@@ -6,11 +6,11 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     formats::MessageBudget,
-    incident::later,
     notification::{Alert, Notification, Storm, count_reasons},
     plan_input::PlanInput,
     retry,
-    webhook_state::{WebhookState, elapses_at, has_elapsed, reverted},
+    times::{elapses_at, has_elapsed, later},
+    webhook_state::{WebhookState, reverted},
 };
 use crate::{
     api::{AlertPhase, AlertStatus, Detail, MessageKind, WebhookStatus},

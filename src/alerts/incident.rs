@@ -93,16 +93,6 @@ pub(crate) fn gone_alerts<'a>(
     alerts.filter(move |alert| alert.phase != AlertPhase::Resolved && !present.contains(&alert.key))
 }
 
-/// The time from one instant to another; zero if the second is earlier.
-pub(super) fn duration_between(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::try_from(to.duration_since(from)).unwrap_or_default()
-}
-
-/// `None` beyond the year 9999.
-pub(super) fn later(from: Timestamp, by: Duration) -> Option<Timestamp> {
-    from.checked_add(by).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,14 +131,5 @@ mod tests {
         }
         memory.update(&[]);
         assert!(memory.reasons("a").is_empty());
-    }
-
-    #[test]
-    fn durations_are_never_negative_and_times_never_overflow() {
-        let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(90).unwrap());
-        assert_eq!(duration_between(early, late), Duration::from_secs(90));
-        assert_eq!(duration_between(late, early), Duration::ZERO);
-        assert_eq!(later(Timestamp::MAX, Duration::from_secs(1)), None);
-        assert_eq!(later(early, Duration::MAX), None);
     }
 }

@@ -24,6 +24,7 @@ pub mod signature;
 #[cfg(test)]
 mod simulation;
 mod storm;
+mod times;
 mod validated_webhook;
 mod webhook_state;
 

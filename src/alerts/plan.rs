@@ -18,7 +18,8 @@ use super::{
     notification::Notification,
     plan_input::PlanInput,
     storm,
-    webhook_state::{WebhookState, elapses_at, whole_seconds},
+    times::{elapses_at, whole_seconds},
+    webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::incident::{Incident, later};
+use super::{incident::Incident, times::later};
 use crate::{
     api::{GoDuration, Webhook, WebhookFormat, limits, matches_reason},
     backoff::doubled,

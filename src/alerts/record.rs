@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    incident::later,
     notification::{Alert, Notification},
     retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
-    webhook_state::whole_seconds,
+    times::{later, whole_seconds},
 };
 use crate::api::{AlertPhase, DeliveryError, Detail, MessageKind, WebhookStatus};
 

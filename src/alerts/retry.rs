@@ -6,7 +6,7 @@ use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 
 use super::{
     address::AddressRefusal,
-    incident::{duration_between, later},
+    times::{duration_between, later},
 };
 use crate::backoff::doubled;
 

@@ -4,7 +4,10 @@
 //! receiver is sent the exact count, again when it has doubled, and otherwise at most every `storm_interval` while the
 //! incidents change.
 
-use super::webhook_state::{WebhookState, elapses_at, has_elapsed, returned, whole_seconds};
+use super::{
+    times::{elapses_at, has_elapsed, whole_seconds},
+    webhook_state::{WebhookState, returned},
+};
 use crate::api::{AlertPhase, StormStatus};
 
 /// Updates the storm from the incidents in `overflow`.

@@ -21,10 +21,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use ring::digest::{Context, SHA256};
 
 use super::{
-    incident::{Incident, IncidentMemory, duration_between, later},
+    incident::{Incident, IncidentMemory},
     plan_input::PlanInput,
     policy::NotificationPolicy,
     retry, sanitize,
+    times::{has_elapsed, later, whole_seconds},
 };
 use crate::{
     api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus},
@@ -390,19 +391,6 @@ pub(super) fn returned(phase: AlertPhase, was_sent: bool) -> AlertPhase {
         AlertPhase::Firing | AlertPhase::Resolving => AlertPhase::Queued,
         phase => phase,
     }
-}
-
-pub(super) fn has_elapsed(since: Option<&Time>, duration: Duration, now: Timestamp) -> bool {
-    since.is_some_and(|since| duration_between(since.0, now) >= duration)
-}
-
-pub(super) fn elapses_at(since: Option<&Time>, duration: Duration) -> Option<Timestamp> {
-    since.and_then(|since| later(since.0, duration))
-}
-
-/// Truncates to whole seconds, as the API stores times: the status in memory then equals the stored one.
-pub(super) fn whole_seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 /// An upper bound of an alert's length as JSON, in bytes.

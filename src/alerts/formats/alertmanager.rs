@@ -8,7 +8,7 @@ use super::{
     labels,
     layout::{Layout, shrink_to_fit},
 };
-use crate::alerts::{Notification, incident::later};
+use crate::alerts::{Notification, times::later};
 
 /// An alert that is not sent again resolves after this time, which is Alertmanager's default (`resolve_timeout`).
 const VALID_FOR: Duration = Duration::from_secs(5 * 60);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::layout::Layout;
 use crate::{
-    alerts::{Alert, Notification, Source, Storm, incident::duration_between, notification::count_reasons, sanitize},
+    alerts::{Alert, Notification, Source, Storm, notification::count_reasons, sanitize, times::duration_between},
     api::MessageKind,
 };
 
