@@ -207,7 +207,7 @@ impl Reconciler {
         self.log_requests.answered(request, result, now)
     }
 
-    /// Reconciles an object. Changes only what is remembered of its problems.
+    /// Reconciles an object. Of the object itself, it changes only the memory of problems and awaited Jobs.
     pub(super) fn reconcile(
         &mut self,
         key: &NamespacedName,
