@@ -10,7 +10,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::list_watch::{Collection, PAGE_SIZE, Part, Parts, WatchEvent, WatchEvents};
+use super::collection::{Collection, PAGE_SIZE, Part, Parts, WatchEvent, WatchEvents};
 
 /// A bookmark with this annotation ends the initial events of a streaming list.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

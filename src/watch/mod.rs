@@ -1,6 +1,7 @@
 //! A resilient list-and-watch stream. It backs off after errors, falls back from streaming lists to pages and from
 //! protobuf to JSON, and distinguishes a missing permission from an outage.
 
+pub mod collection;
 pub(crate) mod json;
 pub mod list_watch;
 mod update;
@@ -17,12 +18,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::StreamingLists;
 
-pub(crate) use self::list_watch::PAGE_SIZE;
+pub(crate) use self::collection::PAGE_SIZE;
 pub use self::update::WatchUpdate;
 
 use self::{
+    collection::{Collection, WrongEncoding},
     json::Json,
-    list_watch::{Collection, ListWatch, READ_TIMEOUT, WrongEncoding, loses_an_event},
+    list_watch::{ListWatch, READ_TIMEOUT, loses_an_event},
 };
 
 /// The longest error text that is passed on, in bytes.

@@ -9,10 +9,7 @@ use kube::{
 };
 use orchestr::{
     pods::{WatchedPod, protobuf::Pods},
-    watch::{
-        WatchUpdate,
-        list_watch::{ListWatch, WrongEncoding},
-    },
+    watch::{WatchUpdate, collection::WrongEncoding, list_watch::ListWatch},
 };
 
 use crate::{

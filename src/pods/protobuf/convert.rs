@@ -12,7 +12,7 @@ use crate::{
         RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
         pod::{LIST_LIMIT, RESTART_CONTAINER},
     },
-    watch::{json::INITIAL_EVENTS_END, list_watch::WatchEvent},
+    watch::{collection::WatchEvent, json::INITIAL_EVENTS_END},
 };
 
 use super::{

@@ -19,7 +19,7 @@ use kube::{
     core::Request,
 };
 
-use crate::watch::list_watch::{Collection, Parts, WatchEvents};
+use crate::watch::collection::{Collection, Parts, WatchEvents};
 
 use super::WatchedPod;
 

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::{pods::WatchedPod, watch::list_watch};
+use crate::{pods::WatchedPod, watch::collection};
 
 use super::{
     convert::{decode_pod, text},
@@ -27,7 +27,7 @@ pub(super) enum PageReader {
     List { left: usize, metadata: ListMeta },
 }
 
-pub(super) type Part = list_watch::Part<WatchedPod>;
+pub(super) type Part = collection::Part<WatchedPod>;
 
 impl PageReader {
     /// Takes the next part out of the buffer. Returns nothing until the part is complete.

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{
     pods::WatchedPod,
-    watch::list_watch::{WatchEvent, WrongEncoding},
+    watch::collection::{WatchEvent, WrongEncoding},
 };
 
 use super::{

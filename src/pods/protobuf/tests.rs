@@ -4,7 +4,7 @@ use prost::Message;
 
 use crate::{
     pods::{Pod, TEXT_LIMIT},
-    watch::list_watch,
+    watch::collection,
 };
 
 use super::{
@@ -99,16 +99,16 @@ fn decodes_pods_bookmarks_and_errors_of_a_watch() {
     let event = |kind: &'static str, raw| {
         decode_event(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
     };
-    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(list_watch::WatchEvent::Applied { .. })));
-    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(list_watch::WatchEvent::Deleted { .. })));
-    let Ok(list_watch::WatchEvent::Bookmark { resource_version, ends_list: false }) =
+    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(collection::WatchEvent::Applied { .. })));
+    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(collection::WatchEvent::Deleted { .. })));
+    let Ok(collection::WatchEvent::Bookmark { resource_version, ends_list: false }) =
         event("BOOKMARK", envelope("Pod", &pod("")))
     else {
         panic!("no bookmark");
     };
     assert_eq!(resource_version, "7");
     let status = message::Status { code: 410, message: "too old".into(), reason: "Expired".into() };
-    let Ok(list_watch::WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else {
+    let Ok(collection::WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else {
         panic!("no status")
     };
     assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));

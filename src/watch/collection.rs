@@ -1,0 +1,59 @@
+//! The requests for a collection, and their responses, independent of the encoding.
+
+use futures::{future::BoxFuture, stream::BoxStream};
+use kube::{api::WatchParams, core::Status};
+
+/// Objects per page of a list. Smaller pages cost round trips. Larger ones cost memory in JSON: kube holds the bytes of a
+/// page twice while it decodes them.
+pub(crate) const PAGE_SIZE: u32 = 500;
+
+/// The response came in another encoding than requested. A proxy may cause this; an API server does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the response came in another encoding than requested")]
+pub struct WrongEncoding;
+
+/// The requests for a collection of objects, in one encoding. A [`WrongEncoding`] is wrapped in a
+/// [`kube::Error::Service`].
+pub trait Collection: Send + Sync {
+    type Object: Send + 'static;
+
+    /// Requests a page of a list: the first, or the one that a continue token refers to.
+    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<Self::Object>>>;
+
+    /// Opens a watch.
+    fn watch<'a>(
+        &'a self,
+        params: &WatchParams,
+        resource_version: &str,
+    ) -> BoxFuture<'a, kube::Result<WatchEvents<Self::Object>>>;
+}
+
+/// The parts of a page. The last one is [`Part::End`].
+pub type Parts<K> = BoxStream<'static, kube::Result<Part<K>>>;
+
+/// The events of a watch.
+pub type WatchEvents<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
+
+pub enum Part<K> {
+    Object(K),
+    /// The end of the page. Without a continue token, it is the last page, and the list is complete as of this resource
+    /// version.
+    End {
+        token: Option<String>,
+        resource_version: String,
+    },
+}
+
+/// An event of a watch.
+pub enum WatchEvent<K> {
+    /// An object was created or changed, or is part of a streaming list.
+    Applied { object: K, resource_version: String },
+    /// An object was deleted. The resource version is that of the deletion.
+    Deleted { object: K, resource_version: String },
+    /// All events up to this version were sent. `ends_list` marks the end of a streaming list.
+    Bookmark { resource_version: String, ends_list: bool },
+    /// The watch cannot continue.
+    Error(Box<Status>),
+    /// The response ended regularly. If the stream ends without this, the response may have been cut off.
+    End,
+}
