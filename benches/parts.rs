@@ -1,4 +1,4 @@
-//! What the pure parts cost: decoding a page of pods, judging, cleaning a log, making and comparing a status.
+//! Benchmarks of the pure functions: decoding a page of pods, judging, cleaning a log, building and comparing a status.
 //!
 //! `cargo bench --bench parts` takes about a minute.
 #![allow(missing_docs, clippy::unwrap_used, reason = "nobody uses a bench as a library; one that can't go on fails")]

@@ -14,21 +14,21 @@ use crate::{
     process::Process,
 };
 
-/// How long a first status may take before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The limit for a first status.
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long memory is given to settle.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// A way to list pods, and how far beyond the budgets it may go.
-struct Way {
+/// A mode of listing pods, with the factor by which it may exceed the budgets.
+struct ListMode {
     name: &'static str,
     flags: &'static [&'static str],
     allowance: f64,
 }
 
-const WAYS: [Way; 2] = [
-    Way { name: "streamed", flags: &[], allowance: 1.0 },
-    Way { name: "paged", flags: &["--streaming-lists", "never"], allowance: 1.5 },
+const LIST_MODES: [ListMode; 2] = [
+    ListMode { name: "streamed", flags: &[], allowance: 1.0 },
+    ListMode { name: "paged", flags: &["--streaming-lists", "never"], allowance: 1.5 },
 ];
 
 /// The peak of resident memory that is allowed, in MiB.
@@ -55,7 +55,7 @@ pub async fn run(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// Keeps a cluster for whatever else is run against it.
+/// Keeps a cluster running, for other programs.
 pub async fn hold(flags: &Flags) -> Outcome {
     let pods = flags.pods.first().copied().unwrap_or_default();
     let cluster = Cluster::start(pods, Shape::default()).await?;
@@ -65,7 +65,7 @@ pub async fn hold(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// How many of the cluster's pods are in trouble.
+/// The number of failing pods in the cluster.
 fn troubled(cluster: &Cluster) -> i64 {
     let broken = (0..cluster.pods.min(cluster.shape.workloads))
         .filter(|&index| filler(index, &cluster.shape).1.contains("CrashLoopBackOff"));
@@ -73,7 +73,7 @@ fn troubled(cluster: &Cluster) -> i64 {
     broken.map(per_workload).sum::<usize>() as i64
 }
 
-/// Rounds of: one raw LIST, and a start of the operator for each way of listing.
+/// In each round, makes a raw LIST and starts the operator in each list mode.
 pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
     let at = cluster.pods;
     let expected = (cluster.pods as i64, troubled(cluster));
@@ -86,7 +86,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
         let (time, bytes) = cluster.raw_list(JSON).await?;
         raw.push(time.as_secs_f64());
         list_bytes = bytes;
-        for (index, way) in WAYS.iter().enumerate() {
+        for (index, way) in LIST_MODES.iter().enumerate() {
             let sent_before = cluster.pod_bytes().await?;
             cluster.clear_objects().await?;
             cluster.object("cluster", json!({})).await?;
@@ -94,7 +94,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
             let requests_before = cluster.requests()?;
             let process = Process::start(&flags.binary, &cluster.kubeconfig, way.flags, flags.log.as_deref())?;
             let seen = observer
-                .until("a full and correct status", PATIENCE, |name, status| {
+                .until("a full and correct status", TIMEOUT, |name, status| {
                     name == "cluster" && (status.watched_pods, status.problematic_pod_count) == expected
                 })
                 .await?;
@@ -117,7 +117,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
     figures.add("pods", at, "raw LIST: bytes", list_bytes as f64 / 1e6, "MB")?;
     figures.add("pods", at, "raw LIST: median", median(raw.clone()), "s")?;
     figures.add("pods", at, "raw LIST in protobuf, for comparison: median", median(raw_protobuf), "s")?;
-    for (index, way) in WAYS.iter().enumerate() {
+    for (index, way) in LIST_MODES.iter().enumerate() {
         let ratios = times[index].iter().zip(&raw).map(|(time, raw)| time / raw).collect();
         let name = |what: &str| format!("{}: {what}", way.name);
         figures.add("pods", at, &name("exec to first full status, median"), median(times[index].clone()), "s")?;
@@ -143,7 +143,7 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
     Ok(())
 }
 
-/// NotWatching, and while pods change.
+/// Measures the operator when idle, and while pods change.
 async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outcome {
     let at = cluster.pods;
     cluster.clear_objects().await?;
@@ -154,7 +154,7 @@ async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outc
     let started = jiff::Timestamp::now();
     let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
     observer
-        .until("a full and correct status", PATIENCE, |name, status| {
+        .until("a full and correct status", TIMEOUT, |name, status| {
             name == "cluster" && (status.watched_pods, status.problematic_pod_count) == expected
         })
         .await?;

@@ -1,4 +1,4 @@
-//! Pods that change: many that mean nothing, and a few whose trouble comes and goes.
+//! Changing pods: many changes without effect, and a few pods that fail and recover.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub const PROBES: usize = 16;
 /// The least and the most time between two changes of one probe.
 const REST: [Duration; 2] = [Duration::from_millis(1_200), Duration::from_millis(1_800)];
 
-/// Writes healthy pods anew, so many a second, and returns how many there were.
+/// Rewrites healthy pods at this rate per second, and returns the number of writes.
 pub async fn background(
     plane: &ControlPlane,
     shape: &Shape,
@@ -79,7 +79,7 @@ fn probe(number: usize, health: Health) -> (String, String) {
     (key.replace("/team-0/", &format!("/{namespace}/")), json.replace("\"team-0\"", &format!("\"{namespace}\"")))
 }
 
-/// Makes the probes, healthy, and their objects.
+/// Creates the healthy probes and their objects.
 pub async fn make_probes(cluster: &Cluster) -> Outcome {
     cluster.plane.load((0..PROBES).map(|number| probe(number, Health::Healthy))).await?;
     for number in 0..PROBES {
@@ -89,21 +89,21 @@ pub async fn make_probes(cluster: &Cluster) -> Outcome {
     Ok(())
 }
 
-/// How long changes took to be seen.
+/// The latencies of changes.
 #[derive(Default)]
 pub struct Latencies {
-    /// From just before a pod is written to etcd to when a watch of ours has the status.
+    /// From just before the write of a pod to etcd, until a watch of this bench has the status.
     pub statuses: Vec<Duration>,
-    /// To when a watch of ours has the pod: what any watcher waits for the API server.
+    /// The same until a watch of this bench has the pod, which is the API server's share.
     pub pods: Vec<Duration>,
 }
 
-/// The life of a probe's container that is its `number`th: its ID tells it.
+/// The container ID of a probe's instance.
 fn life(number: usize, restarts: u32) -> String {
     format!("{number:032x}{restarts:032x}")
 }
 
-/// The lives of probes' containers as a watch of pods tells them.
+/// The container IDs of the probes, from a watch of pods.
 fn lives(cluster: &Cluster) -> BoxStream<'static, watcher::Result<String>> {
     let namespaces: Vec<String> = (0..PROBES).map(|number| format!("probe-{number}")).collect();
     let labels = format!("app.kubernetes.io/part-of in ({})", namespaces.join(","));
@@ -150,7 +150,7 @@ pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Dur
         let due = resting.min_by_key(|(_, probe)| probe.next);
         let wake = due.as_ref().map_or(now + Duration::from_secs(1), |(_, probe)| probe.next);
         tokio::select! {
-            // What is there is seen before anything else is done.
+            // Handles updates before it makes further changes.
             biased;
             Some(told) = lives.next() => {
                 let (told, at) = (told?, Instant::now());

@@ -1,4 +1,4 @@
-//! The control plane that is measured against, filled with pods, and what it says of its clients.
+//! A control plane filled with pods, and the requests of the operator to it.
 
 use std::{
     collections::BTreeMap,
@@ -27,13 +27,11 @@ use crate::{Outcome, trouble};
 
 /// Where the `Orchestr` objects are.
 pub const NAMESPACE: &str = "orchestr-bench";
-/// The operator's own account: the API server's audit log tells it from us by it.
+/// The operator's account, which identifies its requests in the audit log.
 const ACCOUNT: &str = "operator";
-/// What any client gets that does not ask for something else.
 pub const JSON: &str = "application/json";
-/// What the API server's own clients ask for.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
     pub plane: ControlPlane,
@@ -80,7 +78,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// One LIST of all pods: the time from sending the request to the last byte, which is not looked at.
+    /// One LIST of all pods: the time from the request to the last byte, without decoding, and the number of bytes.
     pub async fn raw_list(&self, accept: &str) -> Outcome<(Duration, usize)> {
         let request = http::Request::get("/api/v1/pods").header(http::header::ACCEPT, accept).body(Body::empty())?;
         let began = Instant::now();
@@ -110,12 +108,10 @@ impl Cluster {
     /// Deletes every `Orchestr`.
     pub async fn clear_objects(&self) -> Outcome {
         self.objects().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-        eventually("the objects are gone", PATIENCE, async || {
-            match self.objects().list(&ListParams::default()).await {
-                Ok(list) if list.items.is_empty() => Ok(()),
-                Ok(list) => Err(format!("{} are left", list.items.len())),
-                Err(error) => Err(error.to_string()),
-            }
+        eventually("the objects are gone", TIMEOUT, async || match self.objects().list(&ListParams::default()).await {
+            Ok(list) if list.items.is_empty() => Ok(()),
+            Ok(list) => Err(format!("{} are left", list.items.len())),
+            Err(error) => Err(error.to_string()),
         })
         .await?;
         Ok(())
@@ -129,7 +125,7 @@ impl Cluster {
             if event["user"]["username"] != user.as_str() {
                 continue;
             }
-            // A watch is told twice: when it begins, and when it ends.
+            // A watch has two events: when it starts and when it ends.
             let text = |pointer: &str| event.pointer(pointer).and_then(|value| value.as_str()).unwrap_or_default();
             let (verb, stage) = (text("/verb"), text("/stage"));
             if stage != if verb == "watch" { "ResponseStarted" } else { "ResponseComplete" } {
@@ -160,7 +156,7 @@ impl Cluster {
     }
 }
 
-/// What the operator asked of the API server.
+/// The operator's requests.
 #[derive(Clone, Default)]
 pub struct Requests {
     /// By verb and resource.
@@ -204,7 +200,7 @@ async fn install_crd(client: &Client) -> Outcome {
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     crds.patch(&name, &PatchParams::apply("bench").force(), &Patch::Apply(&crd)).await?;
     let objects = Api::<Orchestr>::all(client.clone());
-    eventually("the API server serves orchestrs", PATIENCE, async || {
+    eventually("the API server serves orchestrs", TIMEOUT, async || {
         objects.list(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
     })
     .await?;

@@ -1,4 +1,4 @@
-//! How cost grows: with pods, with objects, with failures, with the length of logs, and where a kubelet hangs.
+//! How cost grows with pods, objects, failures and long logs, and with a hanging kubelet.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     trouble,
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Pods of the clusters in which something else is varied.
 const PODS: usize = 10_000;
 /// Bytes in a long line.
@@ -32,7 +32,7 @@ const LONG_LINE: usize = 3_000_000;
 const FEW: usize = 50;
 const HANGING_NODE: usize = 7;
 
-/// Nobody is in trouble but by our doing.
+/// All pods are healthy at first.
 fn sound() -> Shape {
     Shape { crash_looping: 0, ..Shape::default() }
 }
@@ -73,7 +73,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
         let mut last = process.started;
         while !expected.is_empty() {
             let seen = observer
-                .until("every object's status", PATIENCE, |name, status| {
+                .until("every object's status", TIMEOUT, |name, status| {
                     expected.get(name) == Some(&status.watched_pods)
                 })
                 .await?;
@@ -84,7 +84,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
         make_probes(&cluster).await?;
         for _ in 0..PROBES {
             observer
-                .until("a probe's status", PATIENCE, |name, status| {
+                .until("a probe's status", TIMEOUT, |name, status| {
                     name.starts_with("probe") && status.watched_pods == 1
                 })
                 .await?;
@@ -117,7 +117,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// More and more pods that fail at once, each with a log.
+/// More and more pods that fail at the same time, each with a log.
 pub async fn failures(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("failures")?;
     let most = flags.most.unwrap_or(5_000);
@@ -162,7 +162,7 @@ pub async fn hang(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// What the kubelet answers for these pods; the others have a short log.
+/// Sets the kubelet's answer for these pods. The others have a short log.
 fn script(cluster: &Cluster, pods: impl Iterator<Item = usize>, answer: &Answer) {
     for index in pods {
         let (namespace, name) = filler_name(index, &cluster.shape);
@@ -181,7 +181,7 @@ fn has_logs_of(status: &OrchestrStatus, wanted: impl Fn(&PodProblem) -> bool) ->
     containers.all(|own| matches!(own.log_source, Some(LogSource::Current | LogSource::Previous)))
 }
 
-/// Makes these pods fail at once while probes go on, and heals them.
+/// Makes these pods fail at the same time while probes change, and recovers them.
 async fn storm(
     cluster: &Cluster,
     flags: &Flags,
@@ -197,7 +197,7 @@ async fn storm(
     let mut observer = Observer::new(cluster);
     let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
     let all = cluster.pods as i64;
-    observer.until("a first status", PATIENCE, |name, status| name == "cluster" && status.watched_pods == all).await?;
+    observer.until("a first status", TIMEOUT, |name, status| name == "cluster" && status.watched_pods == all).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
 
     let asked = cluster.kubelet.requests().len();
@@ -211,7 +211,7 @@ async fn storm(
     let counting = async {
         let count = pods.len() as i64;
         let counted = watching
-            .until("the exact count", PATIENCE, |name, status| {
+            .until("the exact count", TIMEOUT, |name, status| {
                 name == "cluster" && status.problematic_pod_count == count
             })
             .await?;
@@ -219,7 +219,7 @@ async fn storm(
             None
         } else {
             let wanted = |name: &str, status: &OrchestrStatus| name == "cluster" && is_complete(status);
-            Some(watching.until("the logs", PATIENCE, wanted).await?)
+            Some(watching.until("the logs", TIMEOUT, wanted).await?)
         };
         Outcome::Ok((counted, complete))
     };

@@ -1,4 +1,4 @@
-//! Draws the curves from the figures that other modes have kept.
+//! Draws charts from the figures of the other modes.
 
 use std::{
     fs,
@@ -13,8 +13,8 @@ use crate::{
     trouble,
 };
 
-/// A picture: one line for each named figure.
-struct Picture {
+/// A chart with one line for each named figure.
+struct Chart {
     file: &'static str,
     mode: &'static str,
     title: &'static str,
@@ -23,8 +23,8 @@ struct Picture {
     lines: &'static [(&'static str, &'static str)],
 }
 
-const PICTURES: &[Picture] = &[
-    Picture {
+const CHARTS: &[Chart] = &[
+    Chart {
         file: "memory",
         mode: "pods",
         title: "Peak resident memory",
@@ -32,7 +32,7 @@ const PICTURES: &[Picture] = &[
         y: "MiB",
         lines: &[("streamed: peak resident memory", "streamed"), ("paged: peak resident memory", "paged")],
     },
-    Picture {
+    Chart {
         file: "first-status",
         mode: "pods",
         title: "From exec to the first full status",
@@ -44,7 +44,7 @@ const PICTURES: &[Picture] = &[
             ("paged: exec to first full status, median", "paged"),
         ],
     },
-    Picture {
+    Chart {
         file: "objects",
         mode: "objects",
         title: "Orchestr objects over 10,000 pods",
@@ -56,7 +56,7 @@ const PICTURES: &[Picture] = &[
             ("processor time for a change that concerns one object", "processor time of a change, ms"),
         ],
     },
-    Picture {
+    Chart {
         file: "failures",
         mode: "failures",
         title: "Pods that fail at once, of 10,000",
@@ -71,11 +71,11 @@ const PICTURES: &[Picture] = &[
     },
 ];
 
-/// Draws every picture whose figures there are.
+/// Draws every chart that has figures.
 pub fn draw() -> Outcome {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance");
     fs::create_dir_all(&folder)?;
-    for picture in PICTURES {
+    for picture in CHARTS {
         let Ok(text) = fs::read_to_string(path(picture.mode)) else {
             println!("no figures of `{}` yet", picture.mode);
             continue;
@@ -88,7 +88,7 @@ pub fn draw() -> Outcome {
     Ok(())
 }
 
-impl Picture {
+impl Chart {
     fn draw(&self, figures: &[Figure], file: &PathBuf) -> Outcome {
         let line = |name: &str| -> Vec<(f64, f64)> {
             let mut points: Vec<_> =

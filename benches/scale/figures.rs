@@ -1,4 +1,4 @@
-//! What is measured: kept as JSON lines for the curves, and shown as a table.
+//! Measured values, stored as JSON lines for the charts and printed as a table.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,5 @@
-//! Many objects over the same pods while a rollout changes them: pods that start, of which no status says anything yet.
-//! Every change concerns every object, and none leads to a write.
+//! Many objects over the same pods during a rollout: the pods are starting, so no status shows them. Every change
+//! concerns every object, and none causes a write.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const PODS: usize = 10_000;
 const STARTING: usize = 500;
 /// Connections over which changes are written; each waits for etcd's answer.
 const LANES: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub async fn run(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("rollout")?;
@@ -39,7 +39,7 @@ pub async fn run(flags: &Flags) -> Outcome {
     let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
     let mut first = std::collections::BTreeSet::new();
     while first.len() < flags.objects + PROBES {
-        let seen = observer.until("every object's status", PATIENCE, |_, status| status.watched_pods > 0).await?;
+        let seen = observer.until("every object's status", TIMEOUT, |_, status| status.watched_pods > 0).await?;
         first.insert(seen.name);
     }
     for rate in [0, 100, 1_000] {

@@ -1,4 +1,4 @@
-//! How soon an operator watches that has nothing to watch, and how large it is.
+//! The startup time and memory of the operator in a cluster without pods.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "\\PC{0,40}", Just("wide 🦀\t\r\n".repeat(300))]
 }
 
-/// Absent, ordinary, and where arithmetic ends.
+/// Absent, ordinary, and at the limits of arithmetic.
 fn time() -> impl Strategy<Value = Value> {
     prop_oneof![
         1 => Just(Value::Null),

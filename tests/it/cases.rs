@@ -1,6 +1,6 @@
-//! Pods in every state that the diagnosis tells apart, made after what a real kubelet writes.
+//! Pods in every state that the diagnosis distinguishes, as a real kubelet writes them.
 //!
-//! The same pods are judged, and written to a real API server to compare what it prints of them.
+//! They are judged, and also written to a real API server to compare its columns.
 
 mod made;
 
@@ -104,7 +104,7 @@ impl Case {
         self.container("initContainerStatuses", json!({"restartPolicy": "Always"}), status)
     }
 
-    /// A container that the status doesn't tell of.
+    /// A container without a status.
     pub fn unreported(self, list: &str, name: &str) -> Self {
         self.with(|pod| {
             pod["spec"][list].as_array_mut().unwrap().push(json!({"name": name, "image": "example/app:1"}));

@@ -1,4 +1,4 @@
-//! The real binary: what it prints, where, and with which exit code.
+//! The output and exit codes of the binary.
 
 use std::{
     io::Write,
@@ -37,10 +37,10 @@ pub fn orchestr(args: &[&str]) -> Command {
 /// Exit code, standard output, standard error.
 pub fn ends(command: &mut Command) -> (i32, String, String) {
     let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    told(finish(process, TIMEOUT).unwrap())
+    code_and_output(finish(process, TIMEOUT).unwrap())
 }
 
-fn told(output: Output) -> (i32, String, String) {
+fn code_and_output(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -53,10 +53,10 @@ pub fn fed(args: &[&str], input: &str) -> (i32, String, String) {
     let output = finish(child, TIMEOUT).unwrap();
     // It ends with the process that it feeds.
     let _ = feed.join().unwrap();
-    told(output)
+    code_and_output(output)
 }
 
-/// That it could not do what it was asked, with this one line.
+/// Asserts exit code 2 and this one line of error.
 #[track_caller]
 pub fn assert_fails(command: &mut Command, sentence: &str) {
     assert_eq!(ends(command), (2, String::new(), format!("orchestr: {sentence}\n")));
@@ -170,7 +170,7 @@ fn lists_the_searched_places_if_there_is_no_kubeconfig() {
 #[test]
 fn names_an_unreachable_cluster() {
     let folder = tempfile::tempdir().unwrap();
-    // Nobody listens on a port that was just given back.
+    // A port that was just released refuses connections.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = kubeconfig(folder.path(), &format!("https://{address}"), OTHER_CA, json!({}));
     for command in ["run", "scan"] {
@@ -189,13 +189,13 @@ fn uses_the_proxy_unless_no_proxy_excludes_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = kubeconfig(folder.path(), "https://k8s.example.invalid", OTHER_CA, json!({}));
-    let told = |name: &str, value: &str| {
+    let error = |name: &str, value: &str| {
         let mut command = orchestr(&["scan", "--kubeconfig", text(&path)]);
         ends(command.env("HTTPS_PROXY", format!("http://{gone}")).env(name, value)).2
     };
-    let by_proxy = told("NO_PROXY", "other.invalid");
+    let by_proxy = error("NO_PROXY", "other.invalid");
     assert!(by_proxy.contains("connection refused"), "{by_proxy}");
-    let directly = told("NO_PROXY", "example.invalid");
+    let directly = error("NO_PROXY", "example.invalid");
     assert!(!directly.contains("refused") && directly.contains("cannot reach the cluster"), "{directly}");
 }
 
@@ -271,7 +271,7 @@ async fn names_a_missing_permission_and_the_command_that_grants_it() {
         ),
     );
 
-    // What the sentence says to do is enough.
+    // The remedy in the error message works.
     let grant = ["create", "rolebinding", "orchestr-scan", "--namespace", namespace, "--clusterrole=view"];
     let subject = format!("--serviceaccount={namespace}:nobody");
     let granted = env.plane.kubectl(&[grant.as_slice(), &[&subject]].concat(), None).await.unwrap();
@@ -332,7 +332,7 @@ async fn scan_reports_the_same_problems_as_the_status() {
     assert_eq!(scan(&["-l", "app notin (cart)"]).2, format!("No problems in {namespace} namespace: 1 pod.\n"));
     assert_eq!(scan(&["-l", "app=none"]).2, format!("No pods found in {namespace} namespace.\n"));
     let (code, _, _) = scan(&["--restarted", "0s"]);
-    assert_eq!(code, 1, "what fails now is told at once, whatever the thresholds");
+    assert_eq!(code, 1, "a running failure is reported immediately, whatever the thresholds");
 }
 
 #[tokio::test]
@@ -464,7 +464,7 @@ fn scan_succeeds_if_its_output_pipe_is_closed() {
             .unwrap();
         drop(child.stdout.take());
         child.stdin.take().unwrap().write_all(list(&pods).as_bytes()).unwrap();
-        let (code, _, err) = told(finish(child, TIMEOUT).unwrap());
+        let (code, _, err) = code_and_output(finish(child, TIMEOUT).unwrap());
         assert_eq!(code, 1, "{output}: {err}");
         assert!(!err.contains("orchestr:") && !err.contains("panicked"), "{output}: {err}");
     }

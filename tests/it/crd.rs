@@ -283,7 +283,7 @@ fn webhooks(count: usize) -> Vec<Value> {
     many(count).into_iter().map(|name| webhook(json!({"name": name}))).collect()
 }
 
-/// Also the largest that every bound lets pass: the rules' real cost must stay within what the API server grants.
+/// Includes the largest valid spec, to keep the cost of the CEL rules within the API server's budget.
 #[tokio::test]
 async fn accepts_valid_specs_unchanged() {
     let plane = shared().await;
@@ -302,7 +302,7 @@ async fn accepts_valid_specs_unchanged() {
         ("no-spec", json!(null)),
         ("empty", json!({})),
         ("nothing-of-alerts", json!({"alerts": {}})),
-        // What an empty value of a template leaves behind.
+        // An empty value in a template.
         (
             "nulls",
             json!({
@@ -384,7 +384,7 @@ async fn kubectl_columns_show_the_problem() {
     install_crd(plane).await;
     let client = plane.admin().unwrap();
     let namespace = plane.namespace("crd-columns").await.unwrap();
-    for name in ["new", "told"] {
+    for name in ["new", "reported"] {
         create(&client, &namespace, &object(name, json!({"alerts": {"checkRunningPods": true}}))).await.unwrap();
     }
     let condition = |kind: &str, status: &str, message: &str| {
@@ -408,7 +408,7 @@ async fn kubectl_columns_show_the_problem() {
         ],
     }});
     let api = Api::<Orchestr>::namespaced(client, &namespace);
-    api.patch_status("told", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    api.patch_status("reported", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
 
     let table = plane.table(&Orchestr::url_path(&(), Some(&namespace))).await.unwrap();
     let columns: Vec<_> = table.columns.iter().map(String::as_str).zip(table.priorities.iter().copied()).collect();
@@ -433,9 +433,9 @@ async fn kubectl_columns_show_the_problem() {
         cells
     };
     assert_eq!(
-        without_age("told"),
+        without_age("reported"),
         [
-            "told",
+            "reported",
             "true",
             "1284",
             "3",
@@ -454,7 +454,7 @@ async fn kubectl_columns_show_the_problem() {
 async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
     let plane = shared().await;
     install_crd(plane).await;
-    // Under another name: of a CRD that it already has, the API server has nothing new to say.
+    // Under another name, because the API server prints warnings only for a changed CRD.
     let yaml = crd::yaml().unwrap().replace("kopf.dev", "kubectl.example");
     let yaml = yaml.replace("orchestr", "conductor").replace("Orchestr", "Conductor");
     for outcome in ["created", "unchanged"] {
@@ -491,7 +491,7 @@ async fn reads_and_deletes_objects_of_another_operator() {
     crds.create(&PostParams::default(), &anything_goes()).await.unwrap();
     let spec = json!({"alerts": {"checkRunningPods": true}});
     let left = [
-        // What the tutorial's handlers leave.
+        // As the tutorial's handlers leave it.
         ("kopf", json!({"spec": spec, "status": {"create_fn": {"pods": [{"name": "a"}]}, "kopf": {"progress": {}}}})),
         ("no-spec", json!({"status": {"create_fn": "done"}})),
         ("null-spec", json!({"spec": null})),

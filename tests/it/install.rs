@@ -1,4 +1,4 @@
-//! What `kubectl apply -k` makes of `deploy/`, and what the operator may do then.
+//! Applies `deploy/` with `kubectl apply -k`, and checks the rights of the operator.
 
 use std::{collections::BTreeSet, process::Stdio};
 
@@ -31,7 +31,7 @@ use crate::{
 
 const SYSTEM: &str = "orchestr-system";
 
-/// What the operator's rights are, one line for each resource: group, resource, verbs.
+/// The operator's rights: group, resource, verbs.
 const RIGHTS: [(&str, &str, &str); 7] = [
     ("", "pods", "list watch"),
     ("", "pods/log", "get"),
@@ -42,7 +42,7 @@ const RIGHTS: [(&str, &str, &str); 7] = [
     ("kopf.dev", "orchestrs/status", "patch"),
 ];
 
-/// What an intruder would like to do with the operator's token: verb, group, resource.
+/// Rights that would be useful to a thief of the operator's token: verb, group, resource.
 const NEVER: [(&str, &str, &str); 32] = [
     ("get", "", "secrets"),
     ("list", "", "secrets"),
@@ -86,8 +86,8 @@ fn repository(path: &str) -> String {
 async fn apply(plane: &ControlPlane, path: &str) {
     let output = plane.kubectl(&["apply", "-k", &repository(path)], None).await.unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
-    // Such as that a pod would be refused, or a field is unknown or deprecated. That tests had defined the
-    // objects before, in another way, is none of the manifests' business.
+    // Such as a rejected pod, or an unknown or deprecated field. The warning about `last-applied-configuration` comes
+    // from tests that have installed the CRD before.
     let warnings = output.stderr.lines().filter(|line| !line.contains("last-applied-configuration"));
     assert_eq!(warnings.collect::<Vec<_>>(), [""; 0]);
 }
@@ -100,7 +100,7 @@ async fn installed() -> &'static ControlPlane {
     plane
 }
 
-/// The rights that a service account has in a namespace beyond what everybody has.
+/// The rights of a service account in a namespace, without those of every account.
 async fn rights(client: &Client, namespace: &str) -> BTreeSet<(String, String, String)> {
     let review = SelfSubjectRulesReview {
         spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
@@ -144,7 +144,7 @@ async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace
     Api::all(client.clone()).create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
 }
 
-/// The operator's way in, once what was applied counts: the authorizer learns of it a moment later.
+/// The operator's service account. Waits until the authorizer has the applied roles.
 async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess {
     let access = plane.service_account(SYSTEM, "orchestr").await.unwrap();
     let client = access.client().unwrap();
@@ -210,7 +210,7 @@ async fn grants_access_to_orchestrs_only_by_explicit_roles() {
     let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref().unwrap_or_default()).collect();
     assert_eq!(names, ["orchestr", "orchestr-editor", "orchestr-viewer"]);
     for role in &roles {
-        // By such a label, whoever may view a namespace's workloads could view its Orchestrs.
+        // With such a label, everyone who may view a namespace's workloads could view its Orchestrs.
         let labels = role.metadata.labels.iter().flatten();
         assert!(!labels.clone().any(|(name, _)| name.contains("/aggregate-to-")), "{labels:?}");
     }
@@ -241,7 +241,7 @@ async fn the_tenancy_policy_limits_an_object_to_the_rights_of_its_writer() {
     let plane = installed().await;
     crate::support::install_crd(plane).await;
     let namespace = plane.namespace("tenant").await.unwrap();
-    // Names that no other test has: what is bound cluster-wide is bound for good.
+    // Names that no other test uses, because cluster-wide bindings are never removed.
     for (role, user) in [("orchestr-editor", "tenant"), ("view", "tenant"), ("orchestr-editor", "stranger")] {
         bind(plane, &namespace, role, user).await;
     }
@@ -278,7 +278,9 @@ async fn the_tenancy_policy_limits_an_object_to_the_rights_of_its_writer() {
         let outcome = write(user, pods.clone(), logs).await;
         match refused {
             None => assert_eq!(outcome, Ok(()), "{user} {pods}"),
-            Some(why) => assert!(outcome.as_ref().is_err_and(|told| told.contains(why)), "{user} {pods}: {outcome:?}"),
+            Some(why) => {
+                assert!(outcome.as_ref().is_err_and(|message| message.contains(why)), "{user} {pods}: {outcome:?}")
+            }
         }
     }
 }
@@ -317,7 +319,7 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
         &refused("in namespace elsewhere", "--namespace elsewhere", "a Role as in deploy/namespaced"),
     );
 
-    // What the Deployment is told is what its rights are for.
+    // The Deployment watches the namespaces that its rights are for.
     let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
@@ -357,12 +359,12 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
         let object = objects.get("cluster").await.map_err(|error| error.to_string())?;
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
-        let told = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
+        let event_count = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
         let done = (status.watched_pods, status.problematic_pod_count) == (3, 2)
             && logs.eq(["out of memory"])
             && object.metadata.finalizers.is_none()
-            && told > 0;
-        if done { Ok(()) } else { Err(format!("{told} events, {object:#?}")) }
+            && event_count > 0;
+        if done { Ok(()) } else { Err(format!("{event_count} events, {object:#?}")) }
     })
     .await
     .unwrap();
@@ -438,7 +440,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
     let ours: Vec<_> = log.iter().filter(|entry| entry["user"]["username"] == user).collect();
     let refused: Vec<_> = ours.iter().filter(|entry| entry["responseStatus"]["code"] == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    // Each right is used: what nothing uses would be one too many.
+    // Each right is used.
     for (group, resource, verbs) in RIGHTS {
         for verb in verbs.split(' ').filter(|verb| (resource, *verb) != ("events", "patch")) {
             let (resource, subresource) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s)));

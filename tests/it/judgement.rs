@@ -1,4 +1,4 @@
-//! Each row of what is a problem, and each thing that never is one.
+//! Each kind of problem, and each state that is never a problem.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ fn healthy(case: &Case, seconds: i64) {
     assert_eq!(verdict(case, seconds), Verdict { health: Health::Healthy, recheck: None }, "{}", case.name());
 }
 
-/// Whether nothing need be kept of it where nobody remembers restarts for more than ten minutes.
+/// Whether the index may drop the pod if all thresholds for restarts are at most ten minutes.
 fn plain(case: &Case, seconds: i64) -> bool {
     is_healthy_under_any_thresholds(&case.decode(), Duration::from_secs(600), at(seconds))
 }
@@ -206,7 +206,7 @@ fn row_failed() {
     }
     assert_eq!(problem(&named("job-failed"), 51).owner.unwrap().kind, "Job");
 
-    // What was started again before is not what it failed of.
+    // A container that was restarted before the failure is not its cause.
     let earlier = named("restarting").phase("Failed");
     let found = problem(&earlier, 51);
     assert_eq!((found.reason.as_str(), found.containers.len()), ("Failed", 0));
@@ -270,7 +270,7 @@ fn row_a_container_failed_and_runs_again() {
         assert_eq!(verdict(&case, 659).recheck, Some(at(660)), "{name}: it runs since 60");
         healthy(&case, 660);
     }
-    // Once it is over, what else is wrong comes up.
+    // When it ends, the next problem is reported.
     is("restarted-init", 659, "Error", "prep", "init container prep exited with code 1, 1 restart; it runs again");
     is("restarted-init", 660, "Initializing", "prep", "init container prep is still running");
     let found = is(
@@ -368,7 +368,7 @@ fn ignores_restarts_by_a_resize() {
     let mut pod = after.decode();
     pod.update_history(Some(&before.decode()), at(51));
     assert_eq!(judge(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
-    assert_eq!(problem(&after, 52).kind, ProblemKind::Crash, "unless nobody saw the resize");
+    assert_eq!(problem(&after, 52).kind, ProblemKind::Crash, "unless the resize was not observed");
 }
 
 #[test]
@@ -580,7 +580,7 @@ fn ignores_sidecars_of_a_finished_pod() {
         .phase("Failed");
     let found = problem(&failed, 61);
     assert_eq!((found.container.as_str(), found.containers.len()), ("app", 1));
-    // Nor is a pod finished while a container of it isn't known.
+    // A pod is not finished while the state of a container is unknown.
     let unreported = named("finishing-sidecar-killed").unreported("containers", "more");
     assert_eq!(problem(&unreported, 61).container, "mesh");
     // While the app runs, a sidecar that fails is one.
@@ -614,7 +614,10 @@ fn healthy_pods_are_plain() {
     {
         assert!(!plain(&named(name), 61), "{name}");
     }
-    assert!(!plain(&named("restarted"), 60 + 599) && plain(&named("restarted"), 60 + 600), "nobody remembers longer");
+    assert!(
+        !plain(&named("restarted"), 60 + 599) && plain(&named("restarted"), 60 + 600),
+        "no threshold reaches further back"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! STATUS, READY and RESTARTS against what the real API server prints: kubectl only lays its cells out.
+//! Compares STATUS, READY and RESTARTS with the table of a real API server, which kubectl prints unchanged.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ use crate::{
     support::TIMEOUT,
 };
 
-/// Requests under way at once.
+/// Concurrent requests.
 const LANES: usize = 16;
 
-/// Holds what is deleted.
+/// Keeps a deleted pod.
 const FINALIZER: &str = "orchestr.test/hold";
 
 /// Writes a pod as a user, a kubelet and whoever deletes it would, one after the other.

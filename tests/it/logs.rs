@@ -36,7 +36,7 @@ impl Place {
         Self { plane, kubelet, namespace, node: node.to_owned() }
     }
 
-    /// A client that doesn't try again by itself: what the API server says is what is told.
+    /// A client without retries, so that the API server's errors reach the reader.
     fn client(&self) -> Client {
         let mut config = self.plane.admin_config();
         config.default_retry = false;
@@ -237,7 +237,7 @@ async fn gives_up_hanging_and_stalling_logs_at_the_timeout() {
     assert_eq!(tail.note, "no answer from the kubelet within 3 s");
     assert!(retry.is_some());
 
-    // The API server passes on what fills its buffers.
+    // The API server forwards only full buffers.
     script(Answer::Stalling(format!("begun {}\n", "and so on ".repeat(100)).repeat(84).into_bytes()));
     let ReadResult { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
     assert!(tail.source == LogSource::Current && tail.text.contains("begun"), "{tail:?}");

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::replay::{Replay, recorded, replay, spec};
 
-/// The messages about each recorded trouble: when, and what each names.
+/// The time and reason of each message about a recorded problem.
 const MESSAGES: [(&str, &[&str]); 11] = [
     ("bad-command", &["31 firing: bad-command Start StartError"]),
     ("crash-exit1", &["30 firing: crash-exit1 Crash CrashLoopBackOff"]),
@@ -26,7 +26,7 @@ const MESSAGES: [(&str, &[&str]); 11] = [
 
 const END: i64 = 700;
 
-/// A receiver that takes everything, and what it was sent.
+/// A receiver that accepts everything, with the messages it was sent.
 struct Receiver {
     source: Source,
     policy: NotificationPolicy,

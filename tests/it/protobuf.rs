@@ -1,4 +1,4 @@
-//! Lists and watches of pods in protobuf: what comes of a real API server's answers, and of what can befall them.
+//! Lists and watches of pods in protobuf, from a real API server and with faults on the way.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn events(client: Client, namespace: Option<&str>, streaming: bool, page_size: u
     ListWatch::new(Box::new(Pods::new(client, namespace, page_size)), streaming).into_stream()
 }
 
-/// What comes next but for the state of the watch.
+/// The next update, except `Behind` and `CaughtUp`.
 async fn next(events: &mut Events) -> Result<WatchUpdate<WatchedPod>> {
     loop {
         match tokio::time::timeout(TIMEOUT, events.next()).await.expect("something happens").unwrap() {
@@ -66,7 +66,7 @@ async fn env() -> (TestEnv, Proxy) {
     (env, proxy)
 }
 
-/// A watch that goes on where another ended.
+/// Whether this watch resumes another.
 fn resumes(request: &ProxiedRequest) -> bool {
     request.is_watch() && !request.query.contains_key("sendInitialEvents")
 }
@@ -83,7 +83,7 @@ async fn resumes_a_watch_after_a_broken_connection() {
     env.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await, ("cart".to_owned(), "1".to_owned()));
     for restarts in 2..4 {
-        // What happens meanwhile is neither lost nor told twice.
+        // Changes during the interruption are neither lost nor repeated.
         proxy.break_watches();
         env.set_status("cart", crash_looping(restarts)).await;
         assert_eq!(applied(&mut events).await, ("cart".to_owned(), restarts.to_string()));
@@ -103,7 +103,7 @@ async fn reports_a_watch_that_ends_immediately() {
         let error = next(&mut events).await.unwrap_err();
         assert!(matches!(&error, Error::WatchFailed(_)) && error.to_string().contains("ended early"), "{error}");
     }
-    assert_eq!((proxy.count(resumes), lists(&proxy)), (3, 1), "each is told before the next");
+    assert_eq!((proxy.count(resumes), lists(&proxy)), (3, 1), "each is reported before the next");
     proxy.rule(|_| ProxyAction::Forward);
     env.set_status("cart", crash_looping(1)).await;
     assert_eq!(applied(&mut events).await.1, "1");

@@ -1,4 +1,4 @@
-//! A way to the API server on which requests are seen, and whatever can befall them does.
+//! A proxy to the API server that records requests and injects faults.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,6 @@ type Rule = dyn Fn(&ProxiedRequest) -> ProxyAction + Send + Sync;
 type Mangle = dyn Fn(&str) -> String + Send + Sync;
 type MangleBytes = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
-/// What a request was.
 #[derive(Clone, Debug)]
 pub struct ProxiedRequest {
     pub method: String,
@@ -83,43 +82,42 @@ impl ProxiedRequest {
     }
 }
 
-/// What becomes of a request.
+/// How the proxy handles a request.
 #[derive(Clone, Default)]
 pub enum ProxyAction {
-    /// It goes to the API server.
+    /// Forwards the request.
     #[default]
     Forward,
-    /// It goes there, asks for JSON only, and of what comes back each line is changed: of a watch an event, of a list all
-    /// of it.
+    /// Forwards the request for JSON only, and changes each line of the answer: an event of a watch, or a whole list.
     Mangle(Arc<Mangle>),
-    /// It goes there, and what comes back in protobuf is changed: of a watch each event, of a list all of it.
+    /// Forwards the request, and changes the answer in protobuf: each event of a watch, or a whole list.
     MangleBytes(Arc<MangleBytes>),
-    /// It goes there, and its answer waits.
+    /// Delays the answer.
     AnswerLate(Duration),
-    /// It goes there, and the last four bytes of its answer wait.
+    /// Delays the last four bytes of the answer.
     EndLate(Duration),
-    /// It goes there, and of the events of the watch that it opens, so many come as they should and the others so late.
+    /// Forwards this many events of a watch, and delays the others.
     Stall(usize, Duration),
-    /// It goes there, and the connection is reset in the middle of its answer.
+    /// Resets the connection in the middle of the answer.
     Cut,
-    /// It is never answered.
+    /// Never answers.
     Hang,
-    /// It is answered with this status, by nobody; with 0, by HTTP 503 whose body says nothing of it.
+    /// Answers with a `Status` of this code and message; with code 0, with HTTP 503 and a `Status` without the code.
     Refuse(u16, &'static str),
-    /// It is answered with what this content type calls these bytes, by nobody.
+    /// Answers with this content type and these bytes.
     Answer(&'static str, &'static [u8]),
 }
 
-/// Whose answers don't come back, on connections that stay open.
+/// The answers that are held back, on connections that stay open.
 #[derive(Clone, Copy, Default)]
 struct Silence {
-    /// Everybody's.
+    /// All answers.
     now: bool,
-    /// Those of requests before this one, for ever.
+    /// The answers of all requests before this one, permanently.
     lost: usize,
 }
 
-/// A proxy on loopback, gone when dropped.
+/// A proxy on loopback. It stops when it is dropped.
 pub struct Proxy {
     url: String,
     shared: Arc<Shared>,
@@ -131,11 +129,11 @@ struct Shared {
     rule: Mutex<Arc<Rule>>,
     requests: Mutex<Vec<ProxiedRequest>>,
     silence: watch::Sender<Silence>,
-    /// Counts how often all answers under way were ended.
+    /// Counts the calls of `end_watches`.
     cuts: watch::Sender<u64>,
-    /// By how many seconds the `Date` of answers is ahead.
+    /// The shift of the `Date` header in seconds.
     date_ahead: AtomicI64,
-    /// Whether they end in the middle.
+    /// Whether they end without the last chunk.
     breaks: AtomicBool,
     connections: AtomicUsize,
 }
@@ -147,7 +145,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Passes on what it is asked, with the rights of `upstream`.
+    /// Forwards requests with the rights of `upstream`.
     pub async fn start(upstream: Client) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -165,10 +163,9 @@ impl Proxy {
         Self { url, shared, task }
     }
 
-    /// The way in through it.
     pub fn config(&self) -> Config {
         let mut config = Config::new(self.url.parse().unwrap());
-        // A refusal that is made here should be seen, not slept over.
+        // The client must not retry the proxy's own answers.
         config.default_retry = false;
         config
     }
@@ -177,17 +174,17 @@ impl Proxy {
         Client::try_from(self.config()).unwrap()
     }
 
-    /// Decides over requests from now on.
+    /// Sets how requests are handled from now on.
     pub fn rule(&self, rule: impl Fn(&ProxiedRequest) -> ProxyAction + Send + Sync + 'static) {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
-    /// From now on, nothing comes back and nobody hangs up.
+    /// Holds back all answers from now on. Connections stay open.
     pub fn fall_silent(&self) {
         self.shared.silence.send_modify(|silence| silence.now = true);
     }
 
-    /// Whoever asks from now on is answered; who asked before waits for ever.
+    /// Answers new requests from now on. Earlier ones stay without an answer.
     pub fn answer_newcomers(&self) {
         let lost = self.shared.requests.lock().unwrap().len();
         self.shared.silence.send_replace(Silence { now: false, lost });
@@ -204,17 +201,17 @@ impl Proxy {
         self.end_watches();
     }
 
-    /// From now on, answers are dated as if the API server's clock were ahead by so many seconds.
+    /// Shifts the `Date` of all answers, as if the API server's clock were ahead by this many seconds.
     pub fn shift_dates(&self, seconds: i64) {
         self.shared.date_ahead.store(seconds, Ordering::SeqCst);
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The requests so far that are as wanted.
+    /// The requests so far that match.
     pub fn requests(&self, wanted: impl Fn(&ProxiedRequest) -> bool) -> Vec<ProxiedRequest> {
         self.shared.requests.lock().unwrap().iter().filter(|request| wanted(request)).cloned().collect()
     }
@@ -223,7 +220,7 @@ impl Proxy {
         self.requests(wanted).len()
     }
 
-    /// Waits for so many requests that are as wanted.
+    /// Waits for this many matching requests.
     pub async fn wait_for_requests(&self, what: &str, count: usize, wanted: impl Fn(&ProxiedRequest) -> bool) {
         eventually(what, TIMEOUT, async || match self.count(&wanted) {
             enough if enough >= count => Ok(()),
@@ -263,7 +260,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, std::io::Error> {
     let (mut head, body) = request.into_parts();
-    // Before it is seen: what was seen can be ended.
+    // Before the request is recorded, so that `end_watches` reaches every recorded request.
     let mut cuts = shared.cuts.subscribe();
     let request = ProxiedRequest {
         method: head.method.to_string(),
@@ -425,7 +422,7 @@ fn whole(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A port on which connections are taken and nothing is ever said; gone when dropped.
+/// A port that accepts connections and never answers. It closes when it is dropped.
 pub struct BlackHole {
     pub port: u16,
     task: AbortHandle,
@@ -451,5 +448,5 @@ impl Drop for BlackHole {
     }
 }
 
-/// A while in which nothing is to happen: long against what does happen when it does.
+/// How long to wait before asserting that nothing has happened. Events take a fraction of it.
 pub const SETTLE_TIME: Duration = Duration::from_secs(2);

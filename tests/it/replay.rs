@@ -36,7 +36,7 @@ pub fn recorded() -> BTreeMap<String, Vec<Step>> {
     sequences
 }
 
-/// What the object showed at a time.
+/// The first incident of the status at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// Seconds since the beginning.
@@ -58,9 +58,9 @@ pub struct Replay {
     settings: Settings,
     tracker: Tracker,
     pub status: Option<OrchestrStatus>,
-    /// Every change of what the status shows.
+    /// Every change of the first incident.
     pub shown: Vec<Option<Shown>>,
-    /// What began and what ended, as events have it.
+    /// The incidents that began and ended, as in events.
     pub transitions: Vec<String>,
     pub incidents: Vec<alerts::Incident>,
     /// When the caller wants to be called again.
@@ -86,7 +86,7 @@ impl Replay {
         }
     }
 
-    /// The operator dies, and another begins with what the API has: the status and these pods.
+    /// Restarts the operator: it starts with the status and these pods.
     pub fn restart(&mut self, pods: impl IntoIterator<Item = Pod>) {
         (self.index, self.view) = fresh(&self.settings);
         self.tracker = Tracker::default();
@@ -216,7 +216,7 @@ fn run_until(run: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl F
     loop {
         let recheck = run.reconcile();
         at_each(run, pod);
-        // The operator also looks at every object once a minute.
+        // The operator also reconciles every object once a minute.
         let next = recheck.into_iter().chain(run.wake).chain([run.now + Duration::from_secs(60)]).min();
         match next.filter(|next| *next < until) {
             Some(next) => run.now = next,

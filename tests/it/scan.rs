@@ -1,4 +1,4 @@
-//! What `orchestr scan` looks at: nothing that was not there to be looked at passes for healthy.
+//! The selection of pods by `orchestr scan`. An empty selection must not pass for healthy by mistake.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, api::PostParams};
@@ -29,7 +29,7 @@ async fn rejects_a_namespace_that_does_not_exist() {
     assert_fails(&mut scan(&["-n", "nosuchns", "-l", "app=cart", "-o", "json"]), "there is no namespace \"nosuchns\"");
     assert_fails(&mut scan(&["-n", "nosuch-*"]), "no namespace matches \"nosuch-*\"");
 
-    // One that is empty is there, and nothing in it is wrong.
+    // An empty namespace is no error.
     let namespace = env.namespace.as_str();
     let nothing = format!("No pods found in {namespace} namespace.\n");
     assert_eq!(ends(&mut scan(&["-n", namespace])), (0, String::new(), nothing.clone()));

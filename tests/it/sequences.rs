@@ -1,4 +1,4 @@
-//! What users are told of the troubles that a real kubelet went through: one trouble is one incident.
+//! Replays sequences that a real kubelet has written: each problem is one incident.
 //!
 //! The sequences were recorded on a kubelet 1.36; fields that nothing reads were left out.
 

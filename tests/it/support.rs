@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers of several tests.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use kube::{
 use orchestr::api::{Orchestr, crd::crd};
 use orchestr_testbed::{ControlPlane, eventually};
 
-/// How long the API server may take for what it does within a second when the machine is idle.
+/// The limit of every wait. On an idle machine, waits take about a second.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Installs the CRD, however many others do so too, and waits until its objects are served.
+/// Installs the CRD, and waits until the API server serves its objects. May run concurrently.
 pub async fn install_crd(plane: &ControlPlane) {
     let client = plane.admin().unwrap();
     let crd = crd();

@@ -1,4 +1,4 @@
-//! What holds for every verdict, whatever the pod, the thresholds and the time.
+//! Properties of all verdicts, for random pods, thresholds and times.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// Without `since`, which is the present where the pod tells no time.
+/// Without `since`, which is the present if the pod has no time for it.
 fn timeless(verdict: Verdict) -> Health {
     match verdict.health {
         Health::Problem(mut finding) => {

@@ -1,4 +1,4 @@
-//! A real Alertmanager: it takes our alerts, and what it then sends is what our Generic body looks like.
+//! A real Alertmanager accepts the alerts, and forwards them in the form of the Generic format.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// That two bodies have the same fields of the same kinds, all the way down but for labels and annotations.
+/// Asserts that two bodies have the same fields of the same types.
 fn assert_alike(ours: &Value, theirs: &Value) {
     assert_eq!(keys(ours), keys(theirs));
     for (name, value) in ours.as_object().unwrap() {
@@ -44,7 +44,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     env.secret("own", &[("url", &own.url("/"))]).await;
     env.pod("cart-0", crash_looping(7)).await;
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({})), webhook("own", "Generic", json!({}))]);
-    // A log that comes in between two messages makes them differ.
+    // A log that arrives between two messages would make them differ.
     spec["logs"] = json!({"enabled": false});
     env.object("cluster", spec).await;
     let operator = env.operator().fast_alerts().start();
@@ -66,7 +66,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     let ended = |received: &[orchestr_testbed::Received]| {
         received.iter().find(|request| request.json()["status"] == "resolved").map(orchestr_testbed::Received::json)
     };
-    let (ours, theirs) = eventually("the end is told", 2 * TIMEOUT, async || {
+    let (ours, theirs) = eventually("the resolution is sent", 2 * TIMEOUT, async || {
         match (ended(&own.received()), ended(&forwarded.received())) {
             (Some(ours), Some(theirs)) => Ok((ours, theirs)),
             (ours, theirs) => Err(format!("by us: {}, by Alertmanager: {}", ours.is_some(), theirs.is_some())),
@@ -111,12 +111,12 @@ async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_paused(
         .unwrap()
     };
     let first = reason_is("Error").await;
-    // It is killed for its memory the next time. The next reminder says so.
+    // The next failure is an OOM kill. The next resend has the new reason.
     env.set_status("cart-0", crash_looping(3)).await;
     let second = reason_is("OOMKilled").await;
     assert_eq!((&first["fingerprint"], &first["startsAt"]), (&second["fingerprint"], &second["startsAt"]));
 
-    // Nobody watches any more, and the Secret is gone: that is no recovery.
+    // The object is paused and the Secret deleted: the alert must not be resolved.
     env.update_spec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
     env.wait_for_ready("cluster", "Paused").await;
     env.delete_secret("am").await;

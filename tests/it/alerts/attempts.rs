@@ -1,4 +1,4 @@
-//! One attempt at a time, against receivers that do what receivers do.
+//! Single delivery attempts, against receivers that fail in different ways.
 
 use std::{
     net::SocketAddr,
@@ -32,7 +32,7 @@ use orchestr_testbed::{Receiver, Reply};
 
 use crate::support::TIMEOUT;
 
-/// What two sockets hold at most that nobody reads from, by Linux's defaults: 6 MiB and 4 MiB, and some more.
+/// The maximum size of the two socket buffers, by Linux's defaults: 6 MiB and 4 MiB, and some more.
 const SOCKETS_HOLD: usize = 16 * 1024 * 1024;
 
 const ALLOWED: AddressPolicy = AddressPolicy { private: true, loopback: true };
@@ -166,7 +166,7 @@ async fn rejects_a_name_that_is_rebound_to_loopback() {
     let rebinding: Lookup = {
         let (lookups, port) = (Arc::clone(&lookups), receiver.port());
         Arc::new(move |_| {
-            // Where the name led when somebody looked first, there nobody is.
+            // The first lookup returns an address for documentation, where no host is.
             let first = lookups.fetch_add(1, Ordering::SeqCst) == 0;
             let address = if first { [192, 0, 2, 1] } else { [127, 0, 0, 1] };
             Box::pin(async move { Ok(vec![SocketAddr::from((address, port))]) })

@@ -31,11 +31,11 @@ async fn webhook_test_reports_the_result_with_a_hint() {
         args.extend(more);
         ends(&mut orchestr(&args))
     };
-    let (code, told, failure) = test(&[]);
+    let (code, output, failure) = test(&[]);
     assert_eq!((code, failure.as_str()), (1, ""));
-    println!("{told}");
+    println!("{output}");
     let (rights, lines): (Vec<&str>, Vec<&str>) =
-        told.lines().partition(|line| line.contains("the operator's account") || line.contains("secret-reader.yaml"));
+        output.lines().partition(|line| line.contains("the operator's account") || line.contains("secret-reader.yaml"));
     for (index, name) in ["good", "lost", "absent"].iter().enumerate() {
         assert_eq!(
             rights[2 * index],
@@ -45,9 +45,9 @@ async fn webhook_test_reports_the_result_with_a_hint() {
             )
         );
     }
-    assert!(lines[0].starts_with("good (Slack): test alert: delivered, 200 in "), "{told}");
-    assert!(lines[1].starts_with("good (Slack): resolved alert: delivered, 200 in "), "{told}");
-    assert!(lines[2].ends_with(": the receiver answered 404: the webhook does not exist"), "{told}");
+    assert!(lines[0].starts_with("good (Slack): test alert: delivered, 200 in "), "{output}");
+    assert!(lines[1].starts_with("good (Slack): resolved alert: delivered, 200 in "), "{output}");
+    assert!(lines[2].ends_with(": the receiver answered 404: the webhook does not exist"), "{output}");
     assert_eq!(lines[3], "  hint: the webhook was deleted, or the URL is not copied completely");
     assert_eq!(
         lines[4],
@@ -57,17 +57,17 @@ async fn webhook_test_reports_the_result_with_a_hint() {
             env.namespace
         )
     );
-    assert_eq!(lines.len(), 5, "{told}");
+    assert_eq!(lines.len(), 5, "{output}");
     let received = good.received();
     assert_eq!(received.len(), 2);
     assert!(String::from_utf8_lossy(&received[0].body).contains("orchestr webhook test"), "it is marked");
 
-    let (code, told, _) = test(&["--webhook", "good"]);
-    assert_eq!((code, told.lines().count()), (1, 4), "it is taken, but not from the operator: {told}");
+    let (code, output, _) = test(&["--webhook", "good"]);
+    assert_eq!((code, output.lines().count()), (1, 4), "it is delivered, but the operator could not send it: {output}");
     env.allow_secrets("orchestr-system", "orchestr", &["good-webhook"]).await;
     let may = "good (Slack): the operator's account orchestr-system/orchestr may read its Secrets\n";
-    let (code, told, _) = test(&["--webhook", "good"]);
-    assert!(code == 0 && told.starts_with(may), "{told}");
+    let (code, output, _) = test(&["--webhook", "good"]);
+    assert!(code == 0 && output.starts_with(may), "{output}");
     let other = test(&["--webhook", "good", "--operator-account", "tools/orchestr"]);
     assert!(other.0 == 1 && other.1.contains("account tools/orchestr may not get Secret"), "{other:?}");
     let (code, _, failure) = test(&["--webhook", "bad"]);
@@ -109,16 +109,16 @@ async fn webhook_test_uses_the_rights_of_the_operator() {
         let mut command = orchestr(&["webhook", "test", &object, "--operator-account", &operator]);
         // As the Deployment has them.
         command.env("ORCHESTR_WEBHOOK_ALLOW_HTTP", "true").env("ORCHESTR_WEBHOOK_ALLOW_LOOPBACK", "true");
-        let (code, told, _) = ends(command.env("KUBECONFIG", access.kubeconfig()));
-        assert_eq!(code, 0, "{told}");
-        assert!(told.starts_with(&expected), "{told}");
+        let (code, output, _) = ends(command.env("KUBECONFIG", access.kubeconfig()));
+        assert_eq!(code, 0, "{output}");
+        assert!(output.starts_with(&expected), "{output}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_name_the_cause() {
     let env = TestEnv::new("hints").await;
-    // Nobody listens on a port that was just given back.
+    // A port that was just released refuses connections.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let webhooks = [
         (
@@ -153,15 +153,15 @@ async fn hints_name_the_cause() {
     all.push(webhook("typo", "Slack", json!({})));
     env.object("cluster", spec(&all)).await;
     let (name, kubeconfig) = (format!("{}/cluster", env.namespace), env.plane.admin_kubeconfig().to_str().unwrap());
-    let (code, told, failure) =
+    let (code, output, failure) =
         ends(&mut orchestr(&["webhook", "test", &name, "--kubeconfig", kubeconfig, "--webhook-allow-loopback"]));
-    assert_eq!((code, failure.as_str()), (1, ""), "{told}");
+    assert_eq!((code, failure.as_str()), (1, ""), "{output}");
     for (name, _, _, reason) in &webhooks {
-        assert!(told.contains(reason), "{name}: {told}");
+        assert!(output.contains(reason), "{name}: {output}");
     }
-    assert!(told.contains("Secret typo-webhook has no key url, which spec.webhooks names"), "{told}");
-    assert!(told.contains("\n  hint: check the host's name in the URL (DNS does not know it)"), "{told}");
-    assert!(told.contains("\n  hint: check the port in the URL, and that the receiver runs"), "{told}");
+    assert!(output.contains("Secret typo-webhook has no key url, which spec.webhooks names"), "{output}");
+    assert!(output.contains("\n  hint: check the host's name in the URL (DNS does not know it)"), "{output}");
+    assert!(output.contains("\n  hint: check the port in the URL, and that the receiver runs"), "{output}");
 }
 
 /// A proxy that tunnels every connection to `port`, and reports the heads of the requests that it gets.

@@ -1,4 +1,4 @@
-//! `kill -9` between each two steps of the protocol: decided → stored → sent → answered → recorded.
+//! Kills the operator between the steps of a delivery: decided → stored → sent → answered → recorded.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ use crate::{
 /// When the operator is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
-    /// The message is decided on; the write of it never arrives.
+    /// The write that stores the message never arrives.
     Decided,
-    /// It is stored; the operator doesn't know yet, and sends nothing.
+    /// The message is stored, but the operator gets no answer and sends nothing.
     Stored,
-    /// The receiver has it, and has not answered.
+    /// The receiver has the message, but has not answered.
     Sent,
-    /// The receiver has taken it; the write that records it never arrives.
+    /// The receiver has answered, but the write that records it never arrives.
     Answered,
-    /// That is recorded; the operator doesn't know yet.
+    /// The answer is recorded, but the operator gets no answer to that write.
     Recorded,
 }
 
 struct Story {
-    /// What the receiver had when the operator was killed.
+    /// The requests until the operator was killed.
     before: Vec<Received>,
-    /// What it had when the next operator had nothing more to tell, the end of the incident included.
+    /// All requests, including those of the next operator and the resolution.
     all: Vec<Received>,
 }
 
@@ -83,7 +83,7 @@ async fn story(step: Step) -> Story {
 
     proxy.rule(|_| ProxyAction::Forward);
     let second = env.program(&kubeconfig);
-    env.wait_for_status("cluster", "the incident is told", |status| {
+    env.wait_for_status("cluster", "the incident is sent", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none())
     })
     .await;
@@ -91,8 +91,8 @@ async fn story(step: Step) -> Story {
         assert_eq!(ids(&receiver.received()).last(), Some(&id.as_str()), "what was stored is what is sent");
     }
     env.delete_pod("cart-0").await;
-    let told = receiver.received().len();
-    receiver.wait_for(told + 1, 2 * TIMEOUT).await.unwrap();
+    let sent = receiver.received().len();
+    receiver.wait_for(sent + 1, 2 * TIMEOUT).await.unwrap();
     pending(&env, false).await;
     kill(second).await;
     let all = receiver.received();
@@ -103,7 +103,7 @@ async fn story(step: Step) -> Story {
     Story { before, all }
 }
 
-/// Waits until a message is stored as pending, or none is.
+/// Waits until a message is stored as pending, or no message is.
 async fn pending(env: &TestEnv, wanted: bool) {
     env.wait_for_status("cluster", "the state is stored", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.pending.is_some() == wanted && !ops.alerts.is_empty())
@@ -123,8 +123,7 @@ fn proxy_kubeconfig(proxy: &Proxy) -> tempfile::TempPath {
     file.into_temp_path()
 }
 
-/// What the receiver was told: whether it is of a beginning or an end, and by how many requests. Requests
-/// of one id are one message.
+/// The status of each message and its number of requests. Requests with the same ID are one message.
 fn messages(received: &[Received]) -> Vec<(String, usize)> {
     let mut messages: Vec<(String, String, usize)> = Vec::new();
     for request in received {
@@ -191,7 +190,7 @@ async fn sends_again_if_the_status_was_wiped_during_downtime() {
     let params = kube::api::PatchParams::default();
     env.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
     let second = env.program(&kubeconfig);
-    eventually("the incident is told again", TIMEOUT, async || match receiver.received().len() {
+    eventually("the incident is sent again", TIMEOUT, async || match receiver.received().len() {
         2 => Ok(()),
         other => Err(format!("{other} requests")),
     })

@@ -22,7 +22,7 @@ use crate::{
     test_env::TestEnv,
 };
 
-/// A webhook that sends at once what breaks, to the URL in the Secret `NAME-webhook`.
+/// A webhook that sends problems immediately, to the URL in the Secret `NAME-webhook`.
 pub fn webhook(name: &str, format: &str, changes: Value) -> Value {
     let mut webhook = json!({
         "name": name,
@@ -44,13 +44,13 @@ pub fn delivery<'a>(status: &'a OrchestrStatus, name: &str) -> Option<&'a Webhoo
     status.webhooks.iter().find(|webhook| webhook.name == name)
 }
 
-/// The ids of requests, in order.
+/// The IDs of requests, in order.
 pub fn ids(received: &[Received]) -> Vec<&str> {
     received.iter().map(|request| request.header("webhook-id")).collect()
 }
 
 impl TestEnv {
-    /// Makes or changes the Secret behind a webhook.
+    /// Creates or changes the Secret of a webhook.
     pub async fn secret(&self, webhook: &str, values: &[(&str, &str)]) {
         let data: serde_json::Map<String, Value> =
             values.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
@@ -60,7 +60,7 @@ impl TestEnv {
         self.secrets().patch(&name, &params, &Patch::Apply(&secret)).await.unwrap();
     }
 
-    /// Lets an account get these Secrets, and Orchestr objects, of the test's namespace.
+    /// Allows a service account to get these Secrets, and Orchestr objects, in the test's namespace.
     pub async fn allow_secrets(&self, home: &str, account: &str, secrets: &[&str]) {
         let name = format!("secrets-{account}");
         let role = json!({
@@ -100,7 +100,7 @@ impl TestEnv {
         self.secrets().delete(&format!("{webhook}-webhook"), &DeleteParams::default()).await.unwrap();
     }
 
-    /// Writes crash-looping pods with this metadata into the store, hundreds a second.
+    /// Writes crash-looping pods with this metadata directly to etcd, hundreds per second.
     pub async fn load_crashing(&self, names: impl IntoIterator<Item = String>, metadata: &Value) {
         let pods = names.into_iter().map(|name| {
             let mut pod = json!({
@@ -117,8 +117,7 @@ impl TestEnv {
         self.plane.load(pods).await.unwrap();
     }
 
-    /// Puts all times in the state of an object's webhooks back by an hour, as if so much had passed while
-    /// no operator ran.
+    /// Moves all times in `status.webhooks` back by an hour, as if the operator had been down for that long.
     pub async fn let_an_hour_pass(&self, name: &str) {
         let mut webhooks = json!(self.status(name).await.webhooks);
         put_back(&mut webhooks);
@@ -136,7 +135,7 @@ impl TestEnv {
         self.objects().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     }
 
-    /// The real program as a process of its own; it is killed when the value is dropped.
+    /// Starts the binary. It is killed when the value is dropped.
     pub fn program(&self, kubeconfig: &std::path::Path) -> Child {
         Command::new(env!("CARGO_BIN_EXE_orchestr"))
             .args(["run", "--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"])

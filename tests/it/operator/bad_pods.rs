@@ -1,4 +1,4 @@
-//! Pods that are not what they should be: each is told for what it is, and nothing else is disturbed.
+//! Malformed pods: each is reported correctly, and none affects other pods.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::{
     test_env::{TestEnv, condition, listed, watch_with},
 };
 
-/// A pod, past all that the API server checks, and what the status says of it: nothing, or its reason,
-/// what kubectl prints, and how many of its containers are named.
+/// A pod that the API server would not accept, and its expected reason, STATUS and number of container issues; `None`
+/// if it is healthy.
 struct Case {
     name: &'static str,
     pod: Value,
-    told: Option<(&'static str, &'static str, usize)>,
+    expected: Option<(&'static str, &'static str, usize)>,
 }
 
-fn case(name: &'static str, pod: Value, told: Option<(&'static str, &'static str, usize)>) -> Case {
-    Case { name, pod, told }
+fn case(name: &'static str, pod: Value, expected: Option<(&'static str, &'static str, usize)>) -> Case {
+    Case { name, pod, expected }
 }
 
 fn app() -> Value {
@@ -155,9 +155,10 @@ async fn reports_each_malformed_pod_correctly() {
     assert_eq!(env.plane.load(keyed).await.unwrap(), count as u64);
     env.object("cluster", watch_with(json!({"report": {"maxPods": 500}, "logs": {"enabled": false}}))).await;
     let operator = env.operator().start();
-    let expected = cases().iter().filter(|case| case.told.is_some()).count();
-    let status =
-        env.wait_for_status("cluster", "each is told", |status| status.problematic_pod_count == expected as i64).await;
+    let expected = cases().iter().filter(|case| case.expected.is_some()).count();
+    let status = env
+        .wait_for_status("cluster", "each is reported", |status| status.problematic_pod_count == expected as i64)
+        .await;
     assert_eq!((status.watched_pods, status.omitted_pods), (count as i64, 0));
     assert_eq!(condition(&status, "Ready").2, format!("watching {count} pods"), "none could not be read");
     let found = |name: &str| {
@@ -165,8 +166,8 @@ async fn reports_each_malformed_pod_correctly() {
         Some((pod.reason.as_str(), pod.status.as_str(), pod.container_issues.len()))
     };
     let found: Vec<_> = cases().iter().map(|case| (case.name, found(case.name))).collect();
-    let told: Vec<_> = cases().iter().map(|case| (case.name, case.told)).collect();
-    assert_eq!(found, told);
+    let expected: Vec<_> = cases().iter().map(|case| (case.name, case.expected)).collect();
+    assert_eq!(found, expected);
     let bytes = serde_json::to_vec(&status).unwrap().len();
     assert!(bytes < 256 * 1024, "{bytes} bytes");
 

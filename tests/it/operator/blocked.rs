@@ -16,7 +16,7 @@ use crate::{
     test_env::{TestEnv, listed, watch_all, watch_with},
 };
 
-/// How many objects hang: more than may write at once.
+/// More objects than may write concurrently.
 const HANGING: usize = 100;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,10 +54,10 @@ async fn hanging_writes_do_not_delay_another_namespace() {
         let begun = Instant::now();
         fine.set_status("cart", crash_looping(restarts)).await;
         for number in 0..5 {
-            let told = |status: &orchestr::api::OrchestrStatus| {
+            let is_reported = |status: &orchestr::api::OrchestrStatus| {
                 status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
             };
-            fine.wait_for_status(&format!("works-{number}"), "it is told", told).await;
+            fine.wait_for_status(&format!("works-{number}"), "it is reported", is_reported).await;
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "round {restarts}: {:?}", begun.elapsed());
     }
@@ -67,7 +67,7 @@ async fn hanging_writes_do_not_delay_another_namespace() {
     };
     assert!(of(&stuck.namespace) >= 5, "{} of {}", of(&stuck.namespace), of(&fine.namespace));
     webhooks.delete(&stuck.namespace, &DeleteParams::default()).await.unwrap();
-    // The API server may still know the webhook for a while, and the last tries have waited long.
+    // The API server may call the deleted webhook for a while, and the retries have backed off.
     stuck
         .wait_for_status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
             !status.conditions.is_empty()
@@ -101,7 +101,7 @@ async fn backs_off_failed_writes_of_one_object() {
     // At 0, 1, 2, 3, 5 and 9 s at the soonest; without backoff, at every second.
     assert!((2..=7).contains(&tries), "{tries} tries in {:?}", begun.elapsed());
     proxy.rule(|_| ProxyAction::Forward);
-    let status = env.wait_for_status("bad", "it is told in the end", |status| listed(status) == ["cart"]).await;
+    let status = env.wait_for_status("bad", "it is reported in the end", |status| listed(status) == ["cart"]).await;
     assert_eq!(status.problematic_pods[0].container_issues[0].restarts, restarts);
     operator.stop().await;
 }

@@ -84,21 +84,21 @@ async fn shows_the_log_that_belongs_to_each_problem() {
                 && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
         })
         .await;
-    let told = |pod: &str| {
+    let log_of = |pod: &str| {
         let issue = issue(&status, pod).unwrap();
         (issue.log_source.unwrap(), issue.logs.as_str(), issue.log_note.as_str())
     };
-    let (source, text, note) = told("crashing");
+    let (source, text, note) = log_of("crashing");
     assert_eq!((source, note), (LogSource::Previous, ""));
     assert!(text.contains("out of memory") && text.contains("password=") && !text.contains("hunter2"), "{text}");
-    assert_eq!(told("slow"), (LogSource::Current, "still warming up", ""));
-    assert_eq!(told("failed"), (LogSource::Current, "no such table", ""));
-    assert_eq!(told("quiet"), (LogSource::TerminationMessage, "the disk is full", "the log is empty"));
-    assert_eq!(told("lost"), (LogSource::Unavailable, "", "the kubelet has no log of the previous instance"));
-    assert_eq!(told("elsewhere"), (LogSource::Unavailable, "", "the pod's node is gone"));
-    assert_eq!(told("pulling"), (LogSource::Unavailable, "", "the container never started"));
+    assert_eq!(log_of("slow"), (LogSource::Current, "still warming up", ""));
+    assert_eq!(log_of("failed"), (LogSource::Current, "no such table", ""));
+    assert_eq!(log_of("quiet"), (LogSource::TerminationMessage, "the disk is full", "the log is empty"));
+    assert_eq!(log_of("lost"), (LogSource::Unavailable, "", "the kubelet has no log of the previous instance"));
+    assert_eq!(log_of("elsewhere"), (LogSource::Unavailable, "", "the pod's node is gone"));
+    assert_eq!(log_of("pulling"), (LogSource::Unavailable, "", "the container never started"));
     assert_eq!(kubelet.requests_for(namespace, "pulling"), []);
-    let none = env.wait_for_status("none", "all are told", |status| status.problematic_pod_count == 7).await;
+    let none = env.wait_for_status("none", "all are reported", |status| status.problematic_pod_count == 7).await;
     assert!(none.problematic_pods.iter().flat_map(|pod| &pod.container_issues).all(|issue| issue.log_source.is_none()));
     operator.stop().await;
 }
@@ -182,7 +182,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     env.object("cluster", watch_with(json!({"report": {"maxPods": 100}}))).await;
     let operator = env.operator().start();
     let begun = std::time::Instant::now();
-    let status = env.wait_for_status("cluster", "all are told", |status| status.problematic_pod_count == 50).await;
+    let status = env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 50).await;
     let first = begun.elapsed();
     assert!(status.problematic_pods.iter().all(|pod| source(&status, &pod.name) != Some(LogSource::Current)));
     // It takes 5 s for the first of them to be given up.
@@ -210,7 +210,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     assert!(begun.elapsed() < Duration::from_secs(3), "readings are dropped: {:?}", begun.elapsed());
 }
 
-/// Somebody waits for the first status of an object. Later ones wait for logs, a moment.
+/// Later statuses wait for logs briefly, but a user is waiting for the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_the_first_status_without_waiting_for_logs() {
     let env = TestEnv::new("first-logs").await;
@@ -224,7 +224,7 @@ async fn writes_the_first_status_without_waiting_for_logs() {
     let operator = env.operator().start();
     env.wait_for_status("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
     let states = record.states();
-    let told: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
-    assert_eq!((listed(told[0]), log(told[0], "cart")), (vec!["cart"], ""));
+    let statuses: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
+    assert_eq!((listed(statuses[0]), log(statuses[0], "cart")), (vec!["cart"], ""));
     operator.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Pods that can't be read: an API server never sends one, so one is made on the way.
+//! Pods that cannot be decoded. An API server never sends one, so the proxy makes them.
 
 use std::sync::{
     Arc,
@@ -15,7 +15,7 @@ use crate::{
     test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
-/// Makes the phase of the pod `bad` a number wherever it is told.
+/// Replaces the phase of the pod `bad` by a number, in JSON.
 fn mangle(text: &str) -> String {
     if let Ok(mut list) = serde_json::from_str::<Value>(text)
         && let Some(pods) = list["items"].as_array_mut()
@@ -33,7 +33,7 @@ fn mangle(text: &str) -> String {
     }
 }
 
-/// Makes the phase of the pod `bad` a number wherever it is told in protobuf.
+/// Replaces the phase of the pod `bad` by a number, in protobuf.
 fn mangle_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
@@ -65,14 +65,15 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
         let operator = env.operator().through(&proxy).streaming_lists(lists).start();
 
-        let status = env.wait_for_status("cluster", "the others are told", |status| listed(status) == ["cart"]).await;
+        let status =
+            env.wait_for_status("cluster", "the others are reported", |status| listed(status) == ["cart"]).await;
         assert_eq!(status.watched_pods, 2);
-        let told =
+        let expected =
             format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", env.namespace);
         let (ready, reason, message) = condition(&status, "Ready");
-        assert!(ready == "True" && reason == "Watching" && message.starts_with(&told), "{lists:?}: {message}");
+        assert!(ready == "True" && reason == "Watching" && message.starts_with(&expected), "{lists:?}: {message}");
         let message = condition(&env.wait_for_ready("elsewhere", "Watching").await, "Ready").2.to_owned();
-        assert_eq!(message, "watching 0 pods", "it is nobody else's business");
+        assert_eq!(message, "watching 0 pods", "another object does not mention it");
 
         // A watch goes on past it.
         env.set_status("bad", crash_looping(4)).await;
@@ -100,8 +101,9 @@ async fn forgets_a_deleted_pod_that_could_not_be_decoded() {
         let proxy = Proxy::start(env.client.clone()).await;
         proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
         let operator = env.operator().through(&proxy).start();
-        let told = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
-        env.wait_for_status("cluster", "it is named", told).await;
+        let is_named =
+            |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
+        env.wait_for_status("cluster", "it is named", is_named).await;
         env.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
         let soon = std::time::Duration::from_secs(30);
         env.wait_for_status_within(soon, "cluster", "it is gone", |status| {
@@ -112,11 +114,11 @@ async fn forgets_a_deleted_pod_that_could_not_be_decoded() {
     }
 }
 
-/// What is no event at all, or not even JSON or protobuf, must not be lost: it stood for a change.
+/// An event that cannot be decoded stands for a change, so everything is listed again.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_again_after_a_malformed_event() {
     let in_json = ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"];
-    // The last is a change of what is no object.
+    // The last is an event whose object cannot be decoded.
     let in_protobuf: [&[u8]; 3] = [b"garbage", b"", b"\x0a\x08MODIFIED\x12\x03\x0a\x017"];
     let json = in_json.map(|garbage| {
         let spoilt = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! What ends a problem, and what begins again.
+//! How problems end, and how their waits restart.
 
 use serde_json::{Value, json};
 

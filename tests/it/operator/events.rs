@@ -16,7 +16,7 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     let operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     env.set_status("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     env.set_status("cart", crash_looping(4)).await;
     env.wait_for_status("cluster", "it goes on", |status| status.problematic_pods[0].container_issues[0].restarts == 4)
         .await;
@@ -31,14 +31,14 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     .await
     .unwrap();
     let events = env.events("cluster").await;
-    let told = |index: usize| {
+    let fields = |index: usize| {
         let event = &events[index];
         (event.type_.as_deref().unwrap(), event.reason.as_deref().unwrap(), event.note.as_deref().unwrap())
     };
     let subject = format!("Pod {}/cart", env.namespace);
     let cause = "container app was OOM-killed (exit 137), 3 restarts";
-    assert_eq!(told(0), ("Warning", "OOMKilled", format!("{subject}: {cause}").as_str()));
-    assert_eq!(told(1), ("Normal", "Recovered", format!("{subject}, container app: OOMKilled is over").as_str()));
+    assert_eq!(fields(0), ("Warning", "OOMKilled", format!("{subject}: {cause}").as_str()));
+    assert_eq!(fields(1), ("Normal", "Recovered", format!("{subject}, container app: OOMKilled is over").as_str()));
     let regarding = events[0].regarding.as_ref().unwrap();
     assert_eq!(regarding.uid, env.objects().get("cluster").await.unwrap().metadata.uid);
     operator.stop().await;
@@ -56,7 +56,7 @@ async fn limits_the_events_of_a_storm() {
     env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
     let operator = env.operator().start();
     let status =
-        env.wait_for_status("cluster", "the storm is told", |status| status.problematic_pod_count == 200).await;
+        env.wait_for_status("cluster", "the storm is reported", |status| status.problematic_pod_count == 200).await;
     assert_eq!(status.incidents.len() as i64 + status.omitted_incidents, 200);
     tokio::time::sleep(SETTLE_TIME).await;
     let events = env.events("cluster").await;

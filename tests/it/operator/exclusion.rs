@@ -1,4 +1,4 @@
-//! Pods that ask not to be reported, and reasons that nobody wants to hear of.
+//! The ignore annotation, and ignored reasons and namespaces.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ async fn ignores_pods_with_the_ignore_annotation() {
     env.pod_with("loud", annotated("false"), crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
-    let status = env.wait_for_status("cluster", "one is told", |status| status.problematic_pod_count == 1).await;
+    let status = env.wait_for_status("cluster", "one is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!((listed(&status), status.watched_pods), (vec!["loud"], 2));
 
     env.patch_pod("quiet", json!({"metadata": {"annotations": {"kopf.dev/ignore": null}}})).await;

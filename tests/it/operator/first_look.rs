@@ -1,4 +1,4 @@
-//! A failing pod, told and taken back.
+//! A failing pod and its recovery.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn reports_a_failing_pod_and_its_recovery() {
     let operator = env.operator().start();
 
     let status =
-        env.wait_for_status("cluster", "the crash loop is told", |status| status.problematic_pod_count == 1).await;
+        env.wait_for_status("cluster", "the crash loop is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.watched_pods, 2);
     assert_eq!(status.observed_generation, Some(1));
     let pod = &status.problematic_pods[0];
@@ -35,7 +35,7 @@ async fn reports_a_failing_pod_and_its_recovery() {
     }]});
     env.set_status("cart-0", running_again).await;
     let status =
-        env.wait_for_status("cluster", "the recovery is told", |status| status.problematic_pod_count == 0).await;
+        env.wait_for_status("cluster", "the recovery is reported", |status| status.problematic_pod_count == 0).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
     operator.stop().await;

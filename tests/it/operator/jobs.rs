@@ -92,11 +92,13 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
     env.object("cluster", watch_all()).await;
     let operator = env.operator().through(&proxy).start();
     let status = env
-        .wait_for_status("cluster", "the failures are told", |status| listed(status) == ["bad-1", "gone-1", "other-1"])
+        .wait_for_status("cluster", "the failures are reported", |status| {
+            listed(status) == ["bad-1", "gone-1", "other-1"]
+        })
         .await;
     assert_eq!((status.problematic_pods[0].reason.as_str(), status.watched_pods), ("Error", 5));
 
-    // Many events later, what had ended has been read once.
+    // After many events, each finished Job has been read once.
     for round in 0..5 {
         for pod in ["good-1", "bad-1"] {
             env.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
@@ -116,7 +118,7 @@ async fn clears_failed_pods_when_their_job_completes() {
     env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
-    env.wait_for_status("cluster", "the failure is told", |status| listed(status) == ["sums-1"]).await;
+    env.wait_for_status("cluster", "the failure is reported", |status| listed(status) == ["sums-1"]).await;
 
     env.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
     // The Job controller takes a moment.
@@ -197,7 +199,7 @@ async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
         }
     });
     let operator = env.operator().through(&proxy).start();
-    // What changes the status shows that the operator has written it.
+    // The second problem makes the operator write the status.
     env.pod("cart", crash_looping(3)).await;
     let after = env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
     for (_, object) in record.states() {

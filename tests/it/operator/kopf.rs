@@ -1,4 +1,4 @@
-//! What the tutorial's Kopf operator left on objects.
+//! Objects that the tutorial's Kopf operator has left.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ async fn removes_kopf_metadata_and_replaces_the_status() {
     env.pod("cart", crash_looping(3)).await;
     env.old_object("old", metadata(&["example.com/ours", FINALIZER]), watch_all(), status()).await;
     let operator = env.operator().start();
-    let status = env.wait_for_status("old", "it is told", |status| status.problematic_pod_count == 1).await;
+    let status = env.wait_for_status("old", "it is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!(listed(&status), ["cart"]);
     eventually("its marks are gone", TIMEOUT, async || {
         let object = env.raw_objects().get("old").await.unwrap();
@@ -103,7 +103,7 @@ async fn removes_only_the_kopf_finalizer_of_a_deleted_object() {
     })
     .await
     .unwrap();
-    // It is left alone from then on: nobody waits for its status.
+    // From then on the object, which is being deleted, is left alone.
     let version = async || env.raw_objects().get("ours").await.unwrap().metadata.resource_version;
     let before = version().await;
     env.wait_until_caught_up().await;

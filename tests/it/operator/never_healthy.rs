@@ -63,7 +63,7 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
     operator.stop().await;
 }
 
-/// While nothing can be read, one pod recovers and another breaks. Of what was missed, the recovery comes first.
+/// During the outage one pod recovers and another fails. The recovery is the first event after it.
 async fn what_was_missed_comes_slowly(name: &str, refusal: ProxyAction, awaited: &str) {
     let env = TestEnv::new(name).await;
     env.pod("cart", crash_looping(3)).await;

@@ -1,4 +1,4 @@
-//! API servers, and what stands in front of them, that answer lists and watches of pods in odd ways.
+//! API servers and load balancers that answer lists and watches in unusual ways.
 
 use std::{
     sync::{
@@ -124,7 +124,7 @@ async fn forgets_a_pod_deleted_during_a_streamed_list() {
         [&text[..at], to, &text[at + from.len()..]].concat()
     };
     let holds = |text: &[u8], what: &str| text.windows(what.len()).any(|window| window == what.as_bytes());
-    // In the place of the pod `web`, the list says that `cart` is deleted.
+    // The event of the pod `web` is replaced by the deletion of `cart`.
     let in_json = {
         let cart = Mutex::new(Vec::new());
         move |line: &str| {

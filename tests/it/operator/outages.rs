@@ -23,9 +23,9 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).whole_cluster().start();
-    env.wait_for_status("cluster", "two are told", |status| listed(status) == ["cart", "goes"]).await;
+    env.wait_for_status("cluster", "two are reported", |status| listed(status) == ["cart", "goes"]).await;
 
-    // It is killed, and forgets everything that was before: whoever watched has to begin anew.
+    // It is killed, and etcd is compacted: watches cannot resume.
     env.plane.kill_api_server().await.unwrap();
     let prefix = orchestr_testbed::pods::key(&env.namespace, "goes");
     assert_eq!(env.plane.delete_prefix(&prefix).await.unwrap(), 1);
@@ -53,7 +53,7 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     orchestr_testbed::until(crds, &name, TIMEOUT, |crd| crd.is_none()).await.unwrap();
     install_crd(&env.plane).await;
     env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart", "late"]).await;
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart", "late"]).await;
     operator.stop().await;
 }
 
@@ -67,10 +67,10 @@ async fn lists_again_when_the_resource_version_has_expired() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
-    env.wait_for_status("cluster", "two are told", |status| listed(status) == ["cart", "goes"]).await;
+    env.wait_for_status("cluster", "two are reported", |status| listed(status) == ["cart", "goes"]).await;
     let lists = |request: &ProxiedRequest| request.is_of_pods() && !request.is_watch();
     assert_eq!(proxy.count(lists), 1);
-    // The status may be told before the watch has begun.
+    // The status may be written before the watch has started.
     proxy.wait_for_requests("a watch", 1, |request| request.is_of_pods() && request.is_watch()).await;
 
     proxy.rule(|_| ProxyAction::Refuse(503, "away"));
@@ -85,7 +85,7 @@ async fn lists_again_when_the_resource_version_has_expired() {
     proxy.rule(|_| ProxyAction::Forward);
     let status = env.wait_for_status("cluster", "all is seen", |status| listed(status) == ["cart", "web"]).await;
     assert_eq!(status.watched_pods, 2);
-    assert!(proxy.count(lists) >= 2, "they were listed anew");
+    assert!(proxy.count(lists) >= 2, "they were listed again");
     operator.stop().await;
 }
 
@@ -103,13 +103,13 @@ async fn reads_pages_if_the_server_does_not_stream_lists() {
         let operator = env.operator().through(&proxy).whole_cluster().streaming_lists(lists).start();
         env.object(&format!("{lists:?}").to_lowercase(), watch_all()).await;
         let name = format!("{lists:?}").to_lowercase();
-        let status = env.wait_for_status(&name, "all are told", |status| status.watched_pods == 1200).await;
+        let status = env.wait_for_status(&name, "all are reported", |status| status.watched_pods == 1200).await;
         assert_eq!(status.problematic_pod_count, 120);
         assert_eq!((proxy.count(pages), proxy.count(streams)), (expected_pages, expected_streams), "{lists:?}");
         operator.stop().await;
     }
 
-    // It is asked for and refused: pods can't be read, and that is said.
+    // With `always`, a server that does not stream lists leaves the object syncing.
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Always).start();
     env.object("always", watch_all()).await;
@@ -125,13 +125,13 @@ async fn reads_one_streamed_list_and_no_pages() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     assert_eq!(proxy.count(|request| request.is_of_pods() && !request.is_watch()), 0);
     assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1);
     operator.stop().await;
 }
 
-/// Nobody hangs up, and nothing comes any more: as when a load balancer has forgotten a connection.
+/// The connection stays open without any data, as when a load balancer has dropped its state.
 #[tokio::test(flavor = "multi_thread")]
 async fn drops_a_connection_that_has_gone_silent() {
     let env = TestEnv::new("silent-server").await;
@@ -152,7 +152,9 @@ async fn drops_a_connection_that_has_gone_silent() {
     env.set_status("cart", crash_looping(3)).await;
     tokio::time::sleep(SETTLE_TIME).await;
     proxy.answer_newcomers();
-    env.wait_for_status_within(Duration::from_secs(45), "cluster", "it is told", |status| listed(status) == ["cart"])
-        .await;
+    env.wait_for_status_within(Duration::from_secs(45), "cluster", "it is reported", |status| {
+        listed(status) == ["cart"]
+    })
+    .await;
     operator.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What the operator writes about itself.
+//! The operator's own log.
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 

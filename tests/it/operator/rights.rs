@@ -94,7 +94,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
     env.object("cluster", watch_all()).await;
     let operator = env.operator().through(&proxy).start();
     let before = env
-        .wait_for_status("cluster", "it is told, but for the log", |status| {
+        .wait_for_status("cluster", "it is reported without its log", |status| {
             status.problematic_pods.first().is_some_and(|pod| !pod.container_issues[0].log_note.is_empty())
         })
         .await;
@@ -146,11 +146,11 @@ async fn names_the_verb_of_a_missing_permission() {
     let named = "cannot watch resource \"pods\"";
     env.wait_for_status("cluster", "watch is named", |status| condition(status, "Ready").2.contains(named)).await;
     grant_pods(&env, &["list", "watch"]).await;
-    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     operator.stop().await;
 }
 
-/// Two namespaces, in one of which nothing is allowed: what can be done is done.
+/// Watches two namespaces, one of which is forbidden.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forbidden_namespace_does_not_delay_another() {
     let (open, closed) = (TestEnv::new("open").await, TestEnv::new("closed").await);
@@ -161,7 +161,7 @@ async fn a_forbidden_namespace_does_not_delay_another() {
     open.object("here", watch_with(json!({"pods": {"namespaces": [open.namespace]}}))).await;
     open.object("everywhere", watch_all()).await;
     let operator = open.operator().client(client).namespaces(&[&open.namespace, &closed.namespace]).start();
-    open.wait_for_status("here", "it is told", |status| listed(status) == ["cart"]).await;
+    open.wait_for_status("here", "it is reported", |status| listed(status) == ["cart"]).await;
     let status = open.wait_for_ready("everywhere", "PodAccessDenied").await;
     assert!(condition(&status, "Ready").2.contains(&closed.namespace), "{status:?}");
     operator.stop().await;

@@ -27,7 +27,7 @@ fn program(env: &TestEnv, proxy: &Proxy) -> Child {
         .unwrap()
 }
 
-/// Sends SIGTERM, and tells how long the program took to end well.
+/// Sends SIGTERM, and returns the time until the program has exited successfully.
 async fn terminate(mut program: Child) -> Duration {
     let begun = Instant::now();
     let pid = program.id().unwrap().to_string();
@@ -44,7 +44,7 @@ async fn exits_immediately_when_idle() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let program = program(&env, &proxy);
-    env.wait_for_status("cluster", "it is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     let took = terminate(program).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -68,7 +68,6 @@ async fn exits_within_five_seconds_when_requests_hang() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// What is under way is finished, and told.
 #[tokio::test(flavor = "multi_thread")]
 async fn finishes_a_running_write_before_it_exits() {
     let env = TestEnv::new("term-drain").await;
@@ -82,5 +81,5 @@ async fn finishes_a_running_write_before_it_exits() {
     proxy.wait_for_requests("the write is under way", 1, ProxiedRequest::is_status_write).await;
     terminate(program).await;
     assert_eq!(listed(&env.status("cluster").await), ["cart"]);
-    assert_eq!(env.events("cluster").await.len(), 1, "and its event was told");
+    assert_eq!(env.events("cluster").await.len(), 1, "and its event is published");
 }

@@ -16,9 +16,9 @@ async fn reports_missing_alerts_once() {
     let operator = env.operator().start();
     env.object("cluster", json!({})).await;
     let status = env.wait_for_ready("cluster", "AlertsNotSet").await;
-    let told = "spec.alerts.checkRunningPods must be set";
-    assert_eq!(condition(&status, "Ready"), ("False", "AlertsNotSet", told));
-    assert_eq!(condition(&status, "Stalled"), ("True", "AlertsNotSet", told));
+    let problem = "spec.alerts.checkRunningPods must be set";
+    assert_eq!(condition(&status, "Ready"), ("False", "AlertsNotSet", problem));
+    assert_eq!(condition(&status, "Stalled"), ("True", "AlertsNotSet", problem));
     assert_eq!(condition(&status, "PodsHealthy").0, "Unknown");
     assert_eq!((status.watched_pods, listed(&status)), (0, vec![]));
 
@@ -30,7 +30,7 @@ async fn reports_missing_alerts_once() {
     let [event] = events.as_slice() else { panic!("{events:#?}") };
     assert_eq!(
         (event.type_.as_deref(), event.reason.as_deref(), event.note.as_deref()),
-        (Some("Warning"), Some("AlertsNotSet"), Some(told))
+        (Some("Warning"), Some("AlertsNotSet"), Some(problem))
     );
 
     env.patch_object("cluster", json!({"spec": watch_all()})).await;
@@ -49,7 +49,7 @@ async fn reports_nothing_while_paused() {
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
     env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
     env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": false}}})).await;
     let status = env.wait_for_ready("cluster", "Paused").await;
     assert_eq!(condition(&status, "Ready").0, "False");
@@ -59,18 +59,18 @@ async fn reports_nothing_while_paused() {
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
 
     env.patch_object("cluster", json!({"spec": watch_all()})).await;
-    env.wait_for_status("cluster", "it is told again", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status("cluster", "it is reported again", |status| listed(status) == ["cart"]).await;
     operator.stop().await;
 }
 
-/// What the schema lets pass, or let pass once.
+/// Specs that the schema accepts, or that an older schema accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_invalid_specs_that_the_schema_accepts() {
     let env = TestEnv::new("invalid").await;
     env.pod("cart", crash_looping(3)).await;
     let operator = env.operator().start();
     env.object("good", watch_all()).await;
-    env.wait_for_status("good", "it is told", |status| status.problematic_pod_count == 1).await;
+    env.wait_for_status("good", "it is reported", |status| status.problematic_pod_count == 1).await;
 
     let accepted: [(Value, &str); 3] = [
         (
@@ -103,12 +103,13 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
     for (index, (spec, _)) in old.iter().enumerate() {
         env.old_object(&format!("old-{index}"), json!({}), watch_with(spec.clone()), json!(null)).await;
     }
-    let accepted = accepted.iter().enumerate().map(|(index, (_, told))| (format!("accepted-{index}"), *told));
-    for (name, told) in accepted.chain(old.iter().enumerate().map(|(index, (_, told))| (format!("old-{index}"), *told)))
+    let accepted = accepted.iter().enumerate().map(|(index, (_, problem))| (format!("accepted-{index}"), *problem));
+    for (name, problem) in
+        accepted.chain(old.iter().enumerate().map(|(index, (_, problem))| (format!("old-{index}"), *problem)))
     {
         let status = env.wait_for_ready(&name, "InvalidSpec").await;
         let (ready, _, message) = condition(&status, "Ready");
-        assert!(ready == "False" && message.starts_with(told), "{name}: {message}");
+        assert!(ready == "False" && message.starts_with(problem), "{name}: {message}");
         assert_eq!(condition(&status, "Stalled"), ("True", "InvalidSpec", message), "{name}");
     }
 

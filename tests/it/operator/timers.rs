@@ -1,4 +1,4 @@
-//! What time alone changes: no event of a pod tells of it.
+//! Changes that come with time alone, without an event.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     test_env::{TestEnv, condition, listed, watch_with},
 };
 
-/// Objects are looked at once a minute in any case: that isn't the timer.
+/// Less than a minute, after which every object is reconciled without any timer.
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +39,7 @@ async fn reports_pods_without_events_when_they_reach_their_thresholds() {
     env.pods().delete("leaving", &DeleteParams::default().grace_period(1)).await.unwrap();
 
     let status = env
-        .wait_for_status_within(SOON, "cluster", "all five are told", |status| status.problematic_pod_count == 5)
+        .wait_for_status_within(SOON, "cluster", "all five are reported", |status| status.problematic_pod_count == 5)
         .await;
     let mut reasons: Vec<_> =
         status.problematic_pods.iter().map(|pod| (pod.name.as_str(), pod.reason.as_str())).collect();
@@ -57,7 +57,7 @@ async fn reports_pods_without_events_when_they_reach_their_thresholds() {
     for (_, object) in record.states() {
         let at = jiff::Timestamp::now();
         for pod in object.status.unwrap_or_default().problematic_pods {
-            assert!(at.duration_since(pod.since.0).as_secs() >= 1, "{} was told too early", pod.name);
+            assert!(at.duration_since(pod.since.0).as_secs() >= 1, "{} was reported too early", pod.name);
         }
     }
     operator.stop().await;
@@ -71,7 +71,7 @@ async fn clears_a_restart_after_its_threshold() {
     let operator = env.operator().start();
     env.wait_for_ready("short", "Watching").await;
     env.pod("cart", restarted(0)).await;
-    env.wait_for_status_within(SOON, "short", "the restart is told", |status| listed(status) == ["cart"]).await;
+    env.wait_for_status_within(SOON, "short", "the restart is reported", |status| listed(status) == ["cart"]).await;
     let status =
         env.wait_for_status_within(SOON, "short", "the restart is forgotten", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
@@ -79,7 +79,7 @@ async fn clears_a_restart_after_its_threshold() {
     operator.stop().await;
 }
 
-/// Pods that nobody remembers are not kept: who asks for more must be given them anew.
+/// Restarts older than every threshold are not kept, so a longer threshold needs a new list.
 #[tokio::test(flavor = "multi_thread")]
 async fn finds_older_restarts_when_the_threshold_is_raised() {
     let env = TestEnv::new("memory").await;

@@ -1,4 +1,4 @@
-//! When a status is written, and what becomes of what others write into it.
+//! When a status is written, and how changes by other writers are reverted.
 
 use std::time::Duration;
 
@@ -32,13 +32,10 @@ async fn writes_nothing_while_healthy_pods_change() {
         env.patch_pod(&name, json!({"metadata": {"labels": {"app": "web"}}})).await;
         env.delete_pod(&name).await;
     }
-    // The same again is no news either.
+    // A change that the status does not show is not written either.
     env.patch_pod("cart", json!({"metadata": {"annotations": {"note": "seen"}}})).await;
     tokio::time::sleep(SETTLE_TIME).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(50),
-        "this machine is too slow to tell: the count is told once a minute"
-    );
+    assert!(begun.elapsed() < Duration::from_secs(50), "this machine is too slow: the count is written once a minute");
     let after = env.objects().get("cluster").await.unwrap();
     assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "{:#?}", after.status);
     assert_eq!(proxy.count(ProxiedRequest::is_status_write), writes, "not even one that changes nothing");
@@ -60,8 +57,8 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
     let broken: Vec<_> = (0..20).map(|number| format!("cart-{number}")).collect();
     let all = broken.iter().map(|name| env.set_status(name, crash_looping(3)));
     futures::future::join_all(all).await;
-    env.wait_for_status("cluster", "all are told", |status| status.problematic_pod_count == 20).await;
-    // The one that was there, and what so short a burst may come to where a machine is slow.
+    env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 20).await;
+    // One write before the burst, and up to three on a slow machine.
     assert!(record.status_writes().len() <= 4, "{} writes", record.status_writes().len());
 
     let before = record.status_writes().len();
@@ -71,7 +68,7 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
         restarts += 1;
         env.set_status(&format!("cart-{}", restarts % 20), crash_looping(restarts)).await;
     }
-    env.wait_for_status("cluster", "the last is told", |status| {
+    env.wait_for_status("cluster", "the last is reported", |status| {
         status.problematic_pods.iter().any(|pod| pod.container_issues[0].restarts == restarts)
     })
     .await;
@@ -92,7 +89,7 @@ async fn writes_a_first_change_immediately() {
     let record = env.record("cluster").await;
     let begun = std::time::Instant::now();
     env.set_status("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "it is told", |status| status.problematic_pod_count == 1).await;
+    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
     let (at, _) = record
         .states()
         .into_iter()
@@ -118,7 +115,7 @@ async fn reverts_changes_of_other_writers() {
     let wiped = Patch::<()>::Json(serde_json::from_value(nothing).unwrap());
     let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
     env.raw_objects().patch_status("cluster", &params, &wiped).await.unwrap();
-    let status = env.wait_for_status("cluster", "it is made anew", |status| status.problematic_pod_count == 1).await;
+    let status = env.wait_for_status("cluster", "it is restored", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.problematic_pods, good.problematic_pods);
 
     for lie in [

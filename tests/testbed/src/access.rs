@@ -1,4 +1,4 @@
-//! Ways into a control plane: as its administrator, as a service account, as anybody, by kubectl.
+//! Clients of a control plane: as the administrator, as a service account, as any user, and kubectl.
 
 use std::{
     fs,
@@ -21,16 +21,16 @@ use crate::{
     pki::base64,
 };
 
-/// How long an answer of the API server may pause.
+/// The longest pause in an answer of the API server.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// How long kubectl may take.
+/// The limit for a run of kubectl.
 const KUBECTL: Duration = Duration::from_secs(3 * 60);
 
-/// How long a service account's token holds: longer than any run.
+/// The lifetime of service account tokens: longer than any run.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
-/// The way in for a service account, by a token that the API server made for it.
+/// The credentials of a service account, with a token from the API server.
 #[derive(Debug, Clone)]
 pub struct ServiceAccountAccess {
     config: Config,
@@ -52,25 +52,22 @@ impl ServiceAccountAccess {
         Ok(Client::try_from(self.config())?)
     }
 
-    /// For a program of its own; gone with the control plane.
+    /// A kubeconfig for other processes. It is deleted with the control plane.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 }
 
-/// How a kubectl ended and what it said.
+/// The result of a run of kubectl.
 #[derive(Debug, Clone)]
 pub struct KubectlOutput {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it printed.
     pub stdout: String,
-    /// What it complained about.
     pub stderr: String,
 }
 
 impl ControlPlane {
-    /// The way in for the cluster's administrator: by client certificate, in the group `system:masters`.
+    /// The administrator's configuration, with a client certificate in the group `system:masters`.
     pub fn admin_config(&self) -> Config {
         let mut config = self.anonymous_config();
         config.auth_info.client_certificate_data = Some(base64(&self.admin.cert_pem));
@@ -87,7 +84,8 @@ impl ControlPlane {
         Ok(Client::try_from(self.admin_config())?)
     }
 
-    /// The way in for any user: the administrator's, impersonating. The group `system:authenticated` comes by itself.
+    /// The configuration of any user, who is impersonated by the administrator. The API server adds the group
+    /// `system:authenticated`.
     pub fn user(&self, name: &str, groups: &[&str]) -> Config {
         let mut config = self.admin_config();
         config.auth_info.impersonate = Some(name.to_owned());
@@ -95,16 +93,16 @@ impl ControlPlane {
         config
     }
 
-    /// The way in for nobody in particular.
+    /// A configuration without credentials.
     pub fn anonymous_config(&self) -> Config {
         let mut config = Config::new(self.uri.clone());
-        // No test waits for ever. A watch hears from the API server once a minute.
+        // Bounds every wait. Bookmarks arrive once a minute on an idle watch.
         config.read_timeout = Some(SILENCE);
         config.root_cert = Some(vec![self.pki.ca_der.clone()]);
         config
     }
 
-    /// Writes a kubeconfig for `config`, which is gone with the control plane.
+    /// Writes a kubeconfig for `config`. It is deleted with the control plane.
     ///
     /// # Errors
     ///
@@ -132,7 +130,7 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The way in for a service account, which must exist.
+    /// The credentials of an existing service account.
     ///
     /// # Errors
     ///
@@ -156,7 +154,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When there is no kubectl. What it fails at is told by its output.
+    /// If kubectl cannot be run. Its own failures are in the output.
     pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         self.kubectl_as(self.admin_kubeconfig(), args, stdin).await
     }
@@ -165,13 +163,13 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When there is no kubectl. What it fails at is told by its output.
+    /// If kubectl cannot be run. Its own failures are in the output.
     pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         let doing = || "run kubectl".to_owned();
         let mut child = Command::new(kubectl().await?)
             .args(args)
             .env("KUBECONFIG", kubeconfig)
-            // It keeps what the API server offers there: another run's server offers something else.
+            // The discovery cache of this run: the APIs of another run's server may differ.
             .env("KUBECACHEDIR", self.run.join("kubectl"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -182,12 +180,12 @@ impl ControlPlane {
         let pipe = child.stdin.take();
         let feed = async {
             if let (Some(mut pipe), Some(text)) = (pipe, stdin) {
-                // It may end without reading all: then its output says why.
+                // If it ends before it has read everything, its output has the reason.
                 let _ = pipe.write_all(text.as_bytes()).await;
             }
         };
         let ended = async { tokio::join!(child.wait_with_output(), feed).0 };
-        // Dropped, it is killed.
+        // At the timeout the process is dropped, which kills it.
         let ended = tokio::time::timeout(KUBECTL, ended).await.map_err(|_| Error::Timeout {
             what: format!("the end of kubectl {}", args.join(" ")),
             after: KUBECTL,

@@ -15,13 +15,13 @@ use crate::{
     wait::eventually,
 };
 
-/// How long it may take to start.
+/// The limit for its start.
 const START: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer.
+/// The limit for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The server. It ends when this value is dropped, or this process.
+/// The server. It ends with this value and with this process.
 #[derive(Debug)]
 pub struct Alertmanager {
     port: u16,
@@ -29,7 +29,7 @@ pub struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Starts one that sends what it is told to `webhook`, beginnings and ends, almost at once.
+    /// Starts an Alertmanager that forwards firing and resolved alerts to `webhook` almost immediately.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Alertmanager {
             format!("--config.file={}", file.display()),
             format!("--storage.path={}", run.display()),
             format!("--web.listen-address=127.0.0.1:{port}"),
-            // Alone: no gossip.
+            // Disables clustering.
             "--cluster.listen-address=".to_owned(),
         ];
         let program =
@@ -62,12 +62,11 @@ impl Alertmanager {
         Ok(started)
     }
 
-    /// Its URL.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What its API says is going on.
+    /// The active alerts in its API.
     ///
     /// # Errors
     ///
@@ -88,7 +87,7 @@ impl Alertmanager {
     async fn ask(&self, path: &str) -> Result<String> {
         let doing = || format!("ask Alertmanager for {path}");
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.doing(doing)?;
-        // By HTTP/1.0, so that the body comes as it is.
+        // HTTP/1.0, so that the body is not chunked.
         let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
         stream.write_all(request.as_bytes()).await.doing(doing)?;
         let mut answer = String::new();

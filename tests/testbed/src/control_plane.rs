@@ -25,29 +25,29 @@ use crate::{
     programs,
 };
 
-/// How long a program may take to become ready: 3 s are usual, a busy machine and 150,000 pods take many times that.
+/// The limit for a program to become ready. It usually takes 3 s, but much longer on a busy machine with 150,000 pods.
 const READY: Duration = Duration::from_secs(180);
 
-/// How long an API server that is asked to stop may take; then it is killed.
+/// The limit for an API server to stop before it is killed.
 const STOP: Duration = Duration::from_secs(10);
 
-/// How often is looked whether something is ready.
+/// The interval between two checks for readiness.
 const POLL: Duration = Duration::from_millis(25);
 
-/// How often a start is repeated because somebody took the port between its being picked and its being bound.
+/// The number of starts if another process takes the port after it was picked.
 const STARTS: u32 = 5;
 
-/// What both etcd and the API server say when a port is taken.
+/// The error of etcd and of the API server for a port in use.
 const TAKEN: &str = "address already in use";
 
-/// What a control plane is to be like.
+/// Options of a control plane.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Whether the API server streams lists (the `WatchList` feature). Default: true.
     pub streaming_lists: bool,
-    /// Whether every request is written down, for [`ControlPlane::audit_log`]. Default: false.
+    /// Whether requests are recorded for [`ControlPlane::audit_log`]. Default: false.
     pub audit_log: bool,
-    /// Further arguments for the API server; where one is given twice, the later one holds.
+    /// Further arguments for the API server. They override the default ones.
     pub extra_api_server_args: Vec<String>,
 }
 
@@ -57,10 +57,10 @@ impl Default for Options {
     }
 }
 
-/// etcd and an API server on loopback, with RBAC, certificates of their own and all of their data in a temporary folder.
+/// etcd and an API server on loopback, with RBAC, their own certificates, and all data in a temporary folder.
 ///
-/// Nothing of it outlives this process, however that ends, nor this value. Nothing of it is bound to a tokio runtime:
-/// a static one ([`shared`](crate::shared)) serves all tests of a program.
+/// Both end with this value, and with this process however it ends. They are not bound to a tokio runtime, so a static
+/// one ([`shared`](crate::shared)) serves all tests of a program.
 pub struct ControlPlane {
     pub(crate) run: PathBuf,
     pub(crate) pki: Pki,
@@ -84,12 +84,12 @@ impl std::fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one and waits until it is ready: about 3 s, and some minutes the first time on a machine, when the
+    /// Starts a control plane and waits until it is ready. It takes about 3 s, and some minutes the first time, when the
     /// programs are built.
     ///
     /// # Errors
     ///
-    /// When the programs are missing and cannot be built, or when one does not start: then with the end of its log.
+    /// If the programs are missing and cannot be built, or if one does not start; then with the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = binaries().await?;
         let mut starts = 0;
@@ -141,17 +141,17 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Where the API server listens: `https://127.0.0.1:PORT`, the same after a restart.
+    /// The URL of the API server, which a restart does not change.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The kubeconfig of the cluster's administrator, gone with the control plane.
+    /// The administrator's kubeconfig. It is deleted with the control plane.
     pub fn admin_kubeconfig(&self) -> &Path {
         &self.admin_kubeconfig
     }
 
-    /// The process id of the API server, unless it is stopped.
+    /// The process ID of the API server, unless it is stopped.
     pub fn api_server_pid(&self) -> Option<u32> {
         self.lock().as_ref().map(Process::pid)
     }
@@ -238,7 +238,7 @@ impl ControlPlane {
         self.start_api_server().await
     }
 
-    /// Makes a namespace whose name begins with `prefix` and is nobody else's.
+    /// Creates a namespace with a unique name that starts with `prefix`.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl ControlPlane {
         Ok(name)
     }
 
-    /// Makes the namespace `name` unless there is one, ready for pods.
+    /// Creates a namespace and its default service account, unless they exist.
     ///
     /// # Errors
     ///
@@ -266,8 +266,8 @@ impl ControlPlane {
         self.ensure_service_account(name, "default").await
     }
 
-    /// Makes a service account unless there is one. Pods are refused in a namespace that lacks the one named
-    /// `default`, which no controller makes here.
+    /// Creates a service account unless it exists. The API server rejects pods in a namespace without the account
+    /// `default`, which no controller creates here.
     ///
     /// # Errors
     ///
@@ -296,7 +296,7 @@ impl ControlPlane {
         Ok(self.admin()?.request_text(get("/metrics")?).await?)
     }
 
-    /// Every request so far, one audit event each, oldest first: `verb`, `user.username`, `userAgent`, `objectRef`,
+    /// The audit events of all requests so far, oldest first: `verb`, `user.username`, `userAgent`, `objectRef`,
     /// `requestURI`, `responseStatus.code`, `stage`. A request that lasts, like a watch, has two: `ResponseStarted` and
     /// `ResponseComplete`.
     ///
@@ -319,7 +319,7 @@ impl ControlPlane {
         self.lock().take().ok_or(Error::ApiServer("stopped"))
     }
 
-    /// A client that gives up at once: whoever polls tries again anyway.
+    /// A client without retries, for polling.
     fn impatient_admin(&self) -> Result<Client> {
         let mut config = self.admin_config();
         config.default_retry = false;
@@ -329,7 +329,7 @@ impl ControlPlane {
     }
 }
 
-/// Writes what the programs read.
+/// Writes the certificates and the audit policy.
 fn prepare(run: &Path, options: &Options) -> Result<Pki> {
     let pki = Pki::new()?;
     pki.write(run)?;
@@ -354,11 +354,11 @@ async fn until_listening(program: &Process, port: u16) -> Result<()> {
     }
 }
 
-/// Fills in `view`, `edit` and `admin`, whose rules a controller gathers elsewhere from other roles.
+/// Fills in the aggregated roles `view`, `edit` and `admin`, as the controller manager would.
 async fn aggregate_roles(client: Client) -> Result<()> {
     let api = Api::<ClusterRole>::all(client);
     let mut roles = api.list(&ListParams::default()).await?.items;
-    // Each takes part in the next.
+    // Each is a part of the next.
     for name in ["view", "edit", "admin"] {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
         let parts = roles.iter().filter(|role| role.labels().contains_key(&label));

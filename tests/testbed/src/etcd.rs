@@ -1,4 +1,4 @@
-//! Straight into etcd, past the API server: for many objects fast, and for what the API server would refuse.
+//! Writes to etcd directly: many objects quickly, and objects that the API server would reject.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! A kubelet that only answers for logs, by script.
+//! A kubelet that only serves logs, from a script.
 //!
 //! The API server finds it by its Node's address and port, and proxies `GET /api/v1/namespaces/NS/pods/NAME/log` to
 //! its `/containerLogs/NS/NAME/CONTAINER`, with the options as they came. Before that the API server itself answers:
@@ -51,7 +51,7 @@ use crate::{
     wait::eventually,
 };
 
-/// What the kubelet says when it is asked for a container's log.
+/// The kubelet's answer to a request for a container's log.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Answer {
@@ -71,9 +71,9 @@ pub enum Answer {
     Stalling(Vec<u8>),
     /// The same, and then the connection breaks before the end that HTTP announces.
     Broken(Vec<u8>),
-    /// Not even the head of an answer, on a connection that stays open.
+    /// No answer, on a connection that stays open.
     Hanging,
-    /// Lines without end, whatever the limit.
+    /// Endless lines, whatever the limit.
     Endless,
     /// An HTTP status and a body: 400 is what a real one says to what it cannot find a log for, 404 where it does not
     /// know the pod, 500 where it fails.
@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-/// A request for a log, as it came to the kubelet.
+/// A request for a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRequest {
     /// The pod's namespace.
@@ -128,8 +128,7 @@ impl LogRequest {
     }
 }
 
-/// A kubelet on loopback, known to the API server as a Node. It stops when it is dropped; the Node stays, as a dead
-/// machine's does.
+/// A kubelet on loopback, registered as a Node. It stops when it is dropped; the Node stays, like that of a dead machine.
 #[derive(Debug)]
 pub struct Kubelet {
     node: String,
@@ -153,7 +152,7 @@ impl Kubelet {
         let port = listener.local_addr().doing(doing)?.port();
         let state = Arc::new(State::default());
         let (stop, stopped) = oneshot::channel();
-        // A runtime of its own: it serves every test, and a test's runtime ends with the test.
+        // Its own runtime, because a test's runtime ends with the test.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
         let served = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
@@ -172,7 +171,7 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    /// Makes a further Node whose pods are asked for here. A Node of that name is replaced.
+    /// Registers a further Node of this kubelet. A Node with that name is replaced.
     ///
     /// # Errors
     ///
@@ -181,20 +180,19 @@ impl Kubelet {
         register(plane, node_name, self.port).await
     }
 
-    /// The name of its first Node: pods with this `spec.nodeName` are asked for here.
+    /// The name of its first Node.
     pub fn node_name(&self) -> &str {
         &self.node
     }
 
-    /// Says what is answered from now on for a container's current or previous life. Without it: 404, the pod is not
-    /// known.
+    /// Sets the answer for a container's current or previous instance. Without it, the answer is 404.
     pub fn script(&self, namespace: &str, pod: &str, container: &str, previous: bool, answer: Answer) {
         let key =
             Life { namespace: namespace.to_owned(), pod: pod.to_owned(), container: container.to_owned(), previous };
         self.state.lock().script.insert(key, answer);
     }
 
-    /// Says what is answered where nothing else is said.
+    /// Sets the answer for containers without a script.
     pub fn script_default(&self, answer: Answer) {
         self.state.lock().default = Some(answer);
     }
@@ -211,7 +209,7 @@ impl Kubelet {
         requests
     }
 
-    /// Waits until there have been at least `count` requests, and gives them all.
+    /// Waits for at least `count` requests, and returns all of them.
     ///
     /// # Errors
     ///
@@ -228,17 +226,17 @@ impl Kubelet {
         .await
     }
 
-    /// Requests whose answer is not yet sent whole, nor given up by the client.
+    /// Requests that are neither answered completely nor cancelled by the client.
     pub fn in_flight(&self) -> usize {
         *self.state.in_flight.borrow()
     }
 
-    /// The most that were in flight at once.
+    /// The maximum number of concurrent requests.
     pub fn peak_in_flight(&self) -> usize {
         self.state.lock().peak
     }
 
-    /// Waits until no request is in flight any more.
+    /// Waits until no request is in flight.
     ///
     /// # Errors
     ///
@@ -265,7 +263,7 @@ impl Drop for Kubelet {
     }
 }
 
-/// One life of a container, as far as a request tells it.
+/// The current or previous instance of a container.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Life {
     namespace: String,
@@ -282,7 +280,7 @@ struct Script {
     peak: usize,
 }
 
-/// What the server and its owner share.
+/// The state that the server and its owner share.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     script: Mutex<Script>,
@@ -294,7 +292,7 @@ impl State {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request and says what is answered.
+    /// Records a request and returns its answer.
     pub(crate) fn answer(self: &Arc<Self>, request: LogRequest) -> (Answer, InFlight) {
         let mut script = self.lock();
         let life = Life {
@@ -315,7 +313,7 @@ impl State {
     }
 }
 
-/// Of answers in turn, the one whose turn it is.
+/// The next of several answers in turn.
 fn next(answer: &mut Answer) -> Answer {
     match answer {
         Answer::InTurn(answers) if answers.len() > 1 => next(&mut answers.remove(0)),
@@ -333,7 +331,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Only the holder of a certificate of the run's authority gets an answer, as with a real kubelet.
+/// Like a real kubelet, requires a client certificate of the cluster's authority.
 fn tls(plane: &ControlPlane) -> Result<ServerConfig> {
     let trouble = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
     let provider = Arc::new(ring::default_provider());

@@ -40,14 +40,14 @@ pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
 pub use wait::{eventually, finish, until};
 
-/// The control plane that all tests of a program share, each in namespaces of its own; started at its first use.
+/// The control plane that all tests of a program share, each in its own namespaces. The first call starts it.
 ///
 /// # Panics
 ///
-/// When it cannot be started, with a sentence that says why: no test can do without.
+/// If it cannot be started, with the reason.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub async fn shared() -> &'static ControlPlane {
-    // A failure is kept too: each test would wait for the next one otherwise.
+    // A failure is kept too, so that the other tests fail immediately.
     static SHARED: tokio::sync::OnceCell<Result<ControlPlane>> = tokio::sync::OnceCell::const_new();
     match SHARED.get_or_init(|| ControlPlane::start(Options::default())).await {
         Ok(plane) => plane,

@@ -1,4 +1,4 @@
-//! Pods by the thousand, as a busy cluster stores them: about 4 KB each, most of it fields that nobody reads.
+//! Thousands of pods, as in a busy cluster: about 4 KB each, mostly fields that the operator does not read.
 //!
 //! They are for [`ControlPlane::load`](crate::ControlPlane::load), and written as text: as value trees, 150,000 of
 //! them would take longer to make than to load.

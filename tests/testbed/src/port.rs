@@ -18,7 +18,7 @@ const TRIES: u16 = 64;
 
 static PICKED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Picks a port that nobody listens on and that this process has not picked before.
+/// Picks a free port that this process has not picked before.
 ///
 /// # Errors
 ///

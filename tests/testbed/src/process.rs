@@ -25,9 +25,9 @@ const SCRIPT: &str = include_str!("process.sh");
 /// How much of a log an error shows.
 const TAIL: usize = 4096;
 
-/// A program to be guarded.
+/// A program to run.
 pub(crate) struct Program {
-    /// Names its log and its sign of life in the run's folder.
+    /// The name of its log, and of the file that marks it as running, in the run's folder.
     pub name: &'static str,
     pub path: PathBuf,
     pub args: Vec<OsString>,
@@ -42,14 +42,14 @@ pub(crate) enum Env {
     Inherit(&'static [(&'static str, &'static str)]),
 }
 
-/// A running program. It ends when this value is dropped, and `drop` returns once it is gone.
+/// A running program. Dropping the value kills it and waits for its end.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: &'static str,
     pid: u32,
     log: PathBuf,
     pipe: Mutex<Option<ChildStdin>>,
-    /// How the program ended, once it has.
+    /// How the program ended; `None` while it runs.
     ended: watch::Receiver<Option<String>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,7 +85,7 @@ impl Process {
             }
             Env::Inherit(more) => command.envs(more.iter().copied()),
         };
-        // Go, for one, would leave its work behind there when it is killed.
+        // Go, for instance, would leave its temporary files when it is killed.
         command.env("TMPDIR", run);
         let mut shell = command.spawn().doing(|| "start /bin/sh".to_owned())?;
         let pipe = shell.stdin.take();
@@ -104,11 +104,11 @@ impl Process {
             });
         };
         let (tell, ended) = watch::channel(None);
-        // A thread rather than a task: a task dies with the runtime of the test that started a shared control plane.
+        // A thread, because a task would end with the runtime of the test that started a shared control plane.
         let thread = std::thread::spawn(move || {
             let status = lines.next().and_then(|line| line.ok()?.parse().ok());
             tell.send_replace(Some(describe(status)));
-            // Reaps the shell, and holds a `drop` up until it has done its work.
+            // Reaps the shell. `drop` waits for this thread.
             let _ = shell.wait();
         });
         Ok(Self { name: program.name, pid, log, pipe: Mutex::new(pipe), ended, thread: Some(thread) })
@@ -128,7 +128,7 @@ impl Process {
         }
     }
 
-    /// Waits until the program has ended, and tells how.
+    /// Waits until the program has ended, and returns how it ended.
     pub(crate) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -152,7 +152,7 @@ impl Drop for Process {
     }
 }
 
-/// A shell tells death by signal as 128 + the signal.
+/// A shell reports a death by signal as 128 + the signal.
 fn describe(status: Option<i32>) -> String {
     match status {
         None => "ended".to_owned(),
@@ -161,7 +161,7 @@ fn describe(status: Option<i32>) -> String {
     }
 }
 
-/// The end of a log: whole lines, as far as they are not too long.
+/// The end of a log, in whole lines if possible.
 pub(crate) fn tail(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let end = &bytes[bytes.len().saturating_sub(TAIL)..];

@@ -1,6 +1,6 @@
-# Runs one program and outlives whoever asked for it: when standard input ends, for whatever reason, the program ends.
+# Runs one program, and ends it when standard input ends, which happens however the parent process ends.
 # $1: the run's folder; $2: a name; then the program and its arguments.
-# Lines on standard input are names of signals to pass on. Standard output tells the program's id, then how it ended.
+# Lines on standard input are names of signals to forward. Standard output is the program's ID, then its exit status.
 run=$1 name=$2
 shift 2
 alive=$run/alive/$name
@@ -8,14 +8,14 @@ alive=$run/alive/$name
 : >"$alive" || exit 1
 "$@" </dev/null >>"$run/$name.log" 2>&1 &
 program=$!
-# A subshell, because telling somebody who is gone is answered by SIGPIPE, which must not be the end of this shell.
+# In a subshell, because SIGPIPE must not end this shell if the parent is gone.
 (echo "$program")
 
 # A background job's standard input is /dev/null unless it is redirected.
 exec 3<&0
 {
 	while read -r signal; do kill -s "$signal" "$program"; done
-	# Once reaped, the id may be another's.
+	# After the program was reaped, its ID may belong to another process.
 	if [ -e "$alive" ]; then kill -s KILL "$program"; fi
 } <&3 2>/dev/null &
 
@@ -24,7 +24,7 @@ status=$?
 rm -f "$alive"
 (echo "$status")
 
-# Until standard input ends. Then what the program had started goes too: all in this process group but this shell.
+# Waits until standard input ends. Then the program's children end too: all of this process group but this shell.
 wait
 trap '' TERM
 kill -s TERM 0

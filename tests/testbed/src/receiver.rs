@@ -1,4 +1,4 @@
-//! A webhook's receiver on loopback, that does what a script says and remembers what it was sent.
+//! A webhook receiver on loopback that follows a script and records its requests.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,48 +25,46 @@ use crate::{
     wait::eventually,
 };
 
-/// The longest request it takes, in bytes.
+/// The maximum size of a request in bytes.
 const LIMIT: usize = 1024 * 1024;
 
-/// What it does with a request.
+/// How to answer a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Answers with this status and a short body.
     Status(u16),
     /// Answers with this status and this header.
     Header(u16, &'static str, String),
-    /// Says nothing, on a connection that stays open, until it is [released](Receiver::release).
+    /// Keeps the connection open without an answer until it is [released](Receiver::release).
     Hang,
     /// Closes the connection instead of an answer.
     Close,
     /// Answers 200 and closes the connection in the middle of the body.
     BreakInBody,
-    /// Answers 200, with a body that has no end.
+    /// Answers 200 with an endless body.
     Endless,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// When all of it was there.
+    /// When it was complete.
     pub at: Instant,
-    /// Such as POST.
     pub method: String,
     /// Path and query.
     pub path: String,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 impl Received {
-    /// A header's value, or nothing.
+    /// A header's value; empty if absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -87,9 +85,9 @@ struct State {
     script: Mutex<VecDeque<Reply>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<usize>,
-    /// How much of each endless body was written until its reader hung up, in bytes.
+    /// The bytes of each endless body that were written until the client disconnected.
     cut: Mutex<Vec<usize>>,
-    /// Whether connections are taken no further than TCP.
+    /// Whether accepted connections are left unread.
     held: watch::Sender<bool>,
     /// How often hanging requests were released.
     released: watch::Sender<u64>,
@@ -169,12 +167,12 @@ impl Receiver {
         self.ca_pem.as_deref().unwrap_or_default()
     }
 
-    /// What it does with the next requests, one after the other; it answers 200 to those beyond.
+    /// Sets the answers to the next requests. Later ones are answered with 200.
     pub fn then(&self, replies: impl IntoIterator<Item = Reply>) {
         lock(&self.state.script).extend(replies);
     }
 
-    /// Takes connections no further than TCP from now on, or goes on with those it took.
+    /// Leaves accepted connections unread from now on, or continues with them.
     pub fn hold(&self, held: bool) {
         self.state.held.send_replace(held);
     }
@@ -189,17 +187,17 @@ impl Receiver {
         lock(&self.state.received).clone()
     }
 
-    /// How many connections it took.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
         *lock(&self.state.connections)
     }
 
-    /// How much of each endless body it wrote until the reader hung up, in bytes. What sockets held counts too.
+    /// The bytes of each endless body that were written until the client disconnected, including socket buffers.
     pub fn cut(&self) -> Vec<usize> {
         lock(&self.state.cut).clone()
     }
 
-    /// Waits for a number of requests, and gives all that there are then.
+    /// Waits for a number of requests, and returns all requests so far.
     ///
     /// # Errors
     ///
@@ -237,7 +235,7 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Stat
         tokio::spawn(async move {
             let mut held = state.held.subscribe();
             let _ = held.wait_for(|held| !*held).await;
-            // Whoever hangs up is no concern of the script's.
+            // Clients may disconnect.
             let _ = match tls {
                 Some(tls) => match tls.accept(stream).await {
                     Ok(stream) => answer(stream, &state).await,
