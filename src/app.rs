@@ -54,6 +54,7 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
-    let dispatcher = Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings);
+    let dispatcher =
+        Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);
     Controller::new(client, clock, reader, dispatcher, scopes, timings).run(sources, shutdown).await;
 }

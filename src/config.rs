@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::alerts::delivery::DeliveryOptions;
+use crate::alerts::delivery::{DeliveryOptions, DeliveryTimings};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
@@ -34,10 +34,9 @@ pub struct Timings {
     /// How long every request must be forbidden before the permission counts as lost: an API server that starts may
     /// forbid everything until its authorizer is ready.
     pub forbidden_confirmation: Duration,
-    /// How often the Secrets of a failing webhook are read: someone may be about to fix them.
-    pub secrets_retry_interval: Duration,
-    /// Divides the intervals between alerts, and the times that an incident must be gone before it counts as over.
-    pub alert_pacing_divisor: u32,
+    /// How long a status waits for its logs.
+    pub log_wait: Duration,
+    pub alerts: DeliveryTimings,
 }
 
 impl Default for Timings {
@@ -46,8 +45,8 @@ impl Default for Timings {
             check_interval: Duration::from_secs(4 * 60),
             status_write_interval: Duration::from_secs(1),
             forbidden_confirmation: Duration::from_secs(5),
-            secrets_retry_interval: Duration::from_secs(10),
-            alert_pacing_divisor: 1,
+            log_wait: Duration::from_millis(150),
+            alerts: DeliveryTimings::default(),
         }
     }
 }

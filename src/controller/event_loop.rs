@@ -82,7 +82,7 @@ impl Controller {
             clock,
             check_interval: timings.check_interval,
             objects: Objects::default(),
-            queue: WorkQueue::new(now, timings.status_write_interval),
+            queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, now),
             kopf_migrations: KopfMigrations::default(),
             event_publisher: EventPublisher::new(client.clone()),

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{api::NamespacedName, backoff::Backoff};
+use crate::{api::NamespacedName, backoff::Backoff, config::Timings};
 
 use super::{
     pace::Pace,
@@ -22,8 +22,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// The objects to reconcile, each with its schedule and its write under way.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
-    /// The shortest time between two writes of one status.
-    write_interval: Duration,
+    timings: Timings,
     entries: HashMap<NamespacedName, Entry>,
     /// Entries in the order in which they are due. [`Entry::queued_at`] is an entry's place.
     due: BTreeSet<(Instant, NamespacedName)>,
@@ -41,9 +40,9 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(write_interval: Duration) -> Self {
+    fn new(timings: &Timings) -> Self {
         Self {
-            schedule: Schedule::new(write_interval),
+            schedule: Schedule::new(timings),
             queued_at: None,
             awaits_permit: false,
             is_writing: false,
@@ -53,9 +52,9 @@ impl Entry {
 }
 
 impl WorkQueue {
-    pub(super) fn new(now: Instant, write_interval: Duration) -> Self {
+    pub(super) fn new(now: Instant, timings: Timings) -> Self {
         Self {
-            write_interval,
+            timings,
             entries: HashMap::new(),
             due: BTreeSet::new(),
             write_limiter: WriteLimiter::default(),
@@ -65,7 +64,7 @@ impl WorkQueue {
 
     /// Adds an object. It is not due until it is marked dirty.
     pub(super) fn insert(&mut self, key: &NamespacedName) {
-        self.entries.entry(key.clone()).or_insert_with(|| Entry::new(self.write_interval));
+        self.entries.entry(key.clone()).or_insert_with(|| Entry::new(&self.timings));
     }
 
     pub(super) fn remove(&mut self, key: &NamespacedName) {
@@ -242,7 +241,7 @@ mod tests {
     /// A queue with one dirty object, and a time at which it is due.
     fn with_dirty_object() -> (WorkQueue, NamespacedName, Instant) {
         let (key, start) = (key("cluster"), Instant::now());
-        let mut queue = WorkQueue::new(start, Duration::from_secs(1));
+        let mut queue = WorkQueue::new(start, Timings::default());
         queue.insert(&key);
         queue.mark_dirty(&key, start);
         (queue, key, start + Duration::from_secs(10))
@@ -283,7 +282,7 @@ mod tests {
     #[test]
     fn an_object_without_a_permit_is_reconciled_when_one_is_free() {
         let start = Instant::now();
-        let mut queue = WorkQueue::new(start, Duration::from_secs(1));
+        let mut queue = WorkQueue::new(start, Timings::default());
         let mut permits = Vec::new();
         for index in 0.. {
             let key = key(&index.to_string());

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::config::Timings;
+
 /// How often an object is reconciled without any event: the number of its pods may have changed, which is not an event,
 /// and the wall clock may have been set.
 pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -11,14 +13,14 @@ pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 const DEBOUNCE: Duration = Duration::from_millis(20);
 /// The longest debounce: how long after the first event of a burst an object is due even if events continue.
 const LONGEST_DEBOUNCE: Duration = Duration::from_millis(500);
-/// How long a status waits for its logs.
-const LOG_PATIENCE: Duration = Duration::from_millis(150);
 
 /// The unanswered changes of an object, and its last write.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     /// The shortest time between two writes.
     write_interval: Duration,
+    /// How long a status waits for its logs.
+    log_wait: Duration,
     /// The times of the first and the last change since the object was last up to date.
     burst: Option<(Instant, Instant)>,
     written: Option<Instant>,
@@ -33,9 +35,10 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(write_interval: Duration) -> Self {
+    pub(super) fn new(timings: &Timings) -> Self {
         Self {
-            write_interval,
+            write_interval: timings.status_write_interval,
+            log_wait: timings.log_wait,
             burst: None,
             written: None,
             not_before: None,
@@ -65,7 +68,7 @@ impl Schedule {
     pub(super) fn wait_for_logs(&mut self, now: Instant) -> bool {
         // If time alone has changed the status, the wait begins now.
         let (first, _) = *self.burst.get_or_insert((now, now));
-        self.waits_for_logs = now < first + LOG_PATIENCE;
+        self.waits_for_logs = now < first + self.log_wait;
         self.waits_for_logs
     }
 
@@ -110,7 +113,7 @@ impl Schedule {
     pub(super) fn due(&self) -> Option<Instant> {
         let change = self.burst.map(|(first, last)| {
             let quiet = (last + DEBOUNCE).min(first + LONGEST_DEBOUNCE);
-            let logs = if self.waits_for_logs { first + LOG_PATIENCE } else { quiet };
+            let logs = if self.waits_for_logs { first + self.log_wait } else { quiet };
             quiet.max(logs)
         });
         let due = [change, self.recheck].into_iter().flatten().min()?;
@@ -125,6 +128,7 @@ mod tests {
     use super::*;
 
     const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+    const LOG_PATIENCE: Duration = Duration::from_millis(150);
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn a_change_is_due_after_the_debounce() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         assert_eq!(schedule.due(), None);
         schedule.mark_dirty(start);
         assert_eq!(schedule.due(), Some(start + DEBOUNCE));
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn without_debounce_a_change_is_due_immediately() {
         let start = Instant::now() + ms(1_000);
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.mark_dirty_without_debounce(start);
         assert!(schedule.due().unwrap() <= start);
         assert!(schedule.wait_for_logs(start));
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn an_endless_burst_is_answered_within_a_second() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         for millis in (0..5_000).step_by(10) {
             schedule.mark_dirty(start + ms(millis));
         }
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn writes_are_at_least_a_second_apart() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.mark_dirty(start);
         schedule.writing(start + ms(20));
         assert_eq!(schedule.due(), None);
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn waits_for_logs_only_briefly() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.mark_dirty(start);
         assert!(schedule.wait_for_logs(start + ms(20)));
         assert_eq!(schedule.due(), Some(start + LOG_PATIENCE));
@@ -196,7 +200,7 @@ mod tests {
     #[test]
     fn a_failed_write_is_retried_after_its_delay_and_no_sooner() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.mark_dirty(start);
         schedule.writing(start);
         schedule.failed(start + ms(100), ms(5_000));
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn a_postponed_object_is_not_due_before() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.postpone_until(start + ms(700));
         schedule.mark_dirty(start + ms(10));
         assert_eq!(schedule.due(), Some(start + ms(700)));
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn a_recheck_is_due_without_a_change() {
         let start = Instant::now();
-        let mut schedule = Schedule::new(WRITE_INTERVAL);
+        let mut schedule = Schedule::new(&Timings::default());
         schedule.recheck_at(Some(start + ms(90_000)));
         assert_eq!(schedule.due(), Some(start + ms(90_000)));
         assert!(schedule.wait_for_logs(start + ms(90_000)), "it may wait for logs as well");

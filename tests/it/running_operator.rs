@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use kube::Client;
 use orchestr::{
-    alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
+    alerts::{
+        address::AddressPolicy,
+        delivery::{DeliveryOptions, DeliveryTimings},
+        destination::UrlPolicy,
+    },
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
 };
@@ -41,7 +45,10 @@ impl OperatorBuilder {
             timings: Timings {
                 status_write_interval: Duration::from_millis(200),
                 forbidden_confirmation: Duration::from_secs(1),
-                secrets_retry_interval: Duration::from_secs(2),
+                alerts: DeliveryTimings {
+                    secrets_retry_interval: Duration::from_secs(2),
+                    ..DeliveryTimings::default()
+                },
                 ..Timings::default()
             },
         };
@@ -80,7 +87,7 @@ impl OperatorBuilder {
 
     /// Divides the pacing of alerts by 15: messages to chat receivers are 2 s apart, resends to Alertmanager 4 s.
     pub fn fast_alerts(mut self) -> Self {
-        self.config.timings.alert_pacing_divisor = 15;
+        self.config.timings.alerts.pacing_divisor = 15;
         self
     }
 

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryOptions, HttpClient, Lookup,
+    DeliveryOptions, DeliveryTimings, HttpClient, Lookup,
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     worker::{Context, Input, Worker},
@@ -20,7 +20,6 @@ use crate::{
     alerts::{Incident, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
-    config::Timings,
 };
 
 /// The maximum number of concurrent requests to the API server.
@@ -60,7 +59,7 @@ impl Dispatcher {
         options: DeliveryOptions,
         lookup: Lookup,
         cluster: Option<String>,
-        timings: Timings,
+        timings: DeliveryTimings,
     ) -> Self {
         let http = Arc::new(HttpClient::new(options, lookup));
         let context = Context {

@@ -22,7 +22,24 @@ pub use hints::hint;
 pub use http_client::HttpClient;
 pub use resolver::{Lookup, system_lookup};
 
+use std::time::Duration;
+
 use super::destination::UrlPolicy;
+
+/// Delays that integration tests shorten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryTimings {
+    /// How often the Secrets of a failing webhook are read: someone may be about to fix them.
+    pub secrets_retry_interval: Duration,
+    /// Divides the intervals between messages, and the times that an incident must be gone before it counts as over.
+    pub pacing_divisor: u32,
+}
+
+impl Default for DeliveryTimings {
+    fn default() -> Self {
+        Self { secrets_retry_interval: Duration::from_secs(10), pacing_divisor: 1 }
+    }
+}
 
 /// What the operator's flags allow webhooks to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    HttpClient,
+    DeliveryTimings, HttpClient,
     deletion::{DELETION_TIMEOUT, send_deletion_notices},
     delivered_condition::{WebhookSummary, delivered_condition},
     other_writer::OtherWriter,
@@ -27,7 +27,6 @@ use crate::{
     api::{NamespacedName, Webhook},
     backoff::Backoff,
     clock::ClusterClock,
-    config::Timings,
 };
 
 /// The minimum time between two writes that no message waits for.
@@ -51,7 +50,7 @@ pub(super) struct Context {
     pub deletion_permits: Arc<Semaphore>,
     /// Empty if the cluster has no name.
     pub cluster: String,
-    pub timings: Timings,
+    pub timings: DeliveryTimings,
     pub shutdown: CancellationToken,
 }
 
@@ -174,7 +173,7 @@ impl Worker {
         let timings = self.context.timings;
         for webhook in input.webhooks.iter() {
             let mut webhook = webhook.clone();
-            webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.alert_pacing_divisor);
+            webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.pacing_divisor);
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
             self.queues.push(match index.map(|index| old.swap_remove(index)) {
                 Some(mut queue) => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kube::api::{EvictParams, PostParams};
+use kube::api::{EvictParams, ListParams, PostParams};
 use orchestr::api::AlertPhase;
 use orchestr_testbed::{Received, Receiver, Reply};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
     test_env::{TestEnv, condition},
 };
 
-/// As many webhooks as an object may have: their names and formats.
+/// The maximum number of webhooks, with their names and formats.
 const WEBHOOKS: [(&str, &str); 10] = [
     ("generic", "Generic"),
     ("alertmanager", "Alertmanager"),
@@ -29,12 +29,12 @@ const WEBHOOKS: [(&str, &str); 10] = [
     ("fourth", "Generic"),
 ];
 
-/// What a webhook's receiver got: its path begins with the webhook's name.
+/// The requests to one webhook: their paths begin with its name.
 fn to<'a>(received: &'a [Received], webhook: &str) -> Vec<&'a Received> {
     received.iter().filter(|request| request.path.split(['/', '?']).nth(1) == Some(webhook)).collect()
 }
 
-/// The numbers that a message of each format has where it says which kind it is.
+/// Whether a message reports a resolution.
 fn is_end(format: &str, message: &Value) -> bool {
     match format {
         "Generic" => message["status"] == "resolved",
@@ -62,9 +62,9 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
 
     let received = receiver.wait_for(WEBHOOKS.len(), TIMEOUT).await.unwrap();
     for (name, format) in WEBHOOKS {
-        let told = to(&received, name);
-        assert_eq!(told.len(), 1, "{name}");
-        let (request, text) = (told[0], String::from_utf8(told[0].body.clone()).unwrap());
+        let sent = to(&received, name);
+        assert_eq!(sent.len(), 1, "{name}");
+        let (request, text) = (sent[0], String::from_utf8(sent[0].body.clone()).unwrap());
         for word in ["OOMKilled", "cart-0", env.namespace.as_str(), "prod-eu"] {
             assert!(text.contains(word), "{name} lacks {word}: {text}");
         }
@@ -83,7 +83,7 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
     let ended = |received: &[Received], (name, format): (&str, &str)| {
         to(received, name).iter().filter(|request| is_end(format, &request.json())).count()
     };
-    orchestr_testbed::eventually("the end is told everywhere", 2 * TIMEOUT, async || {
+    orchestr_testbed::eventually("every receiver has the resolution", 2 * TIMEOUT, async || {
         let received = receiver.received();
         let lacking: Vec<_> = WEBHOOKS.iter().filter(|webhook| ended(&received, **webhook) == 0).collect();
         if lacking.is_empty() { Ok(()) } else { Err(format!("{lacking:?} lack it")) }
@@ -94,7 +94,7 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
     for webhook in WEBHOOKS.iter().filter(|(_, format)| *format != "Alertmanager") {
         assert_eq!((to(&received, webhook.0).len(), ended(&received, *webhook)), (2, 1), "{}", webhook.0);
     }
-    // Webhooks that are taken off the spec take their state along, and the condition with them.
+    // Removing the webhooks from the spec removes their state and the condition.
     env.update_spec("cluster", json!({"webhooks": null})).await;
     env.wait_for_status("cluster", "nothing is left of the webhooks", |status| {
         status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
@@ -134,9 +134,9 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
     assert!(tried[2].body.len() < tried[0].body.len());
 
     let status = env
-        .wait_for_status("cluster", "three were told", |status| {
-            let told = |name: &&str| delivery(status, name).is_some_and(|webhook| webhook.last_success.is_some());
-            names[..3].iter().all(told) && condition(status, "AlertsDelivered").1 == "ReceiverGone"
+        .wait_for_status("cluster", "three were delivered", |status| {
+            let delivered = |name: &&str| delivery(status, name).is_some_and(|webhook| webhook.last_success.is_some());
+            names[..3].iter().all(delivered) && condition(status, "AlertsDelivered").1 == "ReceiverGone"
         })
         .await;
     assert!(delivery(&status, "gone").unwrap().stopped);
@@ -145,11 +145,11 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
         "1 of 4 webhooks: gone: the receiver answered 410: the webhook was deleted"
     );
     assert_eq!(gone.received().len(), 1);
-    // A new URL is a new beginning.
+    // A stopped webhook starts again with a new URL.
     gone.then([]);
     env.secret("gone", &[("url", &gone.url("/new"))]).await;
-    let told = gone.wait_for(2, TIMEOUT).await.unwrap();
-    assert_eq!((told[1].path.as_str(), ids(&told)[0]), ("/new", ids(&told)[1]));
+    let sent = gone.wait_for(2, TIMEOUT).await.unwrap();
+    assert_eq!((sent[1].path.as_str(), ids(&sent)[0]), ("/new", ids(&sent)[1]));
     operator.stop().await;
 }
 
@@ -169,11 +169,11 @@ async fn names_a_missing_secret_and_follows_its_changes() {
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
         })
         .await;
-    let told = format!(
+    let expected = format!(
         "1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist: make it with `kubectl create secret generic`",
         env.namespace
     );
-    assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", told.as_str()));
+    assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", expected.as_str()));
 
     env.secret("ops", &[("address", "it is under another key")]).await;
     env.wait_for_status("cluster", "the key is missing", |status| {
@@ -186,7 +186,7 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     assert_eq!(received[0].header("authorization"), "Bearer s3cr3t");
     env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
 
-    // Another receiver, by HTTPS with a CA of its own: it is told of the end.
+    // Another receiver, by HTTPS with its own CA, gets the resolution.
     env.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
     let changed = webhook("ops", "Generic", json!({"headersFrom": headers, "caFrom": reference("ca")}));
     env.update_spec("cluster", json!({"webhooks": [changed]})).await;
@@ -211,7 +211,7 @@ async fn names_a_missing_permission_for_secrets_and_recovers_when_it_is_granted(
     env.plane.ensure_namespace("orchestr-system").await.unwrap();
     env.plane.ensure_service_account("orchestr-system", "orchestr").await.unwrap();
     let account = env.plane.service_account("orchestr-system", "orchestr").await.unwrap();
-    // All that deploy/ gives it, in this namespace.
+    // The rights of deploy/, in this namespace.
     let rules: Vec<Value> = [
         ("", "pods", "list watch"),
         ("", "pods/log", "get"),
@@ -241,12 +241,12 @@ async fn names_a_missing_permission_for_secrets_and_recovers_when_it_is_granted(
             condition(status, "AlertsDelivered").1 == "WebhookUnusable"
         })
         .await;
-    let told = format!(
+    let expected = format!(
         "1 of 1 webhooks: ops: may not get Secret {}/ops-webhook: a Role must allow the operator's service account \
          to get it",
         env.namespace
     );
-    assert_eq!(condition(&status, "AlertsDelivered").2, told);
+    assert_eq!(condition(&status, "AlertsDelivered").2, expected);
     let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/webhooks/secret-reader.yaml");
     let applied = env.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
     assert!(applied.status.success(), "{}", applied.stderr);
@@ -268,8 +268,8 @@ async fn resends_open_alerts_to_a_new_url_but_not_for_a_new_signing_key() {
     old.wait_for(1, TIMEOUT).await.unwrap();
     let receiver = async || delivery(&env.status("cluster").await, "ops").unwrap().receiver.clone();
     let first = receiver().await;
-    // Secrets that nothing is wrong with are read when a message is due, and every five minutes otherwise. A change of
-    // the spec makes the operator read them now.
+    // The Secrets of a working webhook are read when a message is due, and every five minutes. A change of the spec
+    // makes the operator read them immediately.
     env.secret("ops", &[("url", &old.url("/")), ("key", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")]).await;
     let longer = |timeout: &str| {
         let reference = json!({"secretKeyRef": {"name": "ops-webhook", "key": "key"}});
@@ -286,8 +286,8 @@ async fn resends_open_alerts_to_a_new_url_but_not_for_a_new_signing_key() {
     assert_eq!((ops.alerts[0].phase, &ops.pending), (AlertPhase::Firing, &None), "nothing is to be sent again");
     env.secret("ops", &[("url", &new.url("/")), ("key", key)]).await;
     env.update_spec("cluster", longer("12s")).await;
-    let told = new.wait_for(1, 2 * TIMEOUT).await.unwrap();
-    assert_eq!((told[0].json()["status"].as_str(), told.len()), (Some("firing"), 1));
+    let sent = new.wait_for(1, 2 * TIMEOUT).await.unwrap();
+    assert_eq!((sent[0].json()["status"].as_str(), sent.len()), (Some("firing"), 1));
     assert_eq!(old.received().len(), 1, "a new signing key is no new receiver");
     operator.stop().await;
 }
@@ -425,6 +425,16 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     ]);
     let cart = json!({"labels": {"pod-template-hash": "5d9f"}, "ownerReferences": owner});
     env.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
+    // The API server's watch cache follows etcd a moment later.
+    orchestr_testbed::eventually("the API server has the pods", TIMEOUT, async || {
+        let cached = ListParams::default().match_any();
+        match env.pods().list_metadata(&cached).await.unwrap().items.len() {
+            500 => Ok(()),
+            few => Err(format!("it has {few}")),
+        }
+    })
+    .await
+    .unwrap();
     let mut quietly = spec(&[webhook("ops", "Generic", json!({}))]);
     quietly["logs"] = json!({"enabled": false});
     env.object("cluster", quietly).await;
@@ -432,8 +442,8 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     let first = receiver.wait_for(1, TIMEOUT).await.unwrap()[0].json();
     let alerts = first["alerts"].as_array().unwrap();
     assert_eq!((alerts.len(), &first["truncatedAlerts"]), (1, &json!(0)), "{first}");
-    let told = [&alerts[0]["labels"]["owner_name"], &alerts[0]["annotations"]["pods"]];
-    assert_eq!(told, ["cart", "500"]);
+    let shown = [&alerts[0]["labels"]["owner_name"], &alerts[0]["annotations"]["pods"]];
+    assert_eq!(shown, ["cart", "500"]);
 
     // A thousand more, each of an owner of its own. They wait for the next message.
     env.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
@@ -445,14 +455,14 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     operator.stop().await;
     env.let_an_hour_pass("cluster").await;
     let operator = env.operator().start();
-    let digest = orchestr_testbed::eventually("the storm is told exactly", TIMEOUT, async || {
+    let digest = orchestr_testbed::eventually("the storm is counted exactly", TIMEOUT, async || {
         let message = receiver.received().last().unwrap().json();
         let storm =
             message["alerts"].as_array().unwrap().iter().find(|alert| {
                 alert["labels"]["alertname"] == "OrchestrStorm" && alert["annotations"]["problems"] == "901"
             });
-        let told = storm.map(|storm| storm["annotations"].clone());
-        told.map(|told| (message.clone(), told)).ok_or_else(|| message.to_string())
+        let annotations = storm.map(|storm| storm["annotations"].clone());
+        annotations.map(|annotations| (message.clone(), annotations)).ok_or_else(|| message.to_string())
     });
     let (digest, storm) = digest.await.unwrap();
     let (shown, left_out) = (digest["alerts"].as_array().unwrap().len() - 1, &digest["truncatedAlerts"]);
@@ -490,7 +500,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
     let operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
-    // Old pods end as they are told to, by a signal; new ones start.
+    // Old pods terminate on SIGTERM; new ones start.
     for number in 0..3 {
         let name = format!("old-{number}");
         env.pods().delete(&name, &kube::api::DeleteParams::default().grace_period(60)).await.unwrap();
@@ -506,7 +516,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     }
     env.wait_until_caught_up().await;
     drain(&env).await;
-    // Fails, recovers, fails…: each time the status says so.
+    // The pod fails and recovers four times, and the status follows.
     env.pod("flapping", healthy()).await;
     for round in 0..4 {
         let running =
@@ -524,7 +534,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     operator.stop().await;
     env.let_an_hour_pass("cluster").await;
     let operator = env.operator().start();
-    env.wait_for_status("cluster", "its end is told", |status| {
+    env.wait_for_status("cluster", "its resolution is sent", |status| {
         let alerts = &delivery(status, "ops").unwrap().alerts;
         alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved)
     })
@@ -540,7 +550,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     operator.stop().await;
 }
 
-/// A node is drained: its pods are evicted, end within their grace, and others take their place elsewhere.
+/// Drains a node: its pods are evicted and terminate in time, and replacements start on another node.
 async fn drain(env: &TestEnv) {
     let created = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
         "containerStatuses": [{
