@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{HttpClient, secrets::Endpoint, send::send};
+use super::{http_client::HttpClient, secrets::Endpoint, send::send};
 use crate::alerts::{Notification, retry::AttemptOutcome};
 
 /// How long to try, for all receivers of an object together.

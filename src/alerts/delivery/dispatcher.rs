@@ -11,8 +11,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryOptions, DeliveryTimings, HttpClient, Lookup,
+    http_client::HttpClient,
+    options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
+    resolver::Lookup,
     secrets::SecretReader,
     worker::{Context, Input, Worker},
 };

@@ -21,16 +21,16 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
             (401 | 403, _) => "check the URL's token, or the Authorization header in headersFrom",
             (404, WebhookFormat::Alertmanager) => "the URL must be Alertmanager's own, with its --web.route-prefix",
             (404, _) => "the webhook was deleted, or the URL is not copied completely",
-            (405, _) => "this URL takes no POST: it is a page's, not a webhook's",
+            (405, _) => "this URL does not accept POST: it belongs to a page, not to a webhook",
             (410, _) => "make a new webhook, and put its URL into the Secret",
-            (413, _) => "a proxy before the receiver takes no bodies of this size: raise its limit",
+            (413, _) => "a proxy before the receiver does not accept a body of this size: raise its limit",
             (429, _) => "the receiver limits its rate: wait, or have fewer senders use this URL",
-            (500..=599, _) => "the receiver, or a proxy before it, is in trouble: look at its own log",
-            _ => "look at the receiver's own log",
+            (500..=599, _) => "the receiver, or a proxy before it, fails: see its log",
+            _ => "see the receiver's log",
         },
         AttemptOutcome::Unresolved => {
-            "check the host's name in the URL (DNS does not know it); a Service's is SERVICE.NAMESPACE.svc, and is known \
-             inside the cluster only"
+            "check the host's name in the URL (DNS does not know it); a Service's name is SERVICE.NAMESPACE.svc, \
+             which resolves only inside the cluster"
         }
         AttemptOutcome::ConnectionRefused => {
             "check the port in the URL, and that the receiver runs: nothing listens there"
@@ -43,7 +43,7 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
             "something between here and the receiver ends connections, or it does not speak HTTP there"
         }
         AttemptOutcome::TimedOut => {
-            "the receiver took the request but is slow: raise the webhook's timeout, at most 60s"
+            "the receiver accepted the request but is slow: raise the webhook's timeout, at most 60s"
         }
         AttemptOutcome::Untrusted => {
             "put the receiver's CA into a Secret and name it in caFrom, and use the host name of its certificate"
@@ -55,7 +55,7 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
             "a loopback address is the operator's own pod: use a Service's name"
         }
         AttemptOutcome::AddressRefused(_) => {
-            "this address is never connected to: check what the host's name resolves to"
+            "alerts are never sent to this address: check what the host's name resolves to"
         }
         // Its text already names what is missing.
         AttemptOutcome::Unusable(_) => return None,

@@ -20,7 +20,7 @@ use tokio::{
 use url::{Host, Url};
 
 use super::{
-    DeliveryOptions,
+    options::DeliveryOptions,
     resolver::{CheckingResolver, Lookup},
 };
 use crate::alerts::{

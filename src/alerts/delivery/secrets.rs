@@ -56,7 +56,7 @@ pub struct WebhookSecrets {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server gives no Secrets at present")]
+#[error("the API server does not answer requests for the Secrets")]
 pub struct Unavailable;
 
 pub struct SecretReader {

@@ -13,26 +13,22 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryTimings, HttpClient,
     deletion::{DELETION_TIMEOUT, send_deletion_notices},
     delivered_condition::{WebhookSummary, delivered_condition},
-    other_writer::OtherWriter,
+    http_client::HttpClient,
+    options::DeliveryTimings,
     persist::{DeliveryStatus, ObjectRef, StoredStatus, persist},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
+    status_writer::StatusWriter,
     webhook_queue::{Action, ObjectInput, WebhookQueue},
 };
 use crate::{
     alerts::{Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes, retry::AttemptOutcome},
     api::{NamespacedName, Webhook},
-    backoff::Backoff,
     clock::ClusterClock,
 };
 
-/// The minimum time between two writes that no message waits for.
-const WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// The bounds of the backoff after a failed write.
-const WRITE_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// The maximum time between two steps: the system clock may be changed in the meantime.
 const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// The minimum time between two steps: a clock that ticks in whole seconds must not cause a busy loop.
@@ -79,21 +75,7 @@ pub(super) struct Worker {
     incidents: Vec<Incident>,
     incidents_known: bool,
     ended: Arc<[String]>,
-    /// The status that was written last, or that another writer has put in its place.
-    stored: DeliveryStatus,
-    /// The API server's last answer to a write. It lacks fields that the installed CRD does not define.
-    answered: StoredStatus,
-    /// The status that the controller's watch has delivered.
-    observed: Arc<StoredStatus>,
-    /// What a failed write may have stored nevertheless.
-    uncertain_write: Option<DeliveryStatus>,
-    other_writer: OtherWriter,
-    /// Another writer has changed what was stored: write it again.
-    must_restore: bool,
-    is_writing: bool,
-    last_write: Option<Instant>,
-    backoff: Backoff,
-    retry_at: Option<Instant>,
+    writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
     tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
@@ -117,16 +99,7 @@ impl Worker {
             incidents: Vec::new(),
             incidents_known: false,
             ended: Arc::default(),
-            stored: observed.status.clone(),
-            answered: StoredStatus::clone(&observed),
-            observed,
-            uncertain_write: None,
-            other_writer: OtherWriter::default(),
-            must_restore: false,
-            is_writing: false,
-            last_write: None,
-            backoff: Backoff::new(WRITE_RETRY.0, WRITE_RETRY.1),
-            retry_at: None,
+            writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
             tasks: FuturesUnordered::new(),
         }
@@ -163,7 +136,7 @@ impl Worker {
     }
 
     fn is_idle(&self) -> bool {
-        !self.is_writing && !self.has_unstored_outcome && self.queues.iter().all(|queue| !queue.is_sending())
+        !self.writer.is_writing() && !self.has_unstored_outcome && self.queues.iter().all(|queue| !queue.is_sending())
     }
 
     fn apply(&mut self, input: Input) {
@@ -181,7 +154,7 @@ impl Worker {
                     queue
                 }
                 None => {
-                    let stored = self.stored.webhooks.iter().find(|state| state.name == webhook.policy.name);
+                    let stored = self.writer.stored().webhooks.iter().find(|state| state.name == webhook.policy.name);
                     WebhookQueue::new(webhook, stored.cloned(), timings.secrets_retry_interval)
                 }
             });
@@ -192,28 +165,12 @@ impl Worker {
             self.memory.update(&self.incidents);
         }
         self.ended = input.ended;
-        self.observed = input.observed;
+        self.writer.observe(input.observed);
         self.detect_other_writer(now);
     }
 
-    /// Checks whether another writer has changed the stored status. If so, this worker writes its own state again, so that
-    /// no open page is lost and nothing is sent twice.
     fn detect_other_writer(&mut self, now: Instant) {
-        if self.is_writing || !self.observed.is_newer_than(&self.answered.resource_version) {
-            return;
-        }
-        self.answered.resource_version.clone_from(&self.observed.resource_version);
-        if self.observed.status == self.answered.status {
-            return;
-        }
-        let is_own_write = self.uncertain_write.as_ref() == Some(&self.observed.status);
-        self.answered.status.clone_from(&self.observed.status);
-        self.stored.clone_from(&self.observed.status);
-        if is_own_write {
-            return;
-        }
-        self.must_restore = true;
-        if self.other_writer.record_write(now) {
+        if self.writer.detect_other_writer(now) {
             let NamespacedName { namespace, name } = &self.object.key;
             tracing::warn!(
                 namespace,
@@ -287,7 +244,7 @@ impl Worker {
         let actions: Vec<Action> = queues
             .iter_mut()
             .map(|queue| {
-                let stored = self.stored.webhooks.iter().find(|state| state.name == queue.name());
+                let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
                 queue.next_action(&input, stored, now, wall)
             })
             .collect();
@@ -332,29 +289,25 @@ impl Worker {
 
     /// Starts a write if the status has changed. Returns when to try again if the write must wait.
     fn write(&mut self, now: Instant, wall: Timestamp) -> Option<Instant> {
-        if self.is_writing {
+        if self.writer.is_writing() {
             return None;
         }
         let status = self.delivery_status(wall);
-        if status == self.stored {
+        if status == *self.writer.stored() {
             self.has_unstored_outcome = false;
             return None;
         }
         let urgent = self.has_unstored_outcome || self.queues.iter().any(WebhookQueue::is_urgent);
         // Until everything is known, the status that an earlier run has stored stays.
         let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::has_read_secrets);
-        if !is_complete && !urgent && !self.must_restore && !self.queues.is_empty() {
+        if !is_complete && !urgent && !self.writer.must_restore() && !self.queues.is_empty() {
             return None;
         }
-        let not_before = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.other_writer.write_after());
-        if let Some(at) = not_before.filter(|_| !urgent).max(self.retry_at).filter(|at| *at > now) {
+        if let Some(at) = self.writer.wait_until(urgent, now) {
             return Some(at);
         }
-        self.is_writing = true;
-        self.last_write = Some(now);
+        self.writer.on_start(status.clone(), now);
         self.has_unstored_outcome = false;
-        self.must_restore = false;
-        self.uncertain_write = Some(status.clone());
         self.queues.iter_mut().for_each(WebhookQueue::on_storing);
         let (context, object) = (Arc::clone(&self.context), self.object.clone());
         self.tasks.push(
@@ -374,7 +327,7 @@ impl Worker {
             .iter()
             .map(|queue| WebhookSummary { state: queue.state(), unusable: queue.unusable() })
             .collect();
-        let condition = delivered_condition(&summaries, self.generation, self.stored.condition.as_ref(), wall);
+        let condition = delivered_condition(&summaries, self.generation, self.writer.stored().condition.as_ref(), wall);
         DeliveryStatus { webhooks: self.queues.iter().map(|queue| queue.state().clone()).collect(), condition }
     }
 
@@ -392,18 +345,11 @@ impl Worker {
     }
 
     fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, String>, now: Instant) {
-        self.is_writing = false;
         let success = result.is_ok();
         match result {
-            Ok(answer) => {
-                self.stored = status;
-                self.answered = answer;
-                self.uncertain_write = None;
-                self.backoff.reset();
-                self.retry_at = None;
-            }
+            Ok(answer) => self.writer.on_success(status, answer),
             Err(error) => {
-                self.retry_at = Some(now + self.backoff.next_delay());
+                self.writer.on_failure(now);
                 let NamespacedName { namespace, name } = &self.object.key;
                 tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
             }

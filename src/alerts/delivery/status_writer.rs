@@ -1,0 +1,114 @@
+//! Decides when to write an object's delivery status, and notices when another client has changed it. No I/O.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    other_writer::OtherWriter,
+    persist::{DeliveryStatus, StoredStatus},
+};
+use crate::backoff::Backoff;
+
+/// The minimum time between two writes that no message waits for.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+/// The bounds of the backoff after a failed write.
+const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
+pub(super) struct StatusWriter {
+    /// The status that was written last, or that another client has put in its place.
+    stored: DeliveryStatus,
+    /// The API server's last answer to a write. It lacks fields that the installed CRD does not define.
+    answered: StoredStatus,
+    /// The status that the controller's watch has delivered.
+    observed: Arc<StoredStatus>,
+    /// The status of a write that is under way or has failed: the API server may have stored it nevertheless.
+    uncertain: Option<DeliveryStatus>,
+    other_writer: OtherWriter,
+    /// Another client has changed what was stored: write it again.
+    must_restore: bool,
+    is_writing: bool,
+    last_write: Option<Instant>,
+    backoff: Backoff,
+    retry_at: Option<Instant>,
+}
+
+impl StatusWriter {
+    pub fn new(observed: Arc<StoredStatus>) -> Self {
+        Self {
+            stored: observed.status.clone(),
+            answered: StoredStatus::clone(&observed),
+            observed,
+            uncertain: None,
+            other_writer: OtherWriter::default(),
+            must_restore: false,
+            is_writing: false,
+            last_write: None,
+            backoff: Backoff::new(RETRY_DELAY.0, RETRY_DELAY.1),
+            retry_at: None,
+        }
+    }
+
+    pub fn stored(&self) -> &DeliveryStatus {
+        &self.stored
+    }
+
+    pub fn is_writing(&self) -> bool {
+        self.is_writing
+    }
+
+    pub fn must_restore(&self) -> bool {
+        self.must_restore
+    }
+
+    /// When the next write may start, if not now.
+    pub fn wait_until(&self, urgent: bool, now: Instant) -> Option<Instant> {
+        let not_before = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.other_writer.write_after());
+        not_before.filter(|_| !urgent).max(self.retry_at).filter(|at| *at > now)
+    }
+
+    pub fn on_start(&mut self, status: DeliveryStatus, now: Instant) {
+        self.is_writing = true;
+        self.last_write = Some(now);
+        self.must_restore = false;
+        self.uncertain = Some(status);
+    }
+
+    pub fn on_success(&mut self, status: DeliveryStatus, answer: StoredStatus) {
+        self.is_writing = false;
+        self.stored = status;
+        self.answered = answer;
+        self.uncertain = None;
+        self.backoff.reset();
+        self.retry_at = None;
+    }
+
+    pub fn on_failure(&mut self, now: Instant) {
+        self.is_writing = false;
+        self.retry_at = Some(now + self.backoff.next_delay());
+    }
+
+    pub fn observe(&mut self, observed: Arc<StoredStatus>) {
+        self.observed = observed;
+    }
+
+    /// Checks whether another client has changed the stored status. If so, the next write restores it, so that no open page
+    /// is lost and nothing is sent twice. Returns whether to log a warning.
+    pub fn detect_other_writer(&mut self, now: Instant) -> bool {
+        if self.is_writing || !self.observed.is_newer_than(&self.answered.resource_version) {
+            return false;
+        }
+        self.answered.resource_version.clone_from(&self.observed.resource_version);
+        if self.observed.status == self.answered.status {
+            return false;
+        }
+        let is_own_write = self.uncertain.as_ref() == Some(&self.observed.status);
+        self.answered.status.clone_from(&self.observed.status);
+        self.stored.clone_from(&self.observed.status);
+        if is_own_write {
+            return false;
+        }
+        self.must_restore = true;
+        self.other_writer.record_write(now)
+    }
+}
