@@ -11,7 +11,7 @@ use k8s_openapi::{
 /// Facts besides the pod that a verdict depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The Job named by [`needs_job`](super::needs_job), if it could be read.
+    /// The Job named by `needs_job`, if it could be read.
     pub job: Option<Arc<JobFacts>>,
     /// Whether the pod's controller runs a younger, healthy pod.
     pub replaced: bool,

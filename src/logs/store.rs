@@ -25,7 +25,7 @@ const OVERHEAD: usize = 512;
 /// Bounds of a [`TailStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes of all texts, with [`OVERHEAD`] for each.
+    /// Bytes of all texts, with 512 more for each.
     pub bytes: usize,
     /// The number of entries.
     pub tails: usize,

@@ -1,6 +1,6 @@
 //! The state machine of a list and watch, independent of the encoding. It sends one request after another, and decides
 //! how to continue after an error: with the next page, from the last resource version, or with a new list.
-//! [`ListWatch::delay`] returns how long to wait first.
+//! `ListWatch::delay` returns how long to wait first.
 //!
 //! A watch that resumes after an interruption starts with a backlog, whose end the protocol does not mark. Such a watch
 //! therefore requests a timeout of a few seconds: the API server sends a bookmark two seconds before the timeout, and
