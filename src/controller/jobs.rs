@@ -142,7 +142,8 @@ impl Jobs {
         }
     }
 
-    /// Stores the result of a read. Returns whether objects must be reconciled because of it.
+    /// Stores the result of a read. Returns whether the objects with pods of this Job must be reconciled: because the result
+    /// changed, or because the Job is to be read again. An object that was reconciled during the read does not know when.
     pub(super) fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
         let Some(state) = self.known.get_mut(key) else { return false };
         state.is_reading = false;
@@ -159,7 +160,7 @@ impl Jobs {
         // An earlier result stays valid when a later read fails: the owner of a Job does not change, and a complete Job stays
         // complete.
         let reading = match (&state.reading, reading) {
-            (_, JobReading::Unavailable) => return false,
+            (_, JobReading::Unavailable) => return true,
             (Some(JobReading::Read { facts, .. }), JobReading::Denied(denial)) => {
                 JobReading::Read { facts: Arc::clone(facts), denial }
             }
@@ -170,8 +171,9 @@ impl Jobs {
             (_, reading) => reading,
         };
         let changes = state.reading.as_ref() != Some(&reading);
+        let is_final = reading.is_final();
         state.reading = Some(reading);
-        changes
+        changes || !is_final
     }
 
     /// A pod of this Job ended. The Job's status, or that of other runs of its CronJob, may change a moment later. Returns
@@ -270,7 +272,11 @@ mod tests {
 
         assert_eq!(jobs.pod_ended(&key("u"), start), [key("u")]);
         assert!(jobs.ask(key("u"), start).query.is_some());
-        assert!(!jobs.answered(&key("u"), read(JobFacts::default()), start), "the same result");
+        assert_eq!(jobs.ask(key("u"), start).read_at, None, "not known during the read");
+        assert!(
+            jobs.answered(&key("u"), read(JobFacts::default()), start),
+            "the same result, but it is to be read again"
+        );
         assert_eq!(jobs.ask(key("u"), start).read_at, Some(start + SOONEST));
         assert!(jobs.ask(key("u"), start + SOONEST).query.is_some());
         jobs.retain(|_| false);
