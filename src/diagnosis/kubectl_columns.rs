@@ -183,6 +183,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn prints_durations_in_the_units_of_kubectl() {
+        const MINUTE: i64 = 60;
+        const HOUR: i64 = 60 * MINUTE;
+        const DAY: i64 = 24 * HOUR;
+        const YEAR: i64 = 365 * DAY;
+        for (seconds, printed) in [
+            (119, "119s"),
+            (2 * MINUTE, "2m"),
+            (9 * MINUTE + 59, "9m59s"),
+            (10 * MINUTE + 59, "10m"),
+            (3 * HOUR - 1, "179m"),
+            (3 * HOUR, "3h"),
+            (7 * HOUR + 59 * MINUTE, "7h59m"),
+            (8 * HOUR + 59 * MINUTE, "8h"),
+            (2 * DAY - 1, "47h"),
+            (2 * DAY, "2d"),
+            (2 * DAY + 3 * HOUR, "2d3h"),
+            (8 * DAY - 1, "7d23h"),
+            (8 * DAY + 23 * HOUR, "8d"),
+            (2 * YEAR - 1, "729d"),
+            (2 * YEAR, "2y"),
+            (3 * YEAR + 40 * DAY, "3y40d"),
+            (8 * YEAR - 1, "7y364d"),
+            (8 * YEAR + 40 * DAY, "8y"),
+        ] {
+            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), printed, "{seconds} s");
+        }
+    }
+
+    #[test]
     fn prints_slightly_negative_durations_as_zero() {
         for (milliseconds, printed) in
             [(-2000, "<invalid>"), (-1999, "0s"), (-1000, "0s"), (-1, "0s"), (0, "0s"), (1999, "1s")]

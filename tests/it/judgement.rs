@@ -386,6 +386,19 @@ fn ignores_a_recreated_mirror_pod() {
 }
 
 #[test]
+fn names_a_failed_pull_alike_before_and_during_its_back_off_and_no_other_image_error() {
+    for (waits, reason) in [
+        ("ErrImagePull", "ImagePullBackOff"),
+        ("ImagePullBackOff", "ImagePullBackOff"),
+        ("InvalidImageName", "InvalidImageName"),
+        ("ErrImageNeverPull", "ErrImageNeverPull"),
+    ] {
+        let found = problem(&case("image").app(waiting("app", waits, "")), 100);
+        assert_eq!((found.kind, found.reason.as_str()), (ProblemKind::Image, reason), "{waits}");
+    }
+}
+
+#[test]
 fn reports_the_first_failure_that_has_not_ended() {
     let two = case("two")
         .app(after(life(1, "Error", 50), 1, running("app", 60)))
