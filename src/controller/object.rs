@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use crate::{
-    api::OrchestrStatus,
+    api::{OrchestrStatus, WebhookStatus, condition},
     index::ViewId,
     report::{Tracker, transitions},
     settings::Settings,
@@ -77,13 +78,16 @@ impl Object {
     }
 
     /// Takes the status from the answer to a write, if it succeeded, and then from an event that arrived during the write.
-    /// Returns whether another writer has changed the status since.
+    /// Returns whether another writer has changed the status: since the write, or its delivery fields before it.
     pub(super) fn write_ended(&mut self, answer: Option<Observed>) -> bool {
+        let mut changed = false;
         if let Some(answer) = answer {
-            self.status = answer.status();
+            let status = answer.status();
+            changed = delivery_fields(status.as_ref()) != delivery_fields(self.status.as_ref());
+            self.status = status;
             self.resource_version = answer.resource_version;
         }
-        self.during_write.take().is_some_and(|observed| self.adopt(observed, false))
+        self.during_write.take().is_some_and(|observed| self.adopt(observed, false)) || changed
     }
 
     /// The events to publish after this status was written.
@@ -98,6 +102,13 @@ impl Object {
             Ok(_) => self.event_limiter.events(&transitions(old, written), written, now),
         }
     }
+}
+
+/// The fields of the status that the field manager of deliveries owns.
+fn delivery_fields(status: Option<&OrchestrStatus>) -> Option<(&[WebhookStatus], Option<&Condition>)> {
+    let status = status?;
+    let delivered = status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED);
+    Some((&status.webhooks, delivered))
 }
 
 #[cfg(test)]
@@ -142,5 +153,20 @@ mod tests {
             assert_eq!(object.write_ended(answer), changed, "{version}");
             assert_eq!(problems(&object), Some(last), "{version}");
         }
+    }
+    #[test]
+    fn reports_delivery_state_that_another_client_changed_before_the_answer() {
+        let mut object = Object::new(&observed(9, 1), Instant::now());
+        let with_webhook = |version: u32| {
+            let object = json!({
+                "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
+                "metadata": {"name": "cluster", "namespace": "shop", "resourceVersion": version.to_string()},
+                "status": {"problematicPodCount": 1, "webhooks": [{"name": "ops"}]},
+            });
+            Observed::new(serde_json::from_value(object).unwrap())
+        };
+        assert!(!object.adopt(with_webhook(10), true), "kept until the write ends");
+        assert!(object.write_ended(Some(with_webhook(11))), "the answer holds the change of version 10");
+        assert!(!object.write_ended(Some(with_webhook(12))));
     }
 }
