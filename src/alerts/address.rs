@@ -233,6 +233,7 @@ mod tests {
             ("febf::1", LinkLocal),
             ("224.0.0.1", Multicast),
             ("255.255.255.255", Multicast),
+            ("255.255.255.1", Reserved),
             ("ff02::1", Multicast),
             ("240.0.0.1", Reserved),
             ("192.0.0.8", Reserved),

@@ -1,7 +1,10 @@
 //! Storms: more incidents than are tracked one by one.
 
 use super::{Behaviour, Simulation, accepted};
-use crate::api::{AlertPhase, MessageKind, WebhookFormat};
+use crate::{
+    alerts::{Notification, compose::resend},
+    api::{AlertPhase, MessageKind, WebhookFormat},
+};
 
 impl Simulation {
     pub(super) fn add_storm(&mut self, numbers: std::ops::Range<u32>) {
@@ -27,6 +30,41 @@ fn sends_a_storm_as_a_few_messages_with_exact_counts() {
     sim.advance(40 * 60);
     let resolved = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Resolved).count();
     assert_eq!((resolved, sim.storm), (2, 0), "a hundred resolved alerts need two messages");
+}
+
+#[test]
+fn sends_a_storm_to_pagerduty_as_an_event_of_its_own() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.add_storm(0..60);
+    sim.advance(10 * 60);
+    assert_eq!(sim.storm, 40);
+    sim.active.remove("storm0003");
+    sim.advance(10 * 60);
+    sim.active.clear();
+    sim.advance(10 * 60);
+    assert_eq!(sim.storm, 0);
+    let subjects = |message: &Notification| {
+        message.started.len() + message.ongoing.len() + message.resolved.len() + usize::from(message.storm.is_some())
+    };
+    let wrong: Vec<_> = sim.sent.iter().filter(|message| subjects(message) != 1).collect();
+    assert!(wrong.is_empty(), "each event is about one incident or the storm: {wrong:?}");
+    assert!(sim.sent.iter().filter(|message| message.storm.is_some()).count() >= 2, "the storm begins and ends");
+}
+
+#[test]
+fn resends_a_storm_to_alertmanager_only_while_it_fires() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.add_storm(0..300);
+    sim.advance(60);
+    assert!(sim.storm >= 50, "{}", sim.storm);
+    sim.stored.alerts.clear();
+    let resent = |sim: &Simulation| sim.with_input(|input| resend(&sim.stored, input));
+    let (message, next) = resent(&sim);
+    assert!(message.is_some_and(|message| message.storm.is_some()) || next.is_some());
+    for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
+        sim.stored.storm.as_mut().unwrap().phase = phase;
+        assert_eq!(resent(&sim), (None, None), "{phase:?}");
+    }
 }
 
 #[test]
