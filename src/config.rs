@@ -167,4 +167,21 @@ mod tests {
             assert_eq!(namespaces(&["ml", wrong]), Err(ConfigError::Namespace(wrong.to_owned())));
         }
     }
+
+    #[test]
+    fn the_timings_of_the_operator_are_those_that_the_documentation_states() {
+        assert_eq!(
+            Timings::default(),
+            Timings {
+                // docs/status.md: `lastCheckTime` is at most five minutes old.
+                check_interval: Duration::from_secs(240),
+                status_write_interval: Duration::from_secs(1),
+                forbidden_confirmation: Duration::from_secs(5),
+                log_wait: Duration::from_millis(150),
+                // docs/alerts.md and docs/receivers: Secrets of an unusable webhook are read every 10 s, and the pace of each
+                // format is not divided.
+                alerts: DeliveryTimings { secrets_retry_interval: Duration::from_secs(10), pacing_divisor: 1 },
+            }
+        );
+    }
 }

@@ -74,6 +74,10 @@ impl Destination {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(UrlError::Credentials);
         }
+        // HTTP clients accept fewer characters in a host.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(UrlError::Syntax);
+        }
         // `Url` parses every spelling of an IPv4 address that a resolver accepts: octal, hexadecimal, a single number,
         // full-width digits.
         let literal = match url.host().ok_or(UrlError::Syntax)? {
@@ -165,6 +169,7 @@ mod tests {
             ("hooks.example.com", UrlError::Syntax),
             ("https://", UrlError::Syntax),
             ("https://a b/", UrlError::Syntax),
+            ("https://{{host}}/x", UrlError::Syntax),
             ("http://example.com", UrlError::PlainHttp),
             ("file:///etc/passwd", UrlError::Scheme),
             ("unix:/run/x.sock", UrlError::Scheme),

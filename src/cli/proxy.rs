@@ -17,13 +17,13 @@ pub(super) fn is_bypassed(cluster: &Uri) -> bool {
 /// Adds three rules of Go's `httpproxy`, which kubectl uses, to those of [`Matcher`]: no proxy for this host, `*` for
 /// everything, and `*.example.com` for `.example.com`.
 fn bypasses(cluster: &Uri, list: &str) -> bool {
-    let host = cluster.host().unwrap_or_default();
+    let host = cluster.host().unwrap_or_default().trim_end_matches('.');
     let is_loopback = host.trim_matches(['[', ']']).parse().is_ok_and(|address: IpAddr| address.is_loopback());
     if host == "localhost" || is_loopback || list.split(',').any(|entry| entry.trim() == "*") {
         return true;
     }
-    let matcher = Matcher::builder().all("http://proxy").no(list.replace("*.", ".")).build();
-    matcher.intercept(cluster).is_none()
+    let matcher = Matcher::builder().all("http://proxy").no(list.replace("*.", ".").replace(['[', ']'], "")).build();
+    format!("https://{host}").parse().is_ok_and(|destination| matcher.intercept(&destination).is_none())
 }
 
 #[cfg(test)]
@@ -44,7 +44,9 @@ mod tests {
             ("10.0.0.11", "10.0.0.1", false),
             ("[fd00::1]", "fd00::/8", true),
             ("k8s.example.com", "example.com", true),
-            ("K8S.Example.com", "EXAMPLE.com", true),
+            ("K8S.Example.com.", "EXAMPLE.com", true),
+            ("localhost.", "", true),
+            ("[fd00::1]", "[fd00::1]", true),
             ("example.com", "example.com", true),
             ("k8s.example.com", ".example.com", true),
             ("k8s.example.com", "*.example.com", true),

@@ -105,10 +105,10 @@ impl Object {
 }
 
 /// The fields of the status that the field manager of deliveries owns.
-fn delivery_fields(status: Option<&OrchestrStatus>) -> Option<(&[WebhookStatus], Option<&Condition>)> {
-    let status = status?;
+fn delivery_fields(status: Option<&OrchestrStatus>) -> (&[WebhookStatus], Option<&Condition>) {
+    let Some(status) = status else { return (&[], None) };
     let delivered = status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED);
-    Some((&status.webhooks, delivered))
+    (&status.webhooks, delivered)
 }
 
 #[cfg(test)]
@@ -154,6 +154,7 @@ mod tests {
             assert_eq!(problems(&object), Some(last), "{version}");
         }
     }
+
     #[test]
     fn reports_delivery_state_that_another_client_changed_before_the_answer() {
         let mut object = Object::new(&observed(9, 1), Instant::now());
@@ -168,5 +169,9 @@ mod tests {
         assert!(!object.adopt(with_webhook(10), true), "kept until the write ends");
         assert!(object.write_ended(Some(with_webhook(11))), "the answer holds the change of version 10");
         assert!(!object.write_ended(Some(with_webhook(12))));
+
+        let unwritten = json!({"apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": "cluster"}});
+        let mut object = Object::new(&Observed::new(serde_json::from_value(unwritten).unwrap()), Instant::now());
+        assert!(!object.write_ended(Some(observed(1, 0))), "the first status, without delivery fields");
     }
 }

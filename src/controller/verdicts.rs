@@ -47,7 +47,7 @@ pub(super) struct Verdicts<'p> {
     pub(super) wait_until: Option<Instant>,
 }
 
-/// Judges pods. `waiting_since` is kept between calls: since when the object has waited for any Job. It limits how long a
+/// Judges pods. `waiting_since` is kept between calls: since when some Job was not read. It limits how long a
 /// status is held back if ever more Jobs cannot be read.
 pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
@@ -63,6 +63,8 @@ pub(super) fn judge_pods<'p>(
     let mut may_lose_problem = !tracker.is_resumed();
     let mut wait_until: Option<Instant> = None;
     let mut next_read: Option<Instant> = None;
+    let mut unread = Vec::new();
+    let mut lacks_jobs = false;
     for pod in pods {
         let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod) };
         let mut verdict = judge(pod, &facts, thresholds, wall);
@@ -77,12 +79,16 @@ pub(super) fn judge_pods<'p>(
                 verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.denial));
             }
             if answer.facts.is_none() {
+                lacks_jobs = true;
                 let guess_at = answer.asked_since + JOB_PATIENCE;
                 let had_problem = tracker.had_problem(pod.uid);
                 if now < guess_at && !(has_waited && had_problem) {
                     may_lose_problem |= had_problem;
                     wait_until = wait_until.into_iter().chain([guess_at]).min();
                     verdicts.recheck_at(to_wall(guess_at));
+                    if let Health::Problem(finding) = verdict.health {
+                        unread.push((pod, finding));
+                    }
                     continue;
                 }
             }
@@ -96,13 +102,14 @@ pub(super) fn judge_pods<'p>(
             Health::Healthy | Health::Settling => {}
         }
     }
-    match wait_until {
-        None => *waiting_since = None,
-        Some(until) => {
-            waiting_since.get_or_insert(now);
-            if verdicts.found.is_empty() || may_lose_problem && !has_waited {
-                verdicts.wait_until = Some(next_read.map_or(until, |at| at.min(until)));
-            }
+    *waiting_since = waiting_since.or(Some(now)).filter(|_| lacks_jobs);
+    if let Some(until) = wait_until {
+        if has_waited && verdicts.found.is_empty() {
+            // Otherwise pods that are deleted within their minute, each after the next one has failed, would hold the
+            // status back for as long as Jobs cannot be read.
+            verdicts.found = unread;
+        } else if verdicts.found.is_empty() || may_lose_problem && !has_waited {
+            verdicts.wait_until = Some(next_read.map_or(until, |at| at.min(until)));
         }
     }
     verdicts
@@ -187,6 +194,22 @@ mod tests {
         ] {
             let found = outage.judge(pods, start + Duration::from_secs(seconds));
             assert_eq!(found, reported, "{seconds} s after the first Job was asked for");
+        }
+    }
+
+    #[test]
+    fn short_lived_pods_of_unreadable_jobs_hold_a_status_back_for_a_minute_at_most() {
+        let start = Instant::now();
+        let pods: Vec<_> = (0..10).map(|index| failed_pod(&index.to_string())).collect();
+        let mut outage = Outage::default();
+        // Each pod exists for 50 s, and the next one fails before it is deleted.
+        let mut at = |seconds: usize| {
+            let present = seconds.saturating_sub(50).div_ceil(40)..=seconds / 40;
+            outage.judge(&pods[present], start + Duration::from_secs(seconds as u64)).map(|found| found.len())
+        };
+        assert_eq!([0, 20, 40, 59].map(&mut at), [None; 4]);
+        for seconds in (60..380).step_by(5) {
+            assert!(at(seconds).is_some_and(|found| found > 0), "{seconds} s");
         }
     }
 

@@ -10,12 +10,14 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Finding, is_known_reason, specificity},
+    api::{OrchestrStatus, Owner, ProblemKind},
+    diagnosis::{Finding, is_known_reason, needs_job, specificity},
     pods::{Pod, Uid},
 };
 
 use super::{identity::Identity, truncate, wire::seconds};
+
+const CRON_JOB: &str = "CronJob";
 
 /// The most incidents that are remembered as ended by the deletion of their pods.
 const DELETED: usize = 1024;
@@ -52,6 +54,8 @@ struct KnownPod {
     container: NameId,
     reason: NameId,
     kind: ProblemKind,
+    /// The CronJob that owns the pod's Job.
+    cron_job: Option<NameId>,
     ignored: bool,
 }
 
@@ -76,6 +80,8 @@ struct Resumed<'a> {
     incidents: HashMap<u64, (&'a str, i64)>,
     /// The kind and the container of incidents, by namespace and name of their example pods.
     examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
+    /// The CronJobs that own the Jobs of pods, by namespace and name of the pods.
+    cron_jobs: HashMap<(&'a str, &'a str), &'a str>,
 }
 
 struct ResumedPod<'a> {
@@ -96,7 +102,11 @@ impl Tracker {
         found.retain_mut(|(pod, finding)| {
             let known = self.pods.get(&pod.uid).copied();
             let continues = match known {
-                Some(known) => self.attribute(pod, finding, &known),
+                Some(known) => {
+                    let cron_job = known.cron_job.map(|name| self.names.name(name));
+                    keep_cron_job(pod, finding, cron_job);
+                    self.attribute(pod, finding, &known)
+                }
                 None => resumed.attribute(pod, finding),
             };
             let identity = Identity::of(pod, finding);
@@ -111,7 +121,10 @@ impl Tracker {
                 None if known.is_none() && continues && context.answers_spec() => false,
                 None => (context.ignores)(finding.kind, &finding.reason),
             };
-            let pod_now = KnownPod { since, incident, container, reason, kind: finding.kind, ignored: is_ignored };
+            let cron_job = finding.owner.as_ref().filter(|owner| owner.kind == CRON_JOB);
+            let cron_job = cron_job.map(|owner| next.names.id(&owner.name));
+            let kind = finding.kind;
+            let pod_now = KnownPod { since, incident, container, reason, kind, cron_job, ignored: is_ignored };
             next.pods.insert(pod.uid, pod_now);
             if is_ignored {
                 ignored += 1;
@@ -244,6 +257,19 @@ fn keep_reason(finding: &mut Finding, known: &str) {
     }
 }
 
+/// Keeps the CronJob that a Job was once found to belong to: the owner is part of an incident's identity, and must not
+/// change because the Job cannot be read at the moment.
+fn keep_cron_job(pod: &Pod, finding: &mut Finding, known: Option<&str>) {
+    let (Some(known), Some(job)) = (known, needs_job(pod)) else { return };
+    let is_run = job.name.strip_prefix(known).is_some_and(|run| run.starts_with('-'));
+    if let Some(owner) = &mut finding.owner
+        && is_run
+        && owner.kind == job.kind
+    {
+        *owner = Owner { kind: CRON_JOB.to_owned(), name: known.to_owned() };
+    }
+}
+
 impl UpdateContext<'_> {
     /// Whether the status in the API was made for the present spec.
     fn answers_spec(&self) -> bool {
@@ -266,13 +292,27 @@ impl<'a> Resumed<'a> {
             let attributed = (incident.kind, incident.container.as_str());
             incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), attributed))
         });
-        Self { pods: pods.collect(), incidents: incidents.collect(), examples: examples.collect() }
+        let listed = status.problematic_pods.iter().filter_map(|pod| {
+            let owner = pod.owner.as_ref().filter(|owner| owner.kind == CRON_JOB)?;
+            Some(((pod.namespace.as_str(), pod.name.as_str()), owner.name.as_str()))
+        });
+        let grouped = status.incidents.iter().filter(|incident| incident.owner.kind == CRON_JOB).flat_map(|incident| {
+            let owner = incident.owner.name.as_str();
+            incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), owner))
+        });
+        Self {
+            pods: pods.collect(),
+            incidents: incidents.collect(),
+            examples: examples.collect(),
+            cron_jobs: listed.chain(grouped).collect(),
+        }
     }
 
     /// Continues the problem that the status lists for the pod, or an incident that the pod may belong to. Returns
     /// whether the status lists either.
     fn attribute(&self, pod: &Pod, finding: &mut Finding) -> bool {
         let name = (truncate::name(&pod.namespace), truncate::name(&pod.name));
+        keep_cron_job(pod, finding, self.cron_jobs.get(&name).copied());
         let mut is_same_container = true;
         if let Some((kind, container)) = self.examples.get(&name)
             && choose(finding, *kind, container)

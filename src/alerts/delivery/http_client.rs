@@ -166,6 +166,10 @@ impl HttpClient {
         let Some(proxies) = &self.proxies else { return Ok(None) };
         let Ok(destination) = url.as_str().parse::<Uri>() else { return Ok(None) };
         let Some(intercept) = proxies.intercept(&destination) else { return Ok(None) };
+        if url.scheme() == "http" {
+            let problem = "a proxy sees the whole of an http:// URL, which is a secret: use https:// or NO_PROXY";
+            return Err(AttemptOutcome::Unusable(problem.to_owned()));
+        }
         if intercept.uri().scheme_str() != Some("http") {
             return Err(unusable());
         }
@@ -213,6 +217,8 @@ fn classify(error: &reqwest::Error, has_proxy: bool) -> AttemptOutcome {
         AttemptOutcome::AddressRefused(*refusal)
     } else if causes(error).any(|cause| cause.downcast_ref().is_some_and(is_untrusted)) {
         AttemptOutcome::Untrusted
+    } else if error.is_builder() {
+        AttemptOutcome::Unusable("the HTTP client does not accept the URL".to_owned())
     } else if error.is_connect() && has_proxy {
         // The proxy failed, so nothing is known about the receiver.
         AttemptOutcome::Unreachable

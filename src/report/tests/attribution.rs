@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    pods::{ContainerState, ContainerStatus},
+    pods::{ContainerState, ContainerStatus, Controller},
     report::identity::Identity,
 };
 
@@ -106,4 +106,36 @@ fn an_alert_mentions_earlier_lines_only_if_its_log_is_cut() {
         scenario.tails.insert((scenario.pods[0].0.uid, "app".to_owned()), tail(&"a line\n".repeat(lines)));
         assert_eq!(scenario.alert_incidents()[0].log_note, note, "{lines} lines");
     }
+}
+
+/// A failed pod of the Job `nightly-29384756`, with this owner.
+fn failed_run(owner: &str, kind: &str) -> (Pod, Box<Finding>) {
+    let (pod, finding) = crash_in("app", "Error", 50);
+    let job = Controller {
+        api_version: "batch/v1".into(),
+        kind: "Job".into(),
+        name: "nightly-29384756".into(),
+        uid: "j1".into(),
+    };
+    let owner = Some(Owner { kind: kind.to_owned(), name: owner.to_owned() });
+    (Pod { controller: Some(job), ..pod }, Box::new(Finding { owner, ..*finding }))
+}
+
+#[test]
+fn a_run_keeps_its_cron_job_while_its_job_cannot_be_read() {
+    let (known, unread) = (failed_run("nightly", "CronJob"), failed_run("nightly-29384756", "Job"));
+    let status = Scenario { pods: vec![(known.0.clone(), *known.1.clone())], ..Scenario::default() }.status(None);
+    let mut running = Tracker::default();
+    update(&mut running, &known, None, 3, &|_, _| false);
+    for (mut tracker, previous) in [(running, None), (Tracker::default(), Some(&status))] {
+        for _ in 0..2 {
+            let found = update(&mut tracker, &unread, previous, 3, &|_, _| false).unwrap();
+            assert_eq!(found.owner, known.1.owner);
+        }
+    }
+    let other = failed_run("weekly", "CronJob");
+    let mut tracker = Tracker::default();
+    update(&mut tracker, &other, None, 3, &|_, _| false);
+    let found = update(&mut tracker, &unread, None, 3, &|_, _| false).unwrap();
+    assert_eq!(found.owner, unread.1.owner, "not a run of weekly");
 }
