@@ -1,19 +1,19 @@
 # syntax=docker/dockerfile:1
 
-# The operator as one static program in an empty image:
+# Builds an image that contains only the operator, as a static binary:
 #
 #   docker build -t registry.example/orchestr:0.1.0 .
 #
-# Alpine's Rust builds for musl, statically, on whatever architecture it runs on.
+# Alpine's Rust links statically with musl on every architecture.
 FROM rust:1.95-alpine AS build
 RUN apk add --no-cache musl-dev
 WORKDIR /src
-# Cargo wants to see all that the manifest names, though it builds only the program: tests too.
+# Cargo requires the files of all targets in the manifest, including tests, although it builds only the binary.
 COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY src src
 COPY tests tests
-# What was downloaded and compiled outlives the layer: a change of the sources compiles the sources.
+# The caches keep downloaded and compiled dependencies, so a change of the sources compiles only the sources.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked --package orchestr --bin orchestr \
@@ -27,10 +27,10 @@ LABEL org.opencontainers.image.title="orchestr" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The public CAs. The cluster's own comes with the service account.
+# The public CAs, for webhooks. The cluster's CA is mounted with the service account.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /orchestr /orchestr
-# Nobody: no such user exists in the image. As in deploy/base/deployment.yaml.
+# An unprivileged user ID, the same as in deploy/base/deployment.yaml.
 USER 65532:65532
 ENTRYPOINT ["/orchestr"]
 CMD ["run"]
