@@ -14,18 +14,18 @@ use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimeParser};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-/// How far the clocks of nodes and of the API server may differ from ours. A time further in the future is not believed.
+/// How far the clocks of nodes and of the API server may differ from ours. Times further in the future are ignored.
 pub(crate) const MAX_SKEW: SignedDuration = SignedDuration::from_mins(10);
 
 /// Smaller offsets are ignored: `Date` has whole seconds, and the response took some time.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
-/// Larger offsets are ignored: a proxy may invent the `Date`, or a machine wake up in 1970.
+/// Larger offsets are ignored: a proxy may set a wrong `Date`, and a machine may boot with its clock in 1970.
 const MAX_OFFSET: SignedDuration = SignedDuration::from_hours(24);
 /// Slower responses are ignored.
 const MAX_LATENCY: Duration = Duration::from_secs(5);
 /// How many measurements are kept. Their median is the offset.
 const MEASUREMENTS: usize = 5;
-/// How long a measurement counts: either clock may be set at any time.
+/// How long a measurement is used: either clock may be set at any time.
 const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 /// A change of the offset that is logged.
 const NOTABLE: SignedDuration = SignedDuration::from_secs(10);
@@ -98,7 +98,7 @@ enum Notice {
     None,
     /// The offset has changed.
     Offset(SignedDuration),
-    /// The measurement is too large to be believed; logged once.
+    /// The offset is too large to be true; logged once.
     TooLarge,
 }
 

@@ -31,8 +31,8 @@ pub struct Timings {
     pub check_interval: Duration,
     /// The shortest time between two writes of one status.
     pub status_write_interval: Duration,
-    /// How long every request must be forbidden before the permission counts as lost: an API server that starts may
-    /// forbid everything until its authorizer is ready.
+    /// How long every request must be forbidden before the permission counts as lost: a starting API server may deny
+    /// every request until its authorizer is ready.
     pub forbidden_confirmation: Duration,
     /// How long a status waits for its logs.
     pub log_wait: Duration,
@@ -107,7 +107,7 @@ impl RunConfig {
         Ok((!namespaces.is_empty()).then_some(namespaces))
     }
 
-    /// Validates `--cluster-name`. An empty name, as of an empty environment variable, means no name.
+    /// Validates `--cluster-name`. An empty name means no name, so that the environment variable may be empty.
     ///
     /// # Errors
     /// When it is longer than 63 characters or contains control characters.

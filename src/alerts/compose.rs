@@ -125,7 +125,7 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     Some(Storm { count, since: storm.since.0, resolved_at })
 }
 
-/// How many current incidents the receiver has not been sent, including this message.
+/// How many current incidents the receiver was sent neither before nor in this message.
 fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let is_sent = |alert: &&AlertStatus| matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing);
     let sent =

@@ -1,4 +1,4 @@
-//! Incidents as receivers are sent them, and what is remembered of each while it lasts.
+//! Incidents in the form in which receivers are sent them, and the reasons that are remembered while an incident lasts.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

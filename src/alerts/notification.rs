@@ -25,7 +25,8 @@ pub struct Notification {
     pub ongoing: Vec<Alert>,
     /// How many such alerts do not fit.
     pub omitted: u64,
-    /// How many current incidents the receiver has not been sent, including this message: too young, or in the next one.
+    /// How many current incidents the receiver was sent neither before nor in this message: they are too young, or will
+    /// be in the next message.
     pub unsent: u64,
     pub resolved: Vec<Alert>,
     /// The incidents beyond those that are sent one by one.

@@ -1,6 +1,6 @@
-//! Checks before the operator starts that the CRD is installed and that Orchestr objects may be listed, so that a missing
-//! one is a single message instead of a loop of errors. Rights on pods are not checked here: they may change while the
-//! operator runs, and each object's conditions report them.
+//! Checks before the operator starts that the CRD is installed and that Orchestr objects may be listed. If not, the
+//! operator prints one message and exits, instead of logging errors in a loop. Permissions for pods are not checked
+//! here: they may change while the operator is running, and each object's conditions report them.
 
 use std::time::Duration;
 

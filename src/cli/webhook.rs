@@ -33,8 +33,8 @@ const NOT_DELIVERED: u8 = 1;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WebhookCommand {
-    /// Send a marked test alert and its end to an object's webhooks, and print what the receivers said;
-    /// exits 1 where one did not take it
+    /// Send a test alert, and the message that resolves it, to an object's webhooks, and print the results; exits 1 if
+    /// one is not delivered
     Test(TestFlags),
 }
 

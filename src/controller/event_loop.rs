@@ -33,9 +33,9 @@ use super::{
     write_error::WriteError,
 };
 
-/// How long objects are reconciled before other events are handled.
+/// The longest time for which objects are reconciled before other events are handled.
 const TURN: Duration = Duration::from_millis(20);
-/// How often data is dropped that has become irrelevant with time alone.
+/// How often to drop data that is no longer needed because time has passed.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for writes and alerts.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
@@ -356,7 +356,7 @@ impl Controller {
         let until_recheck = recheck.map_or(REFRESH_INTERVAL, |at| duration_until(at, wall).min(REFRESH_INTERVAL));
         let recheck = now + until_recheck.min(until_check.unwrap_or(check_interval));
         schedule.recheck_at(Some(recheck));
-        // Users wait for a first status, and there is none yet whose logs would disappear.
+        // A first status is written without waiting for logs: users wait for it, and it replaces no status with logs.
         let is_first = object.status.is_none();
         if lacks_logs && !is_first && schedule.wait_for_logs(now) {
             return;
@@ -386,7 +386,7 @@ impl Controller {
     }
 }
 
-/// How long `lastCheckTime` need not be refreshed; absent if it is to be refreshed now.
+/// The time until `lastCheckTime` must be refreshed; absent if it must be refreshed now.
 fn until_check(status: Option<&OrchestrStatus>, interval: Duration, wall: Timestamp) -> Option<Duration> {
     let checked = status?.last_check_time.as_ref()?.0;
     let age = wall.duration_since(checked);

@@ -25,7 +25,7 @@ const UNREAD: Duration = Duration::from_secs(15);
 /// How much of the API server's message is kept when it denies access, in bytes.
 const DENIAL_LIMIT: usize = 512;
 
-/// The Jobs that were asked for, with what was read.
+/// The Jobs that were asked for, with the results of their reads.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     known: HashMap<JobKey, State>,
@@ -120,7 +120,7 @@ impl JobReading {
 }
 
 impl Jobs {
-    /// What is known of the Job of a pod with a problem, and whether to read it now.
+    /// Returns the known state of the Job of a pod with a problem, and the read to start if one is due.
     pub(super) fn ask(&mut self, key: JobKey, now: Instant) -> JobAnswer {
         let state = self.known.entry(key.clone()).or_insert(State {
             reading: None,
@@ -142,8 +142,9 @@ impl Jobs {
         }
     }
 
-    /// Stores the result of a read. Returns whether the objects with pods of this Job must be reconciled: because the result
-    /// changed, or because the Job is to be read again. An object that was reconciled during the read does not know when.
+    /// Stores the result of a read. Returns whether the objects with pods of this Job must be reconciled: because the
+    /// result changed, or because the Job is to be read again. An object that was reconciled during the read could not
+    /// schedule that.
     pub(super) fn answered(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> bool {
         let Some(state) = self.known.get_mut(key) else { return false };
         state.is_reading = false;

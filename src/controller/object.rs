@@ -1,4 +1,4 @@
-//! What the controller remembers of one `Orchestr`.
+//! The controller's state of one `Orchestr` object.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The `Orchestr` objects that the watch has reported, and whether that is all of them.
+//! The `Orchestr` objects that the watch has reported, and whether the list of them is complete.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -57,7 +57,7 @@ impl Objects {
         self.answered.insert(scope);
     }
 
-    /// Whether all of so many scopes are known or inaccessible.
+    /// Whether the objects of this number of scopes are all known or inaccessible.
     pub(super) fn are_known(&self, scopes: usize) -> bool {
         self.answered.len() == scopes
     }

@@ -73,7 +73,7 @@ impl WorkQueue {
         }
     }
 
-    /// Something changed that the object's status may show.
+    /// Call this when something changed that the object's status may show.
     pub(super) fn mark_dirty(&mut self, key: &NamespacedName, now: Instant) {
         self.reschedule(key, |schedule| schedule.mark_dirty(now));
     }
@@ -120,8 +120,8 @@ impl WorkQueue {
         }
     }
 
-    /// An object was reconciled, which took so long. If it did not write its status, it is postponed so that others get
-    /// their turn.
+    /// Call this after an object was reconciled, with the time that it took. If its status was not written, the object
+    /// is postponed, so that others get their turn.
     pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
         self.pace.reconciled(took, now);
         let pause = self.pace.pause();

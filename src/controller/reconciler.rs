@@ -32,7 +32,7 @@ use super::{
     watch_health::{Scope, SyncState, WatchHealth},
 };
 
-/// What is known of the cluster beside the `Orchestr` objects.
+/// The known state of the cluster, except for the `Orchestr` objects.
 #[derive(Debug)]
 pub(super) struct Reconciler {
     index: Index,
@@ -60,7 +60,8 @@ pub(super) struct Reconciled {
 }
 
 pub(super) enum Outcome {
-    /// A fact is missing that is expected soon. Reconcile again at this time if nothing happens before.
+    /// Information is missing that is expected soon. Reconcile again at this time, unless an event marks the object
+    /// dirty before.
     Postponed(Instant),
     Status(Box<NewStatus>),
 }
@@ -192,7 +193,7 @@ impl Reconciler {
         }
     }
 
-    /// Stores what a read of a Job has shown. Returns the objects concerned.
+    /// Stores the result of a read of a Job. Returns the affected objects.
     pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
         if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
     }
@@ -207,7 +208,8 @@ impl Reconciler {
         self.log_requests.answered(request, result, now)
     }
 
-    /// Reconciles an object. Of the object itself, it changes only the memory of problems and awaited Jobs.
+    /// Reconciles an object. Of the object, it changes only the tracker of problems and the time since which it waits
+    /// for a Job.
     pub(super) fn reconcile(
         &mut self,
         key: &NamespacedName,

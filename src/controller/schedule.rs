@@ -59,7 +59,7 @@ impl Schedule {
         self.mark_dirty(now.checked_sub(DEBOUNCE).unwrap_or(now));
     }
 
-    /// Asks for a reconcile at `at`, unless there is one before.
+    /// Schedules a reconcile at `at`, unless there is an earlier one.
     pub(super) fn recheck_at(&mut self, at: Option<Instant>) {
         self.recheck = at;
     }
@@ -104,7 +104,7 @@ impl Schedule {
         self.not_before = Some(now + delay);
     }
 
-    /// When so much time will have passed since the last write, if that is in the future.
+    /// The time at which this much time will have passed since the last write, if that is in the future.
     pub(super) fn written_after(&self, now: Instant, interval: Duration) -> Option<Instant> {
         self.written.map(|written| written + interval).filter(|at| now < *at)
     }

@@ -38,8 +38,8 @@ pub(super) async fn write_status(
         {
             // Another object has the name now. It gets its own status after the watch has reported it.
             Ok(object) if object.uid != uid => Err(WriteError::Conflict),
-            // Server-side apply does not remove what another writer owns as well, such as a part of a condition, and fails
-            // with HTTP 500 on an object that is older than the schema and violates it.
+            // Server-side apply does not remove fields that another writer owns as well, such as a part of a condition.
+            // It fails with HTTP 500 if the stored object is older than the schema and violates it.
             Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
             Ok(_) | Err(WriteError::Invalid(_) | WriteError::Failed(_)) => replace(&api, name, uid, status).await,
             Err(error) => Err(error),

@@ -47,8 +47,8 @@ pub(super) struct Verdicts<'p> {
     pub(super) wait_until: Option<Instant>,
 }
 
-/// Judges pods. `waiting_since` is kept between calls: since when some Job was not read. It limits how long a
-/// status is held back if ever more Jobs cannot be read.
+/// Judges pods. `waiting_since` is kept between calls: since when some Job has not been read. It limits how long a status is
+/// held back while further Jobs cannot be read.
 pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
     jobs: &mut Jobs,

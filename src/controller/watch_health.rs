@@ -7,10 +7,10 @@ use tokio::time::Instant;
 /// The scope of a watch: one namespace, or all of them.
 pub(crate) type Scope = Option<String>;
 
-/// How long a watch may be interrupted before that is reported, so that a restart of the API server is not.
+/// How long a watch may be interrupted before the status reports it. A restart of the API server takes less time.
 const TOLERATED: Duration = Duration::from_secs(60);
-/// How long a list may take before that is reported, so that a restart of the operator does not write every status
-/// twice.
+/// How long a list may take before the status reports it. Without this delay, a restarted operator would write every
+/// status twice: as Syncing, and when the list is complete.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The state of every watch of pods.
@@ -23,9 +23,9 @@ pub(super) struct WatchHealth {
 
 #[derive(Debug, Default)]
 struct ScopeState {
-    /// How old failures could be to be kept by the last complete list.
+    /// The last complete list kept failures up to this age.
     listed: Option<Duration>,
-    /// The same for the list that is being received.
+    /// The list that is being received keeps failures up to this age.
     listing: Duration,
     denied: Option<String>,
     interrupted: Option<Interruption>,
@@ -41,16 +41,16 @@ struct Interruption {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SyncState {
     Complete,
-    /// Not completely, but only for a short time yet. It is not reported before:
+    /// The pods are incomplete, but have not been for long. This is reported only after one of these times:
     Settling {
-        /// If the status was made for the present spec.
+        /// The time if the status was made for the present spec.
         until: Instant,
-        /// Otherwise.
+        /// The time if the status does not answer the present spec yet.
         unanswered_until: Instant,
     },
     /// The list of pods is not complete.
     Syncing,
-    /// The watch has failed for longer, with this error.
+    /// The watch has failed for longer than is tolerated, with this error.
     Interrupted(String),
     /// RBAC denies access, with the API server's message.
     Denied(String),

@@ -33,7 +33,7 @@ pub(super) enum Trouble<'a> {
     Waiting(&'a Waiting),
     /// It has terminated with a failure.
     Terminated(&'a Terminated),
-    /// It failed, or ended too often, and was restarted or is about to be.
+    /// It failed, or terminated too often, and was restarted or is about to be restarted.
     Restarted(&'a Terminated),
 }
 
@@ -150,8 +150,8 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The end of the previous instance, if it makes the restart a trouble: the instance failed, or the kubelet backed off
-    /// because the container ends too often, with any exit code.
+    /// The termination of the previous instance, if it makes the restart a problem: the instance failed, or the kubelet
+    /// backed off because the container terminates too often, with any exit code.
     pub(super) fn restarted(&self) -> Option<&'a Terminated> {
         let last = self.status.last.as_ref()?;
         let is_restart = self.failing().is_none() && !self.is_final() && !self.was_resized();

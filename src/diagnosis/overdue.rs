@@ -45,7 +45,7 @@ impl<'a> Overdue<'a> {
 
     fn unscheduled(pod: &'a Pod, thresholds: &Thresholds, clock: &mut PodClock) -> Self {
         let scheduled = pod.condition("PodScheduled");
-        // A pod is unscheduled from its creation on. The condition may be younger.
+        // A pod is unscheduled from its creation, but its condition may be younger.
         let created =
             clock.start_time([]).or_else(|| clock.start_time([scheduled.and_then(|condition| condition.since)]));
         Self {

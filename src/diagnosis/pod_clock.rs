@@ -56,8 +56,8 @@ impl PodClock {
         start.max(other.filter(|instant| self.is_credible(*instant)).map(|instant| self.corrected(instant)))
     }
 
-    /// Converts a time to our clock. A time shortly before the pod's creation was written by a clock that is behind. A time
-    /// long before it is true: the containers of a static pod may be older than its mirror pod.
+    /// Converts a time to our clock. A time shortly before the pod's creation was written by a clock that is behind. A
+    /// time long before it is correct, because the containers of a static pod may be older than its mirror pod.
     fn corrected(&self, instant: Timestamp) -> Timestamp {
         let instant = before(instant, self.node_ahead);
         match self.created {

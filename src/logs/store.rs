@@ -1,4 +1,4 @@
-//! Keeps the tails of logs for as long as their container instances matter.
+//! Keeps the tails of logs as long as their container instances are of interest.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map},

@@ -16,7 +16,7 @@ pub enum Change {
     /// Only in the number of watched pods and in the messages that contain it. Worth at most one write a minute, or pods
     /// that come and go would cause a write each.
     CountOnly,
-    /// In something that users wait for.
+    /// In any other field.
     Substantial,
 }
 

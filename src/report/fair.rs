@@ -1,4 +1,4 @@
-//! Chooses the pods that the status details, so that no incident crowds out another.
+//! Chooses the pods that the status lists, so that no incident crowds out another.
 
 use std::collections::HashMap;
 

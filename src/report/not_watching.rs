@@ -82,9 +82,9 @@ impl NotWatching {
 
 /// The status of an object whose pods are not watched.
 ///
-/// PodsHealthy is Unknown with Ready's reason. Lists and counts are emptied if the spec is the cause. If the cluster is,
-/// they stay as they were, because pods that cannot be read are not healthy for that. Stalled is present only while it is
-/// True, as kstatus expects.
+/// PodsHealthy is Unknown with Ready's reason. Lists and counts are emptied if the spec is the cause. If the cluster
+/// is, they stay as they were, because an unhealthy pod does not become healthy when it cannot be read. Stalled is
+/// present only while it is True, as kstatus expects.
 #[must_use]
 pub fn not_watching(
     state: &NotWatching,

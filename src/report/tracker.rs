@@ -242,7 +242,7 @@ fn is_of_container(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Crash | ProblemKind::Image | ProblemKind::Start)
 }
 
-/// Whether an init container has completed: then the pod's problem is not its.
+/// Whether an init container has completed, so that it cannot be the cause of the pod's problem.
 fn has_completed(pod: &Pod, container: &str) -> bool {
     pod.init_statuses.iter().any(|status| {
         status.name == container && status.state.terminated.as_ref().is_some_and(|life| life.exit_code == 0)
@@ -335,7 +335,8 @@ impl<'a> Resumed<'a> {
         }
         let is_listed = self.pods.get(&name).filter(|known| known.kind == finding.kind);
         if let Some(known) = is_listed {
-            // A status that another writer changed must not date a problem before its pod.
+            // A status that another writer changed must not set the start of a problem to a time before the pod's
+            // creation.
             let since = instant(known.since).max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
             finding.since = finding.since.min(since);
             if is_same_container && is_known_reason(known.reason) {

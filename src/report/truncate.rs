@@ -1,4 +1,4 @@
-//! Limits on the texts that a status repeats, whoever wrote them.
+//! Limits the texts that a status copies from objects in the cluster.
 
 use std::borrow::Cow;
 

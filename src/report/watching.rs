@@ -66,8 +66,8 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     Report { status, incidents, shown }
 }
 
-/// All incidents and rows for these pods, in the order of the status, with nothing left out. Remembers nothing: for a
-/// single look such as `orchestr scan`.
+/// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it
+/// is for single checks such as `orchestr scan`.
 pub(crate) fn in_full(findings: &[PodFinding<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);

@@ -1,3 +1,3 @@
-//! What the operator reports about itself.
+//! The operator's own log.
 
 pub mod logging;

@@ -294,7 +294,7 @@ impl<K: Send + 'static> ListWatch<K> {
                 let is_regular = watch.opened.elapsed() >= timeout;
                 self.ended(watch, is_regular)
             }
-            // Perhaps nothing happened. If the connection is lost, the next request fails.
+            // Perhaps nothing has changed in the cluster. If the connection is lost, the next request will fail.
             Err(_) => (None, State::Listed { resource_version: watch.resource_version }),
         }
     }

@@ -108,23 +108,23 @@ impl Dispatcher {
         self.inputs.insert(key.clone(), sender);
     }
 
-    /// Makes no new decisions for an object until its next update: its spec is invalid.
+    /// Makes no new decisions for an object until its next update, because its spec is invalid.
     pub fn pause(&self, key: &NamespacedName) {
         if let Some(sender) = self.inputs.get(key) {
             sender.send_if_modified(|input| input.incidents.take().is_some());
         }
     }
 
-    /// Ends the worker of a deleted object. Within half a minute it notifies the receivers of open alerts that they are no
-    /// longer watched.
+    /// Ends the worker of a deleted object. For up to half a minute, the worker tries to notify the receivers of open
+    /// alerts that the object is no longer watched.
     pub fn forget(&mut self, key: &NamespacedName) {
         if let Some(sender) = self.inputs.remove(key) {
             sender.send_modify(|input| input.deleted = true);
         }
     }
 
-    /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. The next
-    /// run sends what is not stored by then again, with the same ID.
+    /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. If an
+    /// outcome is not stored by then, the next run sends the message again with the same ID.
     pub fn stop(&mut self, limit: Duration) -> impl Future<Output = ()> + use<> {
         self.context.shutdown.cancel();
         let mut tasks = std::mem::take(&mut self.tasks);

@@ -1,7 +1,7 @@
-//! Posts one message to a receiver, and classifies how that ended.
+//! Posts one message to a receiver, and classifies the outcome.
 //!
-//! Nothing of the connection to the cluster is used: no credentials, no connection, and no proxy unless the operator's
-//! flags allow one. Redirects are not followed, and responses are not decompressed.
+//! Requests share nothing with those to the API server: neither credentials nor connections. They use a proxy only if
+//! the operator's flags allow it. Redirects are not followed, and responses are not decompressed.
 
 use std::{error::Error, io, net::IpAddr, sync::Arc, time::Duration};
 
@@ -28,9 +28,9 @@ use crate::alerts::{
     retry::{AttemptOutcome, retry_after},
 };
 
-/// The share of a webhook's timeout within which the receiver's name must be resolved, and the share within which the
-/// connection must be established. What is left makes an unreachable receiver distinguishable from one that may have
-/// received the message but did not answer in time.
+/// The fractions of a webhook's timeout for resolving the receiver's name and for establishing the connection. They are
+/// less than the timeout, so that an unreachable receiver can be distinguished from one that may have received the
+/// message but did not answer in time.
 const RESOLVE_SHARE: f64 = 0.8;
 const CONNECT_SHARE: f64 = 0.9;
 /// How many bytes of a response's body are read, so that the receiver can finish its answer.
@@ -104,7 +104,7 @@ impl HttpClient {
             Err(outcome) => return outcome,
         };
         let has_proxy = proxy.is_some();
-        // An address in the URL is connected to without asking the resolver.
+        // The resolver is not called for a literal address in the URL, so the address is checked here.
         if let Some(Err(refusal)) = literal_address(post.url).map(|address| self.addresses.check(address)) {
             return AttemptOutcome::AddressRefused(refusal);
         }
@@ -130,8 +130,9 @@ impl HttpClient {
         }
     }
 
-    /// A client for one request. Messages to a receiver are seconds apart, and a receiver may close an idle connection just
-    /// as the next message is written, which then may or may not have arrived: so no connection is kept.
+    /// A client for one request. Connections are not reused: messages to a receiver are seconds apart, and the receiver
+    /// may close an idle connection just as the next message is written. Then it would be unknown whether the message
+    /// arrived.
     fn client(&self, post: &Post<'_>, proxy: Option<Proxy>) -> Option<Client> {
         let tls = match &post.tls {
             Some(config) => ClientConfig::clone(config),
@@ -255,6 +256,6 @@ async fn discard_body(mut response: Response) {
             left -= chunk.len();
         }
     };
-    // An error or a timeout changes nothing: the status is known.
+    // An error or a timeout does not matter, because the status is already known.
     let _ = timeout(BODY_TIMEOUT, read).await;
 }

@@ -16,7 +16,7 @@ pub struct DeliveryOptions {
 /// Delays that integration tests shorten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryTimings {
-    /// How often the Secrets of a failing webhook are read: someone may be about to fix them.
+    /// How often the Secrets of a failing webhook are read, because someone may fix them.
     pub secrets_retry_interval: Duration,
     /// Divides the intervals between messages, and the times that an incident must be gone before it counts as over.
     pub pacing_divisor: u32,

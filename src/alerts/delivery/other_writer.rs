@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 
-/// The bounds of the wait after a write of the other.
+/// The bounds of the wait after a write by the other writer.
 const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5 * 60));
-/// The other writer counts as gone when it has written nothing for this long.
+/// The other writer counts as stopped when it has written nothing for this long.
 const GONE_AFTER: Duration = Duration::from_secs(15 * 60);
-/// The number of writes after which to warn: a person makes one or two.
+/// The number of writes after which to log a warning. A person who edits the status makes only one or two.
 const WARN_AFTER: u32 = 3;
 
 #[derive(Debug)]
@@ -28,7 +28,8 @@ impl Default for OtherWriter {
 }
 
 impl OtherWriter {
-    /// Records a write of the other. Returns whether to log a warning, which is true once until the other is gone.
+    /// Records a write by the other writer. Returns whether to log a warning, which is true only once until the other
+    /// writer stops.
     pub fn record_write(&mut self, now: Instant) -> bool {
         if self.last_write.is_some_and(|last| now.saturating_duration_since(last) > GONE_AFTER) {
             self.backoff.reset();

@@ -1,5 +1,5 @@
-//! Resolves the names of receivers, and checks every address of a name each time it is about to be connected to. So it
-//! does not matter which address the name had before.
+//! Resolves the names of receivers, and checks the addresses of a name before each connection, because they may change
+//! at any time.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -29,9 +29,9 @@ use crate::{
     clock::ClusterClock,
 };
 
-/// The maximum time between two steps: the system clock may be changed in the meantime.
+/// The maximum time between two steps, because the system clock may be changed in the meantime.
 const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// The minimum time between two steps: a clock that ticks in whole seconds must not cause a busy loop.
+/// The minimum time between two steps, so that a clock with a resolution of one second does not cause a busy loop.
 const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
 /// What all workers share.
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Tells the receivers that the object was deleted and that its open alerts are no longer watched.
+    /// Notifies the receivers that the object was deleted and that its open alerts are no longer watched.
     async fn notify_deletion(mut self) {
         let deadline = Instant::now() + DELETION_TIMEOUT;
         let result = timeout_at(deadline, async {

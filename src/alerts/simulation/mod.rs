@@ -1,5 +1,5 @@
 //! Simulates an operator with one webhook: incidents start and end, the receiver fails, and the operator crashes at
-//! each step of the protocol. The tests check what a receiver may rely on in every such course of events.
+//! each step of the protocol. The tests check the guarantees of docs/alerts.md for every such sequence of events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -242,7 +242,7 @@ impl Simulation {
         self.run();
     }
 
-    /// Advances the time, and runs the operator whenever it asked to be woken.
+    /// Advances the time, and runs the operator at each time at which it must decide again.
     pub fn advance(&mut self, seconds: u64) {
         let until = self.now + Duration::from_secs(seconds);
         loop {
@@ -259,7 +259,7 @@ impl Simulation {
         self.run();
     }
 
-    /// Runs the operator until there is nothing left to do at this time. Returns when it wants to be woken.
+    /// Runs the operator until there is nothing left to do at this time. Returns when it must decide again.
     fn run(&mut self) -> Option<Timestamp> {
         for _ in 0..100 {
             let (message, next_resend) = self.with_input(|input| resend(&self.stored, input));

@@ -33,7 +33,7 @@ fn limits_future_times_of_the_stored_state() {
             assert_eq!(time(state.pointer(pointer).unwrap()), expected, "{pointer}");
         }
     }
-    // An incident that is gone since the future is gone since now.
+    // A future time of an incident's end is replaced by the present.
     for pointer in ["/alerts/0/goneSince", "/storm/goneSince"] {
         let mut sim = with_field(pointer, after(50 * 3_600));
         sim.active.clear();

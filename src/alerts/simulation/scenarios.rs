@@ -1,4 +1,4 @@
-//! Typical courses of events, and the messages that a receiver gets.
+//! Typical sequences of events, and the messages that a receiver gets.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Decodes pods from JSON, in which files and some API servers give them.
+//! Decodes pods from JSON, the format of files and of API servers that do not support protobuf.
 
 mod fields;
 mod model;

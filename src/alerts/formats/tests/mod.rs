@@ -44,7 +44,7 @@ fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
     }
 }
 
-/// Builds a course of events, whose last message is the case.
+/// Builds a sequence of events. The test case is its last message.
 struct Scenario {
     sim: Simulation,
 }
@@ -79,7 +79,7 @@ impl Scenario {
     }
 }
 
-/// One message of each kind, as planned from a course of events.
+/// One message of each kind, as planned for a sequence of events.
 fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let cart = || incident("cart", "app", "OOMKilled", 3);
     let train = || Incident {

@@ -55,8 +55,8 @@ fn hostile_incident() -> impl Strategy<Value = Incident> {
     )
 }
 
-/// All messages of a course of events with hostile texts: incidents start, others start later, some end, and the receiver
-/// may reject large messages.
+/// All messages of a sequence of events with hostile texts: incidents start, others start later, some end, and the
+/// receiver may reject large messages.
 fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notification>> {
     // A few different incidents, each repeated up to 90 times.
     let incidents =
