@@ -1,5 +1,5 @@
-//! Where programs come from: those of a control plane from `KUBEBUILDER_ASSETS`, or a build by Go that is kept in
-//! `target/`; Alertmanager always from Go.
+//! Finds or builds the programs. Those of a control plane come from `KUBEBUILDER_ASSETS`, or are built with Go and kept
+//! in `target/`. Alertmanager is always built.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ static CONTROL_PLANE: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
-/// An API server of an older Kubernetes, with the other's etcd.
+/// The API server of an older Kubernetes. It uses the same etcd as the current one.
 static OLD_API_SERVER: GoTools = GoTools {
     names: "the kube-apiserver of Kubernetes 1.32",
     takes: "about 3 minutes on 2 cores",
@@ -42,12 +42,12 @@ static OLD_API_SERVER: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
-/// The version of the older one.
+/// The version of [`OLD_API_SERVER`].
 const OLD_VERSION: &str = "1.32.4";
-/// Names the version of Kubernetes that the API server is to be of; otherwise it is the newest one here.
+/// The environment variable that selects the version of the API server; the newest by default.
 const VERSION: &str = "ORCHESTR_TEST_KUBERNETES";
 
-/// A build outside its own repository does not know which version of Kubernetes it is.
+/// Sets the version of Kubernetes, which its own build scripts would set otherwise.
 fn of_kubernetes(go_mod: &str) -> String {
     let version = in_go_mod(go_mod, "k8s.io/kubernetes ");
     let mut numbers = version.trim_start_matches('v').split('.');
@@ -77,12 +77,13 @@ pub struct Binaries {
     pub kube_apiserver: PathBuf,
 }
 
-/// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS` where that is set, and otherwise builds them, once, with Go. With
-/// `ORCHESTR_TEST_KUBERNETES=1.32.4`, the API server is that one, and always built.
+/// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS`. If that is not set, builds them once with Go. With
+/// `ORCHESTR_TEST_KUBERNETES=1.32.4`, the API server of that version is always built.
 ///
 /// # Errors
 ///
-/// [`Error::Assets`] when the folder lacks one, [`Error::NoGo`] and [`Error::Build`] when they cannot be built.
+/// [`Error::Assets`] if the folder lacks a program, [`Error::Version`] if the version is not supported, [`Error::NoGo`]
+/// or [`Error::Build`] if the programs cannot be built.
 pub async fn binaries() -> Result<Binaries> {
     let dir = match assets() {
         Some(dir) => {
@@ -119,7 +120,7 @@ pub async fn kubectl() -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// [`Error::NoGo`] and [`Error::Build`] when it cannot be built.
+/// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub(crate) async fn alertmanager() -> Result<PathBuf> {
     Ok(ALERTMANAGER.built().await?.join("alertmanager"))
 }

@@ -169,7 +169,7 @@ impl ControlPlane {
     pub async fn stop_api_server(&self) -> Result<()> {
         let api_server = self.take_api_server()?;
         api_server.signal("TERM")?;
-        // Whether in time or not: dropping it ends it for good.
+        // If it has not stopped in time, dropping the value kills it.
         let _ = tokio::time::timeout(STOP, api_server.ended()).await;
         drop_elsewhere(api_server).await;
         Ok(())
@@ -201,7 +201,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When it runs, or does not start: then with the end of its log.
+    /// If it is running already, or if it does not start; then with the end of its log.
     pub async fn start_api_server(&self) -> Result<()> {
         if self.lock().is_some() {
             return Err(Error::ApiServer("running"));
@@ -278,7 +278,7 @@ impl ControlPlane {
         let begun = Instant::now();
         loop {
             match unless_there(api.create(&PostParams::default(), &account).await) {
-                // The API server makes this namespace when it is already ready.
+                // The API server creates this namespace only after it is ready.
                 Err(error) if is(&error, 404) && namespace == "default" && begun.elapsed() < READY => {
                     tokio::time::sleep(POLL).await;
                 }
@@ -358,7 +358,7 @@ async fn until_listening(program: &Process, port: u16) -> Result<()> {
 async fn aggregate_roles(client: Client) -> Result<()> {
     let api = Api::<ClusterRole>::all(client);
     let mut roles = api.list(&ListParams::default()).await?.items;
-    // Each is a part of the next.
+    // Each role includes the one before it.
     for name in ["view", "edit", "admin"] {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
         let parts = roles.iter().filter(|role| role.labels().contains_key(&label));

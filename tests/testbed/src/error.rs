@@ -1,8 +1,8 @@
-//! What can go wrong with a control plane of our own, in sentences.
+//! The errors of this crate.
 
 use std::{path::PathBuf, time::Duration};
 
-/// What can go wrong with a control plane of our own, in sentences that say what to do.
+/// Why a control plane cannot be built, started or used. Each message is a sentence, with a remedy if there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,12 +20,12 @@ pub enum Error {
     /// `ORCHESTR_TEST_KUBERNETES` names a version that can't be built here.
     #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to {known}")]
     Version {
-        /// What it names.
+        /// The value of the variable.
         version: String,
-        /// What it may name.
+        /// The only valid value.
         known: &'static str,
     },
-    /// There is no Go to build the programs with.
+    /// Go is not installed, so the programs cannot be built.
     #[error("there is no `go` to build {names} with: install Go {version} or later (https://go.dev/dl/){instead}")]
     NoGo {
         /// The programs.
@@ -61,37 +61,37 @@ pub enum Error {
         /// The end of what it printed.
         log: String,
     },
-    /// The API server was asked for while it is stopped, or to start while it runs.
+    /// The API server is not in the required state: it is stopped, or already running.
     #[error("the API server is {0}")]
     ApiServer(&'static str),
     /// A condition did not come true in time.
     #[error("{what} did not happen within {after:?}: {last}")]
     Timeout {
-        /// What was awaited.
+        /// The condition.
         what: String,
         /// How long.
         after: Duration,
-        /// Why it had not happened at the last look.
+        /// The result of the last check.
         last: String,
     },
-    /// The operating system refused something.
+    /// An operation failed in the operating system.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The API server refused something.
+    /// A request to the API server failed.
     #[error("the API server: {0}")]
     Kube(#[source] Box<kube::Error>),
-    /// A certificate or key could not be made or used.
+    /// A certificate or key could not be created or used.
     #[error("certificates: {0}")]
     Certificate(String),
-    /// etcd refused something.
+    /// A request to etcd failed.
     #[error("etcd: {0}")]
     Etcd(String),
-    /// Something was not the JSON it should have been.
+    /// A text is not the expected JSON.
     #[error("not the JSON that was expected: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -111,7 +111,7 @@ impl From<rcgen::Error> for Error {
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Says what was being done when the operating system refused it.
+/// Adds the name of the failed operation to an I/O error.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: impl FnOnce() -> String) -> Result<T>;
 }

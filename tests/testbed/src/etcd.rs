@@ -15,36 +15,39 @@ use crate::{
     error::{Doing, Error, Result},
 };
 
-/// Objects in one transaction, of etcd's `--max-txn-ops=1000`; 100 of 4 KB are well within `--max-request-bytes`.
+/// Objects per transaction. 100 objects of 4 KB are well within `--max-txn-ops` and `--max-request-bytes`, see
+/// `programs.rs`.
 const BATCH: usize = 100;
 
-/// Requests under way at once: etcd applies one after another, the others are decoded meanwhile.
+/// Concurrent requests. etcd applies them one after another, and decodes the others in the meantime.
 const LANES: usize = 8;
 
 impl ControlPlane {
-    /// Writes objects while the API server runs, each under its key in etcd, such as `/registry/pods/NAMESPACE/NAME`,
-    /// and tells how many. Lists and watches see them, each with a `resourceVersion` of its own, as ever.
+    /// Writes objects while the API server is running, each under its key in etcd, such as
+    /// `/registry/pods/NAMESPACE/NAME`, and returns their number. They appear in lists and watches as usual, each with
+    /// its own `resourceVersion`.
     ///
-    /// The API server reads JSON there as well as protobuf, and takes what is written for what it had written itself:
-    /// with its `metadata.uid` and `creationTimestamp`, and without `resourceVersion`.
+    /// The API server decodes JSON from etcd as well as protobuf, and does not validate it. The objects must contain
+    /// `metadata.uid` and `creationTimestamp`, and must not contain a `resourceVersion`.
     ///
     /// # Errors
     ///
-    /// When etcd refuses one; others may be written.
+    /// If etcd rejects an object. Other objects may have been written.
     pub async fn load<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.write(objects, 1).await
     }
 
-    /// Writes objects like [`Self::load`], about four times as fast, with the API server stopped meanwhile: it starts
-    /// again on what is there then. 50,000 pods of 4 KB take about 8 s of two cores, and the start 10 s.
+    /// Writes objects like [`Self::load`], but about four times as fast: it stops the API server, writes the objects in
+    /// transactions, and starts the API server again. On two cores, 50,000 pods of 4 KB take about 8 s, and the start
+    /// 10 s.
     ///
-    /// Many objects share a `resourceVersion`, as they are written in one transaction. An API server that runs would
-    /// take that for read once it has the first of them: whoever lists or begins to watch then never learns of the
-    /// rest.
+    /// The objects of one transaction share a `resourceVersion`. A running API server would consider that version
+    /// complete after the first of them, so that clients that list or start a watch at that moment would never receive
+    /// the others.
     ///
     /// # Errors
     ///
-    /// When the API server is stopped already, or does not start again; when etcd refuses a transaction.
+    /// If the API server is already stopped or does not start again, or if etcd rejects a transaction.
     pub async fn load_at_rest<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.kill_api_server().await?;
         let loaded = self.write(objects, BATCH).await;
@@ -80,13 +83,14 @@ impl ControlPlane {
         self.load([(key.to_owned(), value)]).await.map(drop)
     }
 
-    /// Deletes whatever is under the keys that begin with `prefix`, and tells how many there were.
+    /// Deletes all keys that begin with `prefix`, and returns their number.
     ///
     /// # Errors
     ///
     /// When etcd refuses it, or `prefix` is empty.
     pub async fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-        // The end of a range is the first key that is beyond it: no key here ends in the highest byte.
+        // The end of a range is exclusive. Incrementing the last byte of the prefix cannot overflow, because keys are
+        // ASCII.
         let mut end = prefix.as_bytes().to_vec();
         let Some(last) = end.last_mut() else {
             return Err(Error::Etcd("an empty prefix would delete everything".to_owned()));
@@ -97,10 +101,10 @@ impl ControlPlane {
         Ok(deleted.parse().unwrap_or(0))
     }
 
-    /// Makes etcd forget all history before its current revision, which is returned.
+    /// Compacts etcd's history up to its current revision, and returns that revision.
     ///
-    /// The API server still serves what its watch cache holds: a *watch* from an older `resourceVersion` is answered
-    /// `410 Gone` once the API server has started again ([`Self::restart_api_server`]), at which its cache begins anew.
+    /// The API server still serves older versions from its watch cache. To make it answer `410 Gone` to a *watch* from
+    /// an older `resourceVersion`, restart it ([`Self::restart_api_server`]), which empties the cache.
     ///
     /// # Errors
     ///
@@ -131,13 +135,13 @@ impl ControlPlane {
         let stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).await.doing(doing)?;
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| Error::Etcd(error.to_string()))?;
-        // Its errors are the requests' too.
+        // The requests return its errors as well.
         tokio::spawn(connection);
         Ok(Connection(sender))
     }
 }
 
-/// A connection that is kept, for writes at a rate: each [`ControlPlane::put`] opens its own.
+/// A connection for many writes. [`ControlPlane::put`] opens new connections for each write.
 pub struct Writer(Connection);
 
 impl Writer {
@@ -156,7 +160,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// The next transaction, and how many objects it puts.
+/// The next transaction and its number of objects.
 fn transaction<V: AsRef<[u8]>>(objects: &mut impl Iterator<Item = (String, V)>, batch: usize) -> Option<(String, u64)> {
     let mut body = r#"{"success":["#.to_owned();
     let mut count = 0;
@@ -175,7 +179,7 @@ fn transaction<V: AsRef<[u8]>>(objects: &mut impl Iterator<Item = (String, V)>, 
     (count > 0).then_some((body, count))
 }
 
-/// What of etcd's answers is of use. It writes 64-bit numbers as text.
+/// The fields of etcd's responses that are used. 64-bit numbers are strings.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Answer {
@@ -189,7 +193,7 @@ struct Header {
     revision: String,
 }
 
-/// To etcd's JSON gateway.
+/// A connection to etcd's JSON gateway.
 struct Connection(SendRequest<Full<Bytes>>);
 
 impl Connection {

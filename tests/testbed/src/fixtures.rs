@@ -1,11 +1,11 @@
-//! Pods as a real kubelet wrote them, and what kubectl printed for them at that moment.
+//! Pods as a real kubelet wrote them, and the output of kubectl at the same time.
 
 use serde_json::Value;
 
 const PODS: &str = include_str!("../../fixtures/real-pods.json");
 const STATUSES: &str = include_str!("../../fixtures/real-pods.status.tsv");
 
-/// What `kubectl get pods` printed for one of [`real_pods`].
+/// The output of `kubectl get pods` for one of [`real_pods`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealStatus {
     /// The pod's name.
@@ -14,15 +14,15 @@ pub struct RealStatus {
     pub ready: &'static str,
     /// `CrashLoopBackOff`.
     pub status: &'static str,
-    /// As a number; how long ago is not kept.
+    /// The number only, without the time of the last restart.
     pub restarts: &'static str,
 }
 
-/// 27 pods of kubelet 1.36 with containerd, about 90 s after they were made; all in the namespace `shop`.
+/// 27 pods of a kubelet 1.36 with containerd, about 90 s after they were created; all in the namespace `shop`.
 ///
 /// # Panics
 ///
-/// When the fixture is no list of objects.
+/// If the fixture is not a list of objects.
 #[expect(clippy::panic, reason = "the fixture is part of this program")]
 pub fn real_pods() -> Vec<Value> {
     match serde_json::from_str(PODS) {
@@ -34,7 +34,7 @@ pub fn real_pods() -> Vec<Value> {
     }
 }
 
-/// What kubectl printed for each of [`real_pods`].
+/// The output of kubectl for each of [`real_pods`].
 pub fn real_statuses() -> Vec<RealStatus> {
     let rows = STATUSES.lines().skip(1);
     rows.filter_map(|row| {

@@ -17,37 +17,37 @@ use crate::{
     process::{Env, Process, Program, run_dir, tail},
 };
 
-/// How often somebody who waits for a build is told that it goes on: on a terminal, and in a log.
+/// The interval between progress messages about a build: on a terminal, and in a log.
 const PROGRESS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
 
-/// How often is looked whether the build has ended.
+/// The interval between two checks whether the build has ended.
 const POLL: Duration = Duration::from_millis(250);
 
-/// How long a build may take, one by another process included.
+/// The time limit of a build, including a build by another process.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Programs with a `go.mod` in common.
+/// Programs that share a `go.mod`.
 pub(crate) struct GoTools {
-    /// What they are called in sentences.
+    /// Their names in messages.
     pub names: &'static str,
     /// How long the build takes.
     pub takes: &'static str,
-    /// What else somebody without Go can do, as the end of a sentence.
+    /// An alternative to installing Go, as the end of a sentence; may be empty.
     pub instead: &'static str,
-    /// Where go.mod is, from this crate's folder.
+    /// The folder of go.mod, relative to this crate's folder.
     pub folder: &'static str,
     pub go_mod: &'static str,
     pub go_sum: &'static str,
-    /// The packages to build, what Go calls their programs, and what they are called here.
+    /// For each program: the package, the file name that Go gives it, and the file name to use instead.
     pub programs: &'static [(&'static str, &'static str, &'static str)],
-    /// What the linker is given, from go.mod.
+    /// The linker flags, which may depend on go.mod.
     pub linker_flags: fn(go_mod: &str) -> String,
-    /// Their folder, once they are built.
+    /// The folder of the programs; set once they are built.
     pub built: OnceCell<PathBuf>,
 }
 
 impl GoTools {
-    /// The folder of the programs, built once for all processes and all builds of this crate.
+    /// Returns the folder of the programs. They are built once for all processes and all builds of this crate.
     pub(crate) async fn built(&self) -> Result<&Path> {
         let built = self.built.get_or_try_init(|| async {
             let root = target_dir().join("testbed").join(self.key());
@@ -60,7 +60,7 @@ impl GoTools {
         built.await.map(PathBuf::as_path)
     }
 
-    /// Names a build by everything that goes into it.
+    /// A hash of all inputs of the build, which names its folder.
     fn key(&self) -> String {
         let mut hash = Context::new(&SHA256);
         hash.update((self.linker_flags)(self.go_mod).as_bytes());
@@ -73,7 +73,7 @@ impl GoTools {
     async fn build(&self, root: &Path, bin: &Path) -> Result<()> {
         fs::create_dir_all(root).doing(|| format!("make {}", root.display()))?;
         let path = root.join("lock");
-        // The lock goes with its holder's process, however that ends.
+        // The operating system releases the lock when the process ends for any reason.
         let lock = File::create(&path).doing(|| format!("make {}", path.display()))?;
         let mut progress = Progress::new(format!("waiting for another process that builds {}", self.names));
         loop {
@@ -120,7 +120,7 @@ impl GoTools {
         };
         drop(progress);
         for (_, from, to) in self.programs {
-            // What Go could not build is not there.
+            // A program that Go could not build does not exist.
             if fs::rename(out.join(from), out.join(to)).is_err() {
                 return Err(self.failed(how, tail(&run.join("go.log"))));
             }
@@ -148,7 +148,7 @@ impl GoTools {
     }
 }
 
-/// A version in go.mod: what follows `prefix` on its line.
+/// A version in go.mod: the word after `prefix`.
 pub(crate) fn in_go_mod<'a>(go_mod: &'a str, prefix: &str) -> &'a str {
     let mut lines = go_mod.lines().map(str::trim);
     lines.find_map(|line| line.strip_prefix(prefix)?.split_whitespace().next()).unwrap_or("unknown")
@@ -157,7 +157,8 @@ pub(crate) fn in_go_mod<'a>(go_mod: &'a str, prefix: &str) -> &'a str {
 fn target_dir() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
-        // Cargo reads a relative one from where it was called, which is the workspace here as in .ci/run.
+        // Cargo resolves a relative path from the current folder. This assumes that cargo runs in the workspace's
+        // folder.
         Some(dir) => workspace.join(dir),
         None => workspace.join("target"),
     }
@@ -167,8 +168,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
 
-/// Tells on standard error that something goes on: on a terminal by one line that counts, elsewhere by a line now
-/// and then.
+/// Prints progress to standard error: one line that is updated on a terminal, otherwise a new line at each interval.
 struct Progress {
     what: String,
     terminal: bool,
@@ -181,12 +181,12 @@ impl Progress {
         Self { what, terminal: stderr().is_terminal(), since: Instant::now(), told: None }
     }
 
-    /// Whether it has taken too long.
+    /// Whether the time limit has passed.
     fn is_over(&self) -> bool {
         self.since.elapsed() >= LIMIT
     }
 
-    /// Waits a moment, and tells so if that is due.
+    /// Waits for [`POLL`], and first prints the progress if it is due.
     async fn wait(&mut self) {
         let [terminal, log] = PROGRESS;
         let every = if self.terminal { terminal } else { log };
@@ -195,7 +195,7 @@ impl Progress {
             let seconds = self.since.elapsed().as_secs();
             let (start, end) = if self.terminal { ("\r", "") } else { ("", "\n") };
             let mut stderr = stderr().lock();
-            // Nobody may be reading.
+            // Standard error may be closed.
             let _ = write!(stderr, "{start}{} … {seconds}s{end}", self.what);
             let _ = stderr.flush();
         }

@@ -1,22 +1,23 @@
-//! A kubelet that only serves logs, from a script.
+//! A fake kubelet that serves only container logs, as scripted by a test.
 //!
-//! The API server finds it by its Node's address and port, and proxies `GET /api/v1/namespaces/NS/pods/NAME/log` to
-//! its `/containerLogs/NS/NAME/CONTAINER`, with the options as they came. Before that the API server itself answers:
+//! The API server takes its address and port from its Node object, and proxies `GET
+//! /api/v1/namespaces/NS/pods/NAME/log` to its `/containerLogs/NS/NAME/CONTAINER` with the same options. The API server
+//! answers these requests itself, without asking a kubelet:
 //!
-//! | when | the API server answers, and asks no kubelet |
+//! | if | the API server answers |
 //! |---|---|
 //! | the pod does not exist | 404 `pods "x" not found` |
 //! | the container is not in the pod's spec | 400 `container x is not valid for pod y` |
 //! | no container is named and there are several | 400 `a container name must be specified for pod y, choose one of: …` |
-//! | the pod is on no node | 200 and nothing |
+//! | the pod is not scheduled | 200 with an empty body |
 //! | the node does not exist | 404 `pods "n" not found`, with the node's name |
 //! | `tailLines` < 0 or `limitBytes` < 1 | 422 |
 //!
-//! It does not look at the pod's status: that a container waits, or has no previous life, is the kubelet's to say
-//! ([`Answer::Status`] with 400). Of the kubelet's answers, it passes those below 400 on as they are; the others it
-//! turns into a `Status` object of the same code: with the kubelet's words for 400 and 500, for 404 with words of its
-//! own. A log that breaks off ends for its client as if it were whole, and of one that stalls the last kilobytes are
-//! held back.
+//! The API server does not read the pod's status: the kubelet itself must answer that a container is waiting or has no
+//! previous instance ([`Answer::Status`] with 400). The API server forwards answers below 400 unchanged. It turns the
+//! others into a `Status` object with the same code, with the kubelet's message for 400 and 500, and with a message of
+//! its own for 404. If the connection to the kubelet breaks, the client receives a log that seems complete. If the
+//! kubelet stalls, the API server holds back the last kilobytes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -55,10 +56,10 @@ use crate::{
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Answer {
-    /// A log, of which is sent what a real kubelet would: `tailLines` of it, and of these the first `limitBytes`. Any
-    /// bytes will do.
+    /// A log of any bytes. As a real kubelet does, the server sends the first `limitBytes` of its last `tailLines`
+    /// lines.
     Text(Vec<u8>),
-    /// The same, a part at a time.
+    /// The same, in parts with pauses.
     Slow {
         /// The log.
         text: Vec<u8>,
@@ -67,21 +68,21 @@ pub enum Answer {
         /// The pause before each part.
         every: Duration,
     },
-    /// The same, and then nothing more, on a connection that stays open.
+    /// The same, but the response never ends and its connection stays open.
     Stalling(Vec<u8>),
-    /// The same, and then the connection breaks before the end that HTTP announces.
+    /// The same, but the connection breaks before the end of the HTTP response.
     Broken(Vec<u8>),
     /// No answer, on a connection that stays open.
     Hanging,
-    /// Endless lines, whatever the limit.
+    /// Lines without end; ignores `limitBytes`.
     Endless,
-    /// An HTTP status and a body: 400 is what a real one says to what it cannot find a log for, 404 where it does not
-    /// know the pod, 500 where it fails.
+    /// An HTTP status and a body. A real kubelet answers 400 if there is no such log, 404 if it does not run the pod,
+    /// and 500 if it fails.
     Status(u16, String),
-    /// 200, and the kubelet's own complaint where a log should be: its first write, of nothing, has sent the head of
-    /// the answer before the container runtime refuses.
+    /// 200 with the kubelet's error message in place of the log. A real kubelet sends the response headers before it
+    /// asks the container runtime, so a later error can only go into the body.
     KubeletErrorText,
-    /// One answer after another, and the last one from then on.
+    /// These answers in turn; the last one is repeated.
     InTurn(Vec<Answer>),
 }
 
@@ -91,7 +92,7 @@ impl Answer {
         Self::Text(text.into())
     }
 
-    /// What a real kubelet says for a container that has no log yet (`ContainerCreating`, `PodInitializing`,
+    /// The answer of a real kubelet for a container that has no log yet (`ContainerCreating`, `PodInitializing`,
     /// `CreateContainerConfigError`…).
     pub fn waiting_to_start(pod: &str, container: &str, reason: &str) -> Self {
         let what = match reason {
@@ -102,7 +103,7 @@ impl Answer {
         Self::Status(400, format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {what}"))
     }
 
-    /// What a real kubelet says when asked for the previous life of a container in its first.
+    /// The answer of a real kubelet to a request for the previous instance of a container that was never restarted.
     pub fn no_previous(pod: &str, container: &str) -> Self {
         Self::Status(400, format!("previous terminated container \"{container}\" in pod \"{pod}\" not found"))
     }
@@ -122,7 +123,7 @@ pub struct LogRequest {
 }
 
 impl LogRequest {
-    /// Whether the container's previous life is meant.
+    /// Whether the log of the container's previous instance is requested.
     pub fn previous(&self) -> bool {
         self.query.get("previous").is_some_and(|value| value == "true")
     }
@@ -139,7 +140,7 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// Starts one and makes its Node. A Node of that name is replaced.
+    /// Starts a kubelet and registers its Node. An existing Node with that name is replaced.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    /// Registers a further Node of this kubelet. A Node with that name is replaced.
+    /// Registers another Node for this kubelet. An existing Node with that name is replaced.
     ///
     /// # Errors
     ///

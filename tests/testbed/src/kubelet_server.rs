@@ -1,4 +1,4 @@
-//! The kubelet's side of HTTP.
+//! The HTTP server of the fake kubelet.
 
 use std::{convert::Infallible, io, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     logs::LogOptions,
 };
 
-/// What an endless log is made of.
+/// The line that an endless log repeats.
 const ENDLESS: &str = "the same line, again and again, for as long as somebody reads it\n";
 
 type Parts = BoxStream<'static, io::Result<Bytes>>;
@@ -28,7 +28,7 @@ type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
 pub(crate) async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<State>) {
     loop {
-        // Only a want of file descriptors can refuse one: others end meanwhile.
+        // Accepting fails only if the process has run out of file descriptors. Retry, because other connections end.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
@@ -36,7 +36,7 @@ pub(crate) async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<St
         let tls = tls.clone();
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            // Whoever has no certificate of ours, and whoever hangs up, is no concern of the script's.
+            // Clients without a certificate of the test cluster, and clients that disconnect, are ignored.
             let Ok(stream) = tls.accept(stream).await else {
                 return;
             };
@@ -60,14 +60,14 @@ async fn respond(request: Request<Incoming>, state: Arc<State>) -> Result<Respon
         }
         log => (StatusCode::OK, parts(log, options)),
     };
-    // In flight until the body is sent or given up.
+    // The request counts as in flight until its body is sent or the client disconnects.
     let counted = parts.inspect(move |_| {
         let _held = &in_flight;
     });
     Ok(response(status, counted.boxed()))
 }
 
-/// The body of an answer that is, or should have been, a log.
+/// The body of an answer with a log, or with an error in place of the log.
 fn parts(answer: Answer, options: LogOptions) -> Parts {
     let cut = |text: Vec<u8>| Bytes::from(options.cut(&text));
     match answer {
@@ -85,7 +85,7 @@ fn parts(answer: Answer, options: LogOptions) -> Parts {
         Answer::Stalling(text) => one(cut(text)).chain(stream::pending()).boxed(),
         Answer::Broken(text) => {
             let end = stream::once(async {
-                // What is written is sent only when there is nothing more to write for now.
+                // hyper flushes its buffer only when the body is pending, so yield once before the connection breaks.
                 tokio::task::yield_now().await;
                 Err(io::ErrorKind::ConnectionAborted.into())
             });
@@ -98,7 +98,7 @@ fn parts(answer: Answer, options: LogOptions) -> Parts {
         Answer::KubeletErrorText => {
             one("unable to retrieve container logs for containerd://c9d1e2f3a4b5968778695a4b3c2d1e0f")
         }
-        // Not logs; answered before.
+        // These have no log and are answered by the caller.
         Answer::Hanging | Answer::Status(..) | Answer::InTurn(_) => stream::empty().boxed(),
     }
 }

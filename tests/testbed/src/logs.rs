@@ -1,17 +1,16 @@
-//! What a real kubelet would send of a log, by the options of the request.
+//! Cuts a log as a real kubelet does, according to the options of the request.
 //!
-//! containerd stores a log as records of at most 16 KiB, one for each line and several for a longer one, and the
-//! kubelet counts *records* where `tailLines` says lines. `limitBytes` counts from the start of that tail: a limit
-//! cuts the end of the log, not its beginning. Both as in `k8s.io/cri-client/pkg/logs` (`ReadLogs`,
-//! `findTailLineStartIndex`) and containerd's `internal/cri/io/logger.go` (`redirectLogs`).
+//! containerd stores a log as records of at most 16 KiB: one for a short line, several for a long one. For `tailLines`,
+//! the kubelet counts *records* instead of lines. `limitBytes` counts from the start of that tail, so it cuts off the
+//! end of the log, not its beginning. See `k8s.io/cri-client/pkg/logs` (`ReadLogs`, `findTailLineStartIndex`) and
+//! containerd's `internal/cri/io/logger.go` (`redirectLogs`).
 
 use std::{collections::BTreeMap, str::FromStr};
 
 /// containerd's `max_container_log_line_size`.
 const RECORD: usize = 16 * 1024;
 
-/// The options of a request for a log that matter to what is sent. Those about time are not heeded: nothing here is
-/// ever too old.
+/// The options of a log request that affect the response. `sinceTime` and `sinceSeconds` are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogOptions {
     pub tail_lines: Option<usize>,
@@ -31,7 +30,7 @@ impl LogOptions {
         }
     }
 
-    /// What is sent of `log`.
+    /// The part of `log` that is sent.
     pub(crate) fn cut(self, log: &[u8]) -> Vec<u8> {
         let records = records(log);
         let skip = self.tail_lines.map_or(0, |lines| records.len().saturating_sub(lines));

@@ -1,4 +1,4 @@
-//! Certificates and keys, made for one run.
+//! Generates the certificates and keys of a control plane.
 
 use std::{fs, path::Path};
 
@@ -9,12 +9,12 @@ use rcgen::{
 
 use crate::error::{Doing, Result};
 
-/// One authority for the run: it vouches for the API server, the kubelets and their clients.
+/// The certificate authority of the API server, the kubelets and their clients.
 pub(crate) struct Pki {
     issuer: Issuer<'static, KeyPair>,
     /// The authority's certificate.
     pub ca_pem: String,
-    /// The same, as the certificate's bytes.
+    /// The same as DER.
     pub ca_der: Vec<u8>,
 }
 
@@ -37,14 +37,14 @@ impl Pki {
         Ok(Self { ca_pem: ca.pem(), ca_der: ca.der().to_vec(), issuer: Issuer::new(params, key) })
     }
 
-    /// A certificate by which a server on 127.0.0.1 is known.
+    /// A certificate for a server on 127.0.0.1.
     pub(crate) fn server(&self, name: &str) -> Result<Pair> {
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(String::from);
         let params = CertificateParams::new(names)?;
         self.issue(params, name, None, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate by which the API server knows a user, and one group of the user's.
+    /// A client certificate that identifies a user and one of the user's groups.
     pub(crate) fn client(&self, user: &str, group: &str) -> Result<Pair> {
         let params = CertificateParams::default();
         self.issue(params, user, Some(group), ExtendedKeyUsagePurpose::ClientAuth)
@@ -74,7 +74,7 @@ impl Pki {
         })
     }
 
-    /// Writes what the API server reads into `dir`.
+    /// Writes the files that the API server reads to `dir`.
     pub(crate) fn write(&self, dir: &Path) -> Result<()> {
         let put = |name: &str, text: &str| {
             let path = dir.join(name);
@@ -87,14 +87,14 @@ impl Pki {
         let kubelet_client = self.client("kube-apiserver-kubelet-client", "system:masters")?;
         put("kubelet-client.crt", &kubelet_client.cert_pem)?;
         put("kubelet-client.key", &kubelet_client.key_pem)?;
-        // Tokens are checked by the public key: the API server does not read an EC private key in this format there.
+        // The public key, because the API server cannot read an EC private key in this format for verifying tokens.
         let tokens = KeyPair::generate()?;
         put("tokens.key", &tokens.serialize_pem())?;
         put("tokens.pub", &tokens.public_key_pem())
     }
 }
 
-/// PEM as kubeconfigs and `kube` take it.
+/// PEM, base64-encoded as in a kubeconfig.
 pub(crate) fn base64(pem: &str) -> String {
     BASE64_STANDARD.encode(pem)
 }

@@ -1,11 +1,11 @@
 //! Thousands of pods, as in a busy cluster: about 4 KB each, mostly fields that the operator does not read.
 //!
-//! They are for [`ControlPlane::load`](crate::ControlPlane::load), and written as text: as value trees, 150,000 of
-//! them would take longer to make than to load.
+//! They are for [`ControlPlane::load`](crate::ControlPlane::load). Their JSON is formatted directly as text, because
+//! building 150,000 `serde_json` values would take longer than loading them.
 
 use std::fmt::Write;
 
-/// What a cluster's pods are like.
+/// Describes the pods of a cluster.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// Namespaces, `team-0` and so on. Default: 100.
@@ -16,7 +16,7 @@ pub struct Shape {
     pub nodes: usize,
     /// Variables in each container's environment. Default: 20.
     pub env: usize,
-    /// One workload in so many is crash-looping, with all of its pods; 0: none is. Default: 100.
+    /// Of this many workloads, one is crash-looping with all of its pods; 0: no workload is. Default: 100.
     pub crash_looping: usize,
 }
 
@@ -26,22 +26,22 @@ impl Default for Shape {
     }
 }
 
-/// How a pod is.
+/// The state of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// Running and ready.
     Healthy,
-    /// Waiting to be restarted, OOM-killed so many times.
+    /// In CrashLoopBackOff after being OOM-killed.
     CrashLooping {
-        /// How often.
+        /// The restart count.
         restarts: u32,
     },
 }
 
-/// The characters of a generated name, as Kubernetes draws them: none make words.
+/// The characters of Kubernetes' generated names. They lack vowels, so that they form no words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The key in etcd and the JSON of pod number `index`. The same shape and index always give the same.
+/// The key in etcd and the JSON of pod number `index`. The result depends only on the arguments.
 pub fn filler(index: usize, shape: &Shape) -> (String, String) {
     let workload = index % shape.workloads.max(1);
     let crashing = shape.crash_looping > 0 && workload.is_multiple_of(shape.crash_looping);
@@ -49,7 +49,7 @@ pub fn filler(index: usize, shape: &Shape) -> (String, String) {
     filler_as(index, shape, health)
 }
 
-/// [`filler`], in a health of one's choice: for pods that change.
+/// Like [`filler`], but with the given health: for pods that change.
 pub fn filler_as(index: usize, shape: &Shape, health: Health) -> (String, String) {
     let (namespace, name) = filler_name(index, shape);
     let workload = index % shape.workloads.max(1);
@@ -76,7 +76,7 @@ pub fn filler_name(index: usize, shape: &Shape) -> (String, String) {
     (format!("team-{namespace}"), name)
 }
 
-/// Where the API server looks for a pod in etcd.
+/// The key of a pod in etcd.
 pub fn key(namespace: &str, name: &str) -> String {
     format!("/registry/pods/{namespace}/{name}")
 }
@@ -108,9 +108,9 @@ fn uid(index: usize) -> String {
     format!("0f111e50-0000-4000-8000-{index:012x}")
 }
 
-/// A pod-template-hash, which Kubernetes draws from the same characters.
+/// A pod-template-hash, which has the same characters.
 fn hash(workload: usize) -> String {
-    // Any odd factor spreads neighbours over the range.
+    // Multiplication by an odd number spreads consecutive indexes over the range.
     word(workload.wrapping_mul(0x9E37_79B1), 10)
 }
 

@@ -9,11 +9,11 @@ use std::{
 
 use crate::error::{Error, Result};
 
-/// Below what Linux hands out by itself (from 32768): so no client's outgoing connection and nobody's port 0 takes one
-/// between its being picked and its being bound, nor while an API server is down and is to come back on it.
+/// Below the range from which Linux assigns ports automatically (from 32768), so that no outgoing connection and no
+/// listener on port 0 takes a port after it was picked, or while an API server that will use it again is stopped.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// How many are tried: with half of the range taken, the chance that all fail is 2⁻⁶⁴.
+/// How many ports are tried. If half of the range is in use, the probability that all of them are is 2⁻⁶⁴.
 const TRIES: u16 = 64;
 
 static PICKED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
@@ -22,7 +22,7 @@ static PICKED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 ///
 /// # Errors
 ///
-/// When none of many is free.
+/// If none of [`TRIES`] ports is free.
 pub(crate) fn pick() -> Result<u16> {
     let random = RandomState::new();
     let mut picked = PICKED.lock().unwrap_or_else(PoisonError::into_inner);

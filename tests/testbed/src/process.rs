@@ -1,9 +1,9 @@
 //! Programs that never outlive this process, however it ends.
 //!
 //! A destructor is not enough: none runs after SIGKILL, `std::process::exit`, an abort, or for a static. So each
-//! program is run by a small shell script in a process group of its own (Ctrl-C does not reach it), which reads from
-//! a pipe that only this process holds: the kernel closes the pipe when this process is gone, and the script ends
-//! its program. The last of a run's scripts removes the run's folder.
+//! program is run by a small shell script in a process group of its own (Ctrl-C does not reach it), which reads from a
+//! pipe that only this process holds: the kernel closes the pipe when this process is gone, and the script ends its
+//! program. The last script of a run removes the run's folder.
 
 use std::{
     ffi::OsString,
@@ -36,7 +36,8 @@ pub(crate) struct Program {
 
 /// The environment of a program.
 pub(crate) enum Env {
-    /// Only PATH: etcd and the API server read settings from it, which a test must not depend on.
+    /// Only `PATH`, because etcd and the API server also read settings from the environment, on which a test must not
+    /// depend.
     Clean,
     /// This process's own, and these.
     Inherit(&'static [(&'static str, &'static str)]),

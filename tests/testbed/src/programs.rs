@@ -1,4 +1,4 @@
-//! How etcd and the API server are called.
+//! The command lines of etcd and the API server.
 
 use std::{ffi::OsString, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
 pub(crate) fn etcd(run: &Path, binaries: &Binaries, port: u16) -> Program {
     let data = run.join("etcd");
     let url = format!("http://127.0.0.1:{port}");
-    // It has no peers; port 0 is any free one.
+    // There are no other members, so any free port will do.
     let peer = "http://127.0.0.1:0";
     let args = [
         format!("--data-dir={}", data.display()),
@@ -20,9 +20,9 @@ pub(crate) fn etcd(run: &Path, binaries: &Binaries, port: u16) -> Program {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // The data goes with the run: it need not survive a power cut.
+        // The data is deleted after the run, so it need not survive a power failure.
         "--unsafe-no-fsync".to_owned(),
-        // For a bulk load: 150,000 pods, in few large transactions.
+        // For loading 150,000 pods in large transactions.
         format!("--quota-backend-bytes={}", 8_u64 << 30),
         format!("--max-request-bytes={}", 16 << 20),
         "--max-txn-ops=1000".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn api_server(run: &Path, binaries: &Binaries, options: &Options, por
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         format!("--service-account-signing-key-file={}", file("tokens.key")),
         format!("--service-account-key-file={}", file("tokens.pub")),
-        // Nobody else serves as this API server, and its address is no address of a pod's network.
+        // There is only one API server, and its loopback address is not valid in an EndpointSlice.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--kubelet-certificate-authority={}", file("ca.crt")),
         format!("--kubelet-client-certificate={}", file("kubelet-client.crt")),

@@ -103,7 +103,7 @@ impl Receiver {
         Self::serve(None, None).await
     }
 
-    /// The same by HTTPS, with a certificate for localhost and 127.0.0.1 of an authority of its own.
+    /// The same over HTTPS, with its own certificate authority and a certificate for localhost and 127.0.0.1.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Receiver {
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
         let shared = Arc::clone(&state);
-        // A thread of its own: it goes on while the runtime of a test is busy.
+        // On its own thread, so that it answers while the runtime of a test is busy.
         let thread = std::thread::spawn(move || {
             runtime.block_on(async move {
                 let Ok(listener) = TcpListener::from_std(listener) else { return };

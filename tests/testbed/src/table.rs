@@ -1,4 +1,4 @@
-//! What kubectl prints: the API server itself draws its tables.
+//! The tables of `kubectl get`, which the API server renders.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// The columns and rows that `kubectl get` prints for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The columns' headings, of `-o wide` too, as the API server spells them (`Status`).
+    /// The headings of all columns, including those of `-o wide`, in the API server's spelling (`Status`).
     pub columns: Vec<String>,
-    /// Each column's priority: 0 is printed always, the others with `-o wide`.
+    /// The priority of each column. Columns with 0 are always printed, the others only with `-o wide`.
     pub priorities: Vec<i64>,
-    /// One for each object.
+    /// One row for each object.
     pub rows: Vec<Row>,
 }
 
 /// One object's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// As many as there are columns, as kubectl prints them.
+    /// One for each column, as kubectl prints it.
     pub cells: Vec<String>,
     /// The object's name.
     pub name: String,
-    /// The object's namespace; empty where it has none.
+    /// The object's namespace; empty if it has none.
     pub namespace: String,
 }
 
 impl ControlPlane {
-    /// What `kubectl get` shows for a path such as `/api/v1/namespaces/shop/pods`.
+    /// Requests the table of a path such as `/api/v1/namespaces/shop/pods`.
     ///
     /// # Errors
     ///
-    /// When the API server refuses the path.
+    /// If the request fails.
     pub async fn table(&self, path: &str) -> Result<Table> {
         let request = http::Request::get(path)
             .header(http::header::ACCEPT, ACCEPT)
@@ -48,7 +48,7 @@ impl ControlPlane {
 }
 
 impl Table {
-    /// A row's cell under a heading, whatever its case.
+    /// A row's cell in the column with this heading, ignoring case.
     pub fn cell<'a>(&self, row: &'a Row, column: &str) -> Option<&'a str> {
         let index = self.columns.iter().position(|name| name.eq_ignore_ascii_case(column))?;
         row.cells.get(index).map(String::as_str)
@@ -145,7 +145,7 @@ impl From<WireRow> for Row {
     }
 }
 
-/// kubectl prints what is absent as `<none>`.
+/// kubectl prints an absent value as `<none>`.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "<none>".to_owned(),

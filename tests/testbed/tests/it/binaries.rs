@@ -1,4 +1,4 @@
-//! What somebody is told who lacks the programs.
+//! The error messages if the programs are missing or cannot be built.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use orchestr_testbed::{binaries, finish};
 
-/// Looks for the programs in another process, with this for `KUBEBUILDER_ASSETS` and this for `PATH`.
+/// Calls [`binaries`] in another process with these values of `KUBEBUILDER_ASSETS`, `PATH` and `CARGO_TARGET_DIR`.
 fn look(assets: &Path, path: &Path, target: &Path) -> Output {
     let process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "binaries::looking_process", "--ignored", "--nocapture"])
@@ -69,7 +69,7 @@ fn shows_the_output_of_go() {
     assert!(told.contains("go: module lookup disabled"), "{told}");
     let progress = String::from_utf8_lossy(&output.stderr);
     assert!(progress.contains("building etcd and kube-apiserver with Go (once"), "{progress}");
-    // Nothing half-built stays to be taken for the real thing.
+    // No incomplete build remains that a later run could use.
     let root = fs::read_dir(dir.path().join("testbed")).unwrap().next().unwrap().unwrap();
     let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["lock"]);

@@ -1,4 +1,4 @@
-//! A control plane starts, answers, refuses what it should, and survives what tests do to it.
+//! Tests of the control plane: start, tables, RBAC, Pod Security, direct writes to etcd, and restarts.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn gives_a_service_account_its_rights_and_no_more() {
     .await
     .unwrap();
 
-    // By the same rights, from its kubeconfig.
+    // The same rights apply with its kubeconfig.
     let said = plane.kubectl_as(access.kubeconfig(), &["get", "secrets"], None).await.unwrap();
     assert!(said.stderr.contains("Forbidden"), "{said:?}");
     let said = plane.kubectl_as(access.kubeconfig(), &["get", "pods"], None).await.unwrap();
@@ -195,7 +195,7 @@ async fn comes_back_with_its_data_and_forgets_its_history() {
     let event = futures::TryStreamExt::try_next(&mut events).await.unwrap();
     assert!(matches!(&event, Some(WatchEvent::Error(status)) if status.code == 410), "{event:?}");
 
-    // It does not stream lists, as asked; and each request is on record.
+    // It does not stream lists, as its options require, and the audit log contains each request.
     let streamed = LISTED_AS_STREAM.replace("NS", kept.metadata.namespace.as_deref().unwrap());
     let request = http::Request::get(streamed).body(Vec::new()).unwrap();
     let (refused, message) = code(client.request_text(request).await);

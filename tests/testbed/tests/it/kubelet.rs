@@ -1,4 +1,4 @@
-//! What becomes of each of the kubelet's answers on its way through the API server.
+//! Tests how the API server forwards each answer of the kubelet.
 
 use std::{fmt::Write, time::Duration};
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A kubelet on a node of its own, and a namespace.
+/// A kubelet with its own node, and a namespace.
 async fn kubelet(node: &str) -> (Kubelet, Api<Pod>, String) {
     let plane = shared().await;
     let kubelet = Kubelet::start(plane, node).await.unwrap();
@@ -33,7 +33,7 @@ fn params(tail: Option<i64>, limit: Option<i64>) -> LogParams {
     LogParams { container: Some("app".to_owned()), tail_lines: tail, limit_bytes: limit, ..LogParams::default() }
 }
 
-/// As bytes, and as far as they came: kube's own `logs` takes text only, and all of it.
+/// Reads a log as bytes, and returns those received before an error. kube's `logs` accepts only complete UTF-8.
 async fn read(pods: &Api<Pod>, pod: &str, params: &LogParams) -> (Vec<u8>, std::io::Result<usize>) {
     let stream = pods.log_stream(pod, params).await.unwrap();
     let mut stream = std::pin::pin!(stream);
@@ -42,7 +42,7 @@ async fn read(pods: &Api<Pod>, pod: &str, params: &LogParams) -> (Vec<u8>, std::
     (bytes, end)
 }
 
-/// The code and message of a refusal.
+/// The code and message of the error response.
 async fn refusal(pods: &Api<Pod>, pod: &str, params: &LogParams) -> (u16, String) {
     match pods.logs(pod, params).await {
         Err(kube::Error::Api(status)) => (status.code, status.message.clone()),
@@ -98,7 +98,7 @@ async fn answers_with_logs_of_every_kind() {
     assert_eq!(bytes, b"begun\n");
     assert!(end.is_ok(), "the API server hides that a log broke off");
 
-    // A restart between two reads; and the life before is another log.
+    // The container is restarted between two reads. The previous instance has another log.
     script(Answer::InTurn(vec![Answer::text("first\n"), Answer::text("second\n")]));
     kubelet.script(&namespace, "web", "app", true, Answer::text("before\n"));
     let previous = LogParams { previous: true, ..params(Some(5), Some(99)) };
@@ -141,7 +141,7 @@ async fn refuses_as_a_real_kubelet_does() {
     assert_eq!(code, 500);
     assert!(message.contains("disk on fire"), "{message}");
 
-    // Nobody listens on the port of a node that is gone.
+    // Nothing listens on the port of a node whose machine is gone.
     drop(kubelet);
     let (code, message) = refusal(&pods, "web", &params).await;
     assert_eq!(code, 500);
@@ -164,7 +164,7 @@ async fn holds_connections_and_sees_them_given_up() {
     kubelet.wait_until_idle(LIMIT).await.unwrap();
     assert_eq!(kubelet.peak_in_flight(), 2);
 
-    // Of a log that is not followed, the API server holds the last kilobytes back until it ends.
+    // The API server holds back the last kilobytes of a log until the log ends, unless it is followed.
     script(Answer::Stalling(vec![b'x'; 100_000]));
     {
         let stream = pods.log_stream("web", &params).await.unwrap();

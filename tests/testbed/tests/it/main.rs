@@ -1,4 +1,4 @@
-//! The control plane, the kubelet and the loader, proven on the real thing.
+//! Tests of the testbed: the control plane, the fake kubelet and the loading of pods.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod binaries;

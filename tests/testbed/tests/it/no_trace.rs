@@ -1,4 +1,4 @@
-//! Nothing is left of a control plane whose process ends, however it ends.
+//! A control plane leaves no process and no file behind, however the process that started it ends.
 
 use std::{
     fs,
@@ -13,11 +13,11 @@ use orchestr_testbed::{ControlPlane, Options, binaries, eventually, finish, shar
 use tokio::signal::unix::{SignalKind, signal};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long the other process may take to start its control plane, on a machine that does much else.
+/// How long the other process may take to start its control plane on a busy machine.
 const START: Duration = Duration::from_secs(5 * 60);
 const ROLE: &str = "ORCHESTR_STARTER";
 
-/// Another process, which started a control plane and ends as its role says.
+/// Another process that has started a control plane, and that ends as its role requires.
 struct Starter {
     process: Child,
     run: PathBuf,
@@ -34,7 +34,7 @@ async fn starter(role: &str) -> Starter {
 }
 
 async fn starter_by(command: &mut Command, role: &str) -> Starter {
-    // What takes minutes the first time is none of the other process's business.
+    // Build the programs here, because that takes minutes the first time.
     binaries().await.unwrap();
     let mut process = command
         .args(["--exact", "no_trace::starter_process", "--ignored", "--nocapture"])
@@ -48,7 +48,7 @@ async fn starter_by(command: &mut Command, role: &str) -> Starter {
     std::thread::spawn(move || {
         let run = lines.find_map(|line| Some(line.ok()?.split_once("run: ")?.1.into()));
         let _ = tell.send(run);
-        // To its end: a test's output must not be what ends it.
+        // Read all output, so that the process never ends because its output pipe is closed or full.
         lines.for_each(drop);
     });
     match told.recv_timeout(START) {
@@ -60,8 +60,8 @@ async fn starter_by(command: &mut Command, role: &str) -> Starter {
     }
 }
 
-/// Whether SIGINT is ignored, as in what `nohup` or a script in the background starts: then it is here, too, and ends
-/// nobody.
+/// Whether this process ignores SIGINT, as a process that a script starts in the background does. Its children then
+/// ignore it too.
 fn interrupt_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
