@@ -1,7 +1,7 @@
 //! Benchmarks of the pure functions: decoding a page of pods, judging, cleaning a log, building and comparing a status.
 //!
 //! `cargo bench --bench parts` takes about a minute.
-#![allow(missing_docs, clippy::unwrap_used, reason = "nobody uses a bench as a library; one that can't go on fails")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench is not a library, and panics if it fails")]
 
 use std::hint::black_box;
 
@@ -35,7 +35,7 @@ fn page() -> String {
     )
 }
 
-/// The same page in protobuf, which only an API server makes of JSON.
+/// The same page in protobuf, converted by an API server.
 fn page_in_protobuf() -> Vec<u8> {
     let shape = Shape::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -16,7 +16,7 @@ use crate::{
 
 /// The limit for a first status.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How long memory is given to settle.
+/// How long to wait before the memory is measured.
 const SETTLING: Duration = Duration::from_secs(10);
 
 /// A mode of listing pods, with the factor by which it may exceed the budgets.
@@ -31,7 +31,7 @@ const LIST_MODES: [ListMode; 2] = [
     ListMode { name: "paged", flags: &["--streaming-lists", "never"], allowance: 1.5 },
 ];
 
-/// The peak of resident memory that is allowed, in MiB.
+/// The budget for the peak resident memory, in MiB.
 fn memory_budget(pods: usize) -> Option<f64> {
     match pods {
         10_000 => Some(16.0),

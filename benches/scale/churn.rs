@@ -1,4 +1,4 @@
-//! Changing pods: many changes without effect, and a few pods that fail and recover.
+//! Changes pods: many changes that affect no status, and a few pods (probes) that fail and recover.
 
 use std::time::{Duration, Instant};
 
@@ -22,10 +22,10 @@ use crate::{Outcome, cluster::Cluster, observer::Observer, trouble};
 
 /// Connections over which background changes are written; each waits for etcd's answer.
 const LANES: usize = 8;
-/// Probes, each a pod with an `Orchestr` of its own: a status is written once a second at most, and latency is asked
-/// of the first change, not of the next in the queue.
+/// The number of probes. Each is a pod with its own `Orchestr`, because a status is written at most once a second: with
+/// a shared one, the latency would include the wait after the write for another probe.
 pub const PROBES: usize = 16;
-/// The least and the most time between two changes of one probe.
+/// The minimum and the maximum time between two changes of one probe.
 const REST: [Duration; 2] = [Duration::from_millis(1_200), Duration::from_millis(1_800)];
 
 /// Rewrites healthy pods at this rate per second, and returns the number of writes.
@@ -67,13 +67,13 @@ pub async fn background(
     Ok(try_join_all(lanes).await?.into_iter().sum())
 }
 
-/// The shape of a probe's pods: alone in its namespace, and found by the kubelet.
+/// The shape of the probes' pods: each has its own namespace, and all are on the kubelet's node.
 fn probe_shape() -> Shape {
     Shape { namespaces: 1, workloads: 1, nodes: 200, env: 20, crash_looping: 0 }
 }
 
 fn probe(number: usize, health: Health) -> (String, String) {
-    // Far from the other pods' numbers, which give the UIDs.
+    // UIDs are derived from the index, so probes use other indexes than the other pods.
     let (key, json) = filler_as(10_000_000 + number, &probe_shape(), health);
     let namespace = format!("probe-{number}");
     (key.replace("/team-0/", &format!("/{namespace}/")), json.replace("\"team-0\"", &format!("\"{namespace}\"")))
@@ -92,9 +92,9 @@ pub async fn make_probes(cluster: &Cluster) -> Outcome {
 /// The latencies of changes.
 #[derive(Default)]
 pub struct Latencies {
-    /// From just before the write of a pod to etcd, until a watch of this bench has the status.
+    /// From just before a pod is written to etcd, until a watch of this bench receives the status.
     pub statuses: Vec<Duration>,
-    /// The same until a watch of this bench has the pod, which is the API server's share.
+    /// The same until a watch of this bench receives the pod: the part of the latency that the API server causes.
     pub pods: Vec<Duration>,
 }
 
@@ -118,7 +118,7 @@ fn lives(cluster: &Cluster) -> BoxStream<'static, watcher::Result<String>> {
     .boxed()
 }
 
-/// Changes the probes' states. Fails if a change isn't seen within 30 s.
+/// Changes the probes' states. Fails if the status does not follow a change within 30 s.
 pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Duration) -> Outcome<Latencies> {
     struct Probe {
         restarts: u32,
@@ -172,7 +172,7 @@ pub async fn flip_probes(cluster: &Cluster, observer: &mut Observer, during: Dur
             () = tokio::time::sleep_until(wake.into()) => {
                 let Some((number, probe)) = due else { continue };
                 probe.failing = !probe.failing;
-                // A container's every life is another: its log is read anew.
+                // Each crash has a new container ID, so that the operator reads the log again.
                 probe.restarts += 1;
                 let health = if probe.failing { Health::CrashLooping { restarts: probe.restarts } } else { Health::Healthy };
                 let (key, json) = self::probe(number, health);

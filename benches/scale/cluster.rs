@@ -1,4 +1,4 @@
-//! A control plane filled with pods, and the requests of the operator to it.
+//! A control plane with many pods, and the operator's requests to it.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::{Outcome, trouble};
 
-/// Where the `Orchestr` objects are.
+/// The namespace of the `Orchestr` objects.
 pub const NAMESPACE: &str = "orchestr-bench";
 /// The operator's account, which identifies its requests in the audit log.
 const ACCOUNT: &str = "operator";
@@ -44,7 +44,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane with so many pods.
+    /// Starts a control plane with this number of pods.
     pub async fn start(pods: usize, shape: Shape) -> Outcome<Self> {
         let began = Instant::now();
         let plane = ControlPlane::start(Options { audit_log: true, ..Options::default() }).await?;
@@ -95,7 +95,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Makes an `Orchestr` with these pods selected.
+    /// Creates an `Orchestr` that selects these pods.
     pub async fn object(&self, name: &str, pods: serde_json::Value) -> Outcome {
         let object = json!({
             "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": name},
@@ -173,7 +173,7 @@ impl Requests {
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The least time between two writes of one object's status since `start`, in seconds.
+    /// The shortest time between two writes of one object's status since `start`, in seconds.
     pub fn least_interval(&self, start: jiff::Timestamp) -> Option<f64> {
         let gaps = self.writes.values().flat_map(|times| {
             times.windows(2).filter(move |pair| pair[0] >= start).map(|pair| pair[1].duration_since(pair[0]))
@@ -182,7 +182,7 @@ impl Requests {
     }
 }
 
-/// A log of so many lines, as an application writes them.
+/// A log with this number of typical lines.
 pub fn log_of(lines: usize) -> String {
     (0..lines)
         .map(|line| {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Pods of the clusters in which something else is varied.
+/// The number of pods for the curves that vary something else.
 const PODS: usize = 10_000;
 /// Bytes in a long line.
 const LONG_LINE: usize = 3_000_000;
@@ -37,7 +37,7 @@ fn sound() -> Shape {
     Shape { crash_looping: 0, ..Shape::default() }
 }
 
-/// More and more pods.
+/// Increasing numbers of pods.
 pub async fn pods(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("pods")?;
     let most = flags.most.unwrap_or(150_000);
@@ -50,7 +50,7 @@ pub async fn pods(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// More and more `Orchestr` objects, each with a selection of its own.
+/// Increasing numbers of `Orchestr` objects, each with its own selection.
 pub async fn objects(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("objects")?;
     let most = flags.most.unwrap_or(1_000);
@@ -117,7 +117,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// More and more pods that fail at the same time, each with a log.
+/// Increasing numbers of pods that fail at the same time, each with a log.
 pub async fn failures(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("failures")?;
     let most = flags.most.unwrap_or(5_000);
@@ -143,7 +143,7 @@ pub async fn long_logs(flags: &Flags) -> Outcome {
     Ok(())
 }
 
-/// A node's kubelet hangs, and its pods fail as well as others.
+/// The kubelet of a node hangs, while pods on it and on other nodes fail.
 pub async fn hang(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("hang")?;
     let cluster = Cluster::start(PODS, sound()).await?;
@@ -236,7 +236,7 @@ async fn storm(
     }
     add("status", bytes as f64 / 1024.0, "KiB")?;
     add("log requests to the kubelet, with the probes'", (cluster.kubelet.requests().len() - asked) as f64, "")?;
-    add("most at once", cluster.kubelet.peak_in_flight() as f64, "")?;
+    add("most concurrent requests", cluster.kubelet.peak_in_flight() as f64, "")?;
     add("processor time meanwhile", (process.cpu()? - before).as_secs_f64(), "s")?;
     add("peak resident memory", process.peak_mib()?, "MiB")?;
     figures.add_latencies(variable, at, "latency of other pods", latencies, [Some(60.0), Some(250.0)])?;

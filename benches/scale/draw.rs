@@ -59,7 +59,7 @@ const CHARTS: &[Chart] = &[
     Chart {
         file: "failures",
         mode: "failures",
-        title: "Pods that fail at once, of 10,000",
+        title: "Pods that fail at the same time, of 10,000",
         x: "failing pods",
         y: "seconds; MiB",
         lines: &[

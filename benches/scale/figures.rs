@@ -15,27 +15,27 @@ use crate::{Outcome, churn::Latencies};
 pub struct Figure {
     /// The mode that measured it, such as `budgets`.
     pub mode: String,
-    /// What was varied, such as `pods`.
+    /// The variable, such as `pods`.
     pub variable: String,
-    /// Its value.
+    /// The value of the variable.
     pub at: f64,
-    /// What was measured.
+    /// The name of the measured quantity.
     pub name: String,
     pub value: f64,
     pub unit: String,
-    /// The most it may be, where there is a budget.
+    /// Its budget, if it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub budget: Option<f64>,
 }
 
-/// Takes figures of one mode.
+/// Collects the figures of one mode.
 pub struct Figures {
     mode: &'static str,
     file: File,
     all: Vec<Figure>,
 }
 
-/// Where the figures of a mode are kept.
+/// The file with the figures of a mode.
 pub fn path(mode: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/scale").join(format!("{mode}.jsonl"))
 }
@@ -77,7 +77,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Median, 99th percentile and worst of latencies.
+    /// Adds the median, the 99th percentile and the maximum of latencies.
     pub fn add_latencies(
         &mut self,
         variable: &str,
@@ -141,7 +141,7 @@ fn number(value: f64) -> String {
     if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// The value below which this share of sorted values lies.
+/// The quantile of sorted values: this share of them is at most as large.
 pub fn percentile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()

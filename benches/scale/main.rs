@@ -1,4 +1,5 @@
-//! What the operator costs: the release binary as its own process, against a real API server filled with pods.
+//! Measures what the operator costs: runs the release binary in its own process against a real API server with many
+//! pods.
 //!
 //! ```sh
 //! cargo bench --bench scale                             # the budgets, at 10,000 and 50,000 pods
@@ -6,8 +7,8 @@
 //! cargo bench --bench scale -- --quick                  # a minute, to see that it works
 //! ```
 //!
-//! Figures are kept under `target/scale/`, a JSON object a line.
-#![allow(missing_docs, reason = "nobody uses a bench as a library")]
+//! Figures are written to `target/scale/MODE.jsonl`, one JSON object per line.
+#![allow(missing_docs, reason = "a bench is not a library")]
 
 mod budgets;
 mod churn;
@@ -42,17 +43,17 @@ pub enum Mode {
     Objects,
     /// From 1 failing pod to 5,000
     Failures,
-    /// Objects that all see a rollout
+    /// Many objects that select the pods of a rollout
     Rollout,
     /// Logs of one line of 3 MB
     LongLogs,
     /// A kubelet that hangs
     Hang,
-    /// From exec to watching, in an empty cluster
+    /// The time from exec to the first status, and the memory, in an empty cluster
     Startup,
-    /// Nothing: a cluster of the first of `--pods`, for a profiler, as long as `--window` says
+    /// Nothing: keeps a cluster with the first number of `--pods` running for `--window` seconds, for a profiler
     Hold,
-    /// Draws the curves that were measured, into docs/performance/
+    /// Draws the measured curves into docs/performance/
     Draw,
 }
 
@@ -65,7 +66,7 @@ pub struct Flags {
     #[arg(long, value_delimiter = ',', default_value = "10000,50000")]
     pub pods: Vec<usize>,
 
-    /// Where a curve ends: a number of what it varies
+    /// The largest value of a curve's variable, such as its number of objects
     #[arg(long)]
     pub most: Option<usize>,
 
@@ -77,15 +78,15 @@ pub struct Flags {
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
 
-    /// How long each rate of changes lasts, and idling
+    /// How long to measure each rate of changes, and the idle operator
     #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
     pub window: Duration,
 
-    /// Only start-ups
+    /// Measure only starts
     #[arg(long)]
     pub no_churn: bool,
 
-    /// 2,000 pods, and everything short
+    /// A short run with 2,000 pods
     #[arg(long)]
     quick: bool,
 
@@ -93,7 +94,7 @@ pub struct Flags {
     #[arg(long, default_value = env!("CARGO_BIN_EXE_orchestr"), hide_default_value = true)]
     pub binary: PathBuf,
 
-    /// Where the operator's own log goes
+    /// The file for the operator's own log
     #[arg(long)]
     pub log: Option<PathBuf>,
 
@@ -132,7 +133,7 @@ fn main() -> ExitCode {
     let outcome =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::from).and_then(|runtime| {
             runtime.block_on(async {
-                // What was started ends when it is dropped.
+                // Dropping the future on Ctrl-C ends all processes that it has started.
                 tokio::select! {
                     outcome = run(&flags) => outcome,
                     _ = tokio::signal::ctrl_c() => Err(trouble("interrupted".to_owned())),

@@ -1,4 +1,4 @@
-//! Sees statuses as any client would: by a watch of its own.
+//! Observes statuses with a watch, as any client would.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use orchestr::api::{Orchestr, OrchestrStatus};
 
 use crate::{Outcome, cluster::Cluster, trouble};
 
-/// A status, and when it was seen.
+/// A status, and when it was received.
 pub struct Seen {
     pub name: String,
     pub at: Instant,
@@ -41,7 +41,7 @@ impl Observer {
         }
     }
 
-    /// The first status that is as wanted.
+    /// Waits for the first status for which `wanted` is true.
     pub async fn until(
         &mut self,
         what: &str,

@@ -1,4 +1,4 @@
-//! The operator as its own process, and what the kernel knows of it.
+//! Runs the operator in its own process, and reads its memory and processor time from the kernel.
 
 use std::{
     fs,
@@ -9,13 +9,13 @@ use std::{
 
 use crate::{Outcome, trouble};
 
-/// The clock ticks of a second in `/proc/PID/stat`: always 100 on Linux' usual architectures.
+/// The clock ticks of a second in `/proc/PID/stat`: always 100 on the common architectures of Linux.
 const TICKS: f64 = 100.0;
 
 /// A running operator; it ends when this is dropped.
 pub struct Process {
     child: Child,
-    /// Just before it was started.
+    /// The time just before it was started.
     pub started: Instant,
 }
 
@@ -42,17 +42,17 @@ impl Process {
         Ok(Self { child: command.spawn()?, started })
     }
 
-    /// The most memory that was ever resident, in MiB.
+    /// The peak resident memory, in MiB.
     pub fn peak_mib(&self) -> Outcome<f64> {
         self.status("VmHWM:")
     }
 
-    /// The memory that is resident, in MiB.
+    /// The resident memory, in MiB.
     pub fn resident_mib(&self) -> Outcome<f64> {
         self.status("VmRSS:")
     }
 
-    /// Of the resident memory, what is the process's own: neither the program's text nor other files.
+    /// The anonymous part of the resident memory, in MiB: without the program's code and other files.
     pub fn anonymous_mib(&self) -> Outcome<f64> {
         self.status("RssAnon:")
     }
@@ -67,7 +67,8 @@ impl Process {
     /// The processor time used so far.
     pub fn cpu(&self) -> Outcome<Duration> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The program's name, in parentheses, may hold blanks; utime and stime are the 12th and 13th field after it.
+        // The program's name is in parentheses and may contain spaces. `utime` and `stime` are the 12th and 13th field
+        // after it.
         let fields: Vec<&str> = text.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
         let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok());
         let (user, system) = (ticks(11), ticks(12));
@@ -75,7 +76,7 @@ impl Process {
         Ok(Duration::from_secs_f64((ticks.0 + ticks.1) / TICKS))
     }
 
-    /// Stops it as Kubernetes does, and fails unless it ends well.
+    /// Stops the operator with SIGTERM, as Kubernetes does, and fails unless it exits successfully.
     pub async fn stop(mut self) -> Outcome {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         let deadline = Instant::now() + Duration::from_secs(10);

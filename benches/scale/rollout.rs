@@ -1,5 +1,5 @@
-//! Many objects over the same pods during a rollout: the pods are starting, so no status shows them. Every change
-//! concerns every object, and none causes a write.
+//! Many objects that select the same pods during a rollout. The pods are starting, so no status shows them: every
+//! change affects every object, but does not cause a write.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use crate::{
     process::Process,
 };
 
-/// Pods that don't change.
+/// The number of pods that do not change.
 const PODS: usize = 10_000;
-/// Pods that start at the same time.
+/// The number of pods that start at the same time.
 const STARTING: usize = 500;
 /// Connections over which changes are written; each waits for etcd's answer.
 const LANES: usize = 8;
@@ -64,7 +64,7 @@ pub async fn run(flags: &Flags) -> Outcome {
     process.stop().await
 }
 
-/// Changes pods that start, so many times a second, and returns how many changes there were.
+/// Changes starting pods at this rate per second, and returns the number of changes.
 async fn starting(plane: &ControlPlane, shape: &Shape, rate: usize, during: Duration) -> Outcome<u64> {
     if rate == 0 {
         tokio::time::sleep(during).await;
@@ -91,7 +91,7 @@ async fn starting(plane: &ControlPlane, shape: &Shape, rate: usize, during: Dura
     Ok(try_join_all(lanes).await?.into_iter().sum())
 }
 
-/// A pod whose containers are being created since now.
+/// A pod whose containers started to be created just now.
 fn starts(index: usize, round: u64, shape: &Shape) -> (String, String) {
     let (namespace, _) = filler_name(index, shape);
     let name = format!("starts-{index}");

@@ -1,4 +1,5 @@
-//! Any pod: real and made ones with parts of their status exchanged, and such as no kubelet would write.
+//! Random pods: real and constructed ones with parts of their status exchanged, including some that no kubelet would
+//! write.
 
 use orchestr_testbed::fixtures;
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{Case, case, made, t};
 
-/// Any pod, of this name.
+/// A random pod with this name.
 pub fn any_pod() -> impl Strategy<Value = Case> {
     let base = select([vec![case("bare")], made(), real()].concat());
     (base, vec(change(), 0..5)).prop_map(|(pod, changes)| changes.into_iter().fold(pod, apply))
@@ -122,7 +123,7 @@ fn specs(prefix: &'static str, count: std::ops::Range<usize>) -> impl Strategy<V
     })
 }
 
-/// Of containers that the spec may lack, or have twice.
+/// Statuses of containers that may be missing in the spec, or be in it twice.
 fn status() -> impl Strategy<Value = Value> {
     let name = select(vec!["app", "app0", "app1", "init0", "init1", "init2", "mesh", "ghost"]);
     (name, state(), option::of(life()), any::<bool>(), option::of(any::<bool>()), restarts()).prop_map(

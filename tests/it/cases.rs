@@ -1,6 +1,6 @@
 //! Pods in every state that the diagnosis distinguishes, as a real kubelet writes them.
 //!
-//! They are judged, and also written to a real API server to compare its columns.
+//! Tests judge them, and compare their columns with those of a real API server.
 
 mod made;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 pub use made::{made, named};
 
-/// The instant, in seconds after which the times of the cases are given.
+/// The times of the cases are given in seconds after this time.
 pub const START: &str = "2026-03-01T12:00:00Z";
 
-/// `START` and so many seconds, as the API writes it.
+/// The time this many seconds after `START`, in the format of the API.
 pub fn t(seconds: i64) -> String {
     at(seconds).to_string()
 }
 
-/// `START` and so many seconds.
+/// The time this many seconds after `START`.
 pub fn at(seconds: i64) -> jiff::Timestamp {
     START.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds)
 }
@@ -58,7 +58,7 @@ impl Case {
         from_json(&self.0.to_string()).unwrap()
     }
 
-    /// Any other change.
+    /// Applies any other change.
     pub fn with(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.0);
         self
@@ -95,7 +95,7 @@ impl Case {
     }
 
     pub fn init(self, mut status: Value) -> Self {
-        // The kubelet calls init containers ready that have done their work.
+        // The kubelet reports completed init containers as ready.
         status["ready"] = (status["state"]["terminated"]["exitCode"] == 0).into();
         self.container("initContainerStatuses", json!({}), status)
     }
@@ -111,7 +111,7 @@ impl Case {
         })
     }
 
-    /// Adds the condition, in the place of another of its type.
+    /// Adds the condition, or replaces the one of the same type.
     pub fn condition(self, condition: Value) -> Self {
         self.with(|pod| {
             let conditions = pod["status"]["conditions"].as_array_mut().unwrap();
@@ -154,7 +154,7 @@ impl Case {
         })
     }
 
-    /// Deleted, with a grace period that ends then.
+    /// Marks the pod as deleted, with a grace period that ends at this time.
     pub fn deleted(self, seconds: i64, finalizers: &[&str]) -> Self {
         self.with(|pod| {
             pod["metadata"]["deletionTimestamp"] = t(seconds).into();
@@ -172,7 +172,7 @@ impl Case {
         })
     }
 
-    /// Restart policy Never, as Jobs have it.
+    /// Sets the restart policy Never, as for pods of Jobs.
     pub fn once(self) -> Self {
         self.with(|pod| pod["spec"]["restartPolicy"] = "Never".into())
     }
@@ -211,7 +211,7 @@ pub fn unready(name: &str, seconds: i64) -> Value {
     status
 }
 
-/// Running, and its startup probe hasn't succeeded yet.
+/// Running, but its startup probe has not succeeded yet.
 pub fn unstarted(name: &str, seconds: i64) -> Value {
     let mut status = unready(name, seconds);
     status["started"] = false.into();
@@ -230,7 +230,7 @@ pub fn ended(name: &str, life: Value) -> Value {
     status(name, json!({"terminated": life}))
 }
 
-/// A life that ended then, ten seconds after it began.
+/// An instance that terminated at this time, ten seconds after its start.
 pub fn life(exit_code: i32, reason: &str, seconds: i64) -> Value {
     let mut life = json!({
         "exitCode": exit_code, "startedAt": t(seconds - 10), "finishedAt": t(seconds),
@@ -242,7 +242,7 @@ pub fn life(exit_code: i32, reason: &str, seconds: i64) -> Value {
     life
 }
 
-/// A life that the runtime could not begin.
+/// An instance that the runtime could not start.
 pub fn no_life(reason: &str, message: &str, seconds: i64) -> Value {
     let mut life = life(128, reason, seconds);
     life["startedAt"] = "1970-01-01T00:00:00Z".into();
@@ -250,7 +250,7 @@ pub fn no_life(reason: &str, message: &str, seconds: i64) -> Value {
     life
 }
 
-/// The status after so many restarts, the last one because of this end.
+/// The status after this number of restarts, the last one after this termination.
 pub fn after(life: Value, restarts: i32, mut status: Value) -> Value {
     status["restartCount"] = restarts.into();
     status["lastState"] = json!({"terminated": life});

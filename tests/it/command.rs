@@ -24,10 +24,10 @@ use crate::{
     test_env::TestEnv,
 };
 
-/// A CA that has signed nothing here.
+/// A CA that has signed none of the certificates in use.
 const OTHER_CA: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJpRENDQVMyZ0F3SUJBZ0lVVmhzTkZlbGdHRjdPRmI0Zy9pZ3RiUklZWkF3d0NnWUlLb1pJemowRUF3SXcKR0RFV01CUUdBMVVFQXd3TmMyOXRaV0p2WkhrZ1pXeHpaVEFnRncweU5qRXhNakV3TVRReE1ERmFHQTh5TVRJMgpNVEF5T0RBeE5ERXdNVm93R0RFV01CUUdBMVVFQXd3TmMyOXRaV0p2WkhrZ1pXeHpaVEJaTUJNR0J5cUdTTTQ5CkFnRUdDQ3FHU000OUF3RUhBMElBQkNPem5uWmx2Z2NncHlFZVBYZmw1S2JnaW80NDI5YTJ3UFNTdVZNTEdjNmsKRDJWVmlScUlNYzlSZS9CSDBwNkhLMS8yV0QvUDFYL0ZtNk5Gb1NvNTdkQ2pVekJSTUIwR0ExVWREZ1FXQkJSTApsUkV0cU95bHIrZ1dNRWthZ1grRHZ3aFNxakFmQmdOVkhTTUVHREFXZ0JSTGxSRXRxT3lscitnV01Fa2FnWCtECnZ3aFNxakFQQmdOVkhSTUJBZjhFQlRBREFRSC9NQW9HQ0NxR1NNNDlCQU1DQTBrQU1FWUNJUUN4THhKSzdOc0YKWXRZNm5Vc0hVSlZNYyt5NHFrUGx0UnN4UFRIeXZDaE1TQUloQUovWVBoVHRGeUdqNzc3NW5qL3h5NUJDdTRuRgpKSTJYVFJCdTRBZy9qaUNICi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
 
-/// The binary, with nothing of this process's surroundings that could lead it to a cluster.
+/// The binary, without environment variables or files that could configure a cluster.
 pub fn orchestr(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orchestr"));
     command.args(args).env_clear().env("HOME", "/nonexistent");
@@ -51,18 +51,18 @@ pub fn fed(args: &[&str], input: &str) -> (i32, String, String) {
     let input = input.to_owned();
     let feed = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     let output = finish(child, TIMEOUT).unwrap();
-    // It ends with the process that it feeds.
+    // The thread ends when the process closes its input.
     let _ = feed.join().unwrap();
     code_and_output(output)
 }
 
-/// Asserts exit code 2 and this one line of error.
+/// Asserts exit code 2, and this line as the only error output.
 #[track_caller]
 pub fn assert_fails(command: &mut Command, sentence: &str) {
     assert_eq!(ends(command), (2, String::new(), format!("orchestr: {sentence}\n")));
 }
 
-/// A kubeconfig for `server`, gone with the folder.
+/// Writes a kubeconfig for `server` to the folder.
 fn kubeconfig(folder: &Path, server: &str, ca: &str, user: Value) -> PathBuf {
     let path = folder.join("kubeconfig");
     let config = json!({
@@ -83,7 +83,7 @@ pub fn list(pods: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": pods}).to_string()
 }
 
-/// That clap rejected the command line, with these parts of its message.
+/// Asserts that clap rejected the command line with a message that contains these parts.
 #[track_caller]
 pub fn assert_usage_error(command: &mut Command, parts: &[&str]) {
     let (code, out, err) = ends(command);
@@ -315,7 +315,7 @@ async fn scan_reports_the_same_problems_as_the_status() {
     );
     let (_, out, _) = scan(&["-o", "yaml"]);
     assert_eq!(serde_yaml::from_str::<Value>(&out).unwrap(), json);
-    // The same judgement as in an object's status.
+    // The same problems as in an object's status.
     env.object("all", json!({"alerts": {"checkRunningPods": true}})).await;
     let operator = env.operator().start();
     let status = env.wait_for_status("all", "the problem", |status| status.problematic_pod_count == 1).await;

@@ -28,7 +28,7 @@ fn object(name: &str, spec: Value) -> Value {
     })
 }
 
-/// Creates as `kubectl apply` and `kubectl create` do, which refuse fields that the schema lacks.
+/// Creates an object as `kubectl apply` and `kubectl create` do, which reject fields that are not in the schema.
 async fn create(client: &Client, namespace: &str, object: &Value) -> Result<Value, String> {
     let path = Orchestr::url_path(&(), Some(namespace));
     let mut request = Request::new(path).create(&PostParams::default(), object.to_string().into_bytes()).unwrap();
@@ -298,7 +298,7 @@ async fn accepts_valid_specs_unchanged() {
     for (name, spec) in [
         ("three-lines", json!({"alerts": {"checkRunningPods": true}})),
         ("paused", json!({"alerts": {"checkRunningPods": false}})),
-        // Refused by the operator, in the condition Ready.
+        // The operator rejects this one, in the condition Ready.
         ("no-spec", json!(null)),
         ("empty", json!({})),
         ("nothing-of-alerts", json!({"alerts": {}})),
@@ -481,7 +481,8 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
     .unwrap();
 }
 
-/// An object of a Kopf operator, kept under a schema that allowed anything, once the CRD is this one.
+/// An object of a Kopf operator that was stored under a schema without restrictions, after the CRD was replaced by
+/// ours.
 #[tokio::test]
 async fn reads_and_deletes_objects_of_another_operator() {
     let plane = Plane::start(Options::default()).await;
@@ -491,7 +492,7 @@ async fn reads_and_deletes_objects_of_another_operator() {
     crds.create(&PostParams::default(), &anything_goes()).await.unwrap();
     let spec = json!({"alerts": {"checkRunningPods": true}});
     let left = [
-        // As the tutorial's handlers leave it.
+        // The object as the tutorial's handlers left it.
         ("kopf", json!({"spec": spec, "status": {"create_fn": {"pods": [{"name": "a"}]}, "kopf": {"progress": {}}}})),
         ("no-spec", json!({"status": {"create_fn": "done"}})),
         ("null-spec", json!({"spec": null})),
@@ -521,11 +522,11 @@ async fn reads_and_deletes_objects_of_another_operator() {
 
     let raw = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &ApiResource::erase::<Orchestr>(&()));
     let read = async |name: &str| raw.get(name).await.unwrap().data;
-    // Fields that the schema lacks are gone, and an absent spec is an empty one.
+    // Fields that are not in the schema are dropped, and an absent spec becomes an empty one.
     assert_eq!(read("kopf").await, json!({"spec": spec, "status": {}}));
     assert_eq!(read("no-spec").await, json!({"spec": {}, "status": {}}));
     assert_eq!(read("null-spec").await, json!({"spec": {}}));
-    // Fields of the wrong type stay as they are, and make an object that can't be decoded.
+    // Fields of the wrong type stay as they are, so the object cannot be decoded.
     let guarded = Api::<DeserializeGuard<Orchestr>>::namespaced(client, &namespace);
     let undecodable: Vec<_> = guarded
         .list(&ListParams::default())
@@ -542,7 +543,8 @@ async fn reads_and_deletes_objects_of_another_operator() {
             r#"bad-type: Invalid type string "yes". Expected a boolean"#,
         ]
     );
-    // Server-side apply needs a live object of the schema's types; a status of others must go first.
+    // Server-side apply fails if the stored object violates the schema, so a status with wrong types must be removed
+    // first.
     let status = Patch::Apply(json!({
         "apiVersion": Orchestr::api_version(&()), "kind": Orchestr::kind(&()), "status": {"watchedPods": 7}
     }));
@@ -554,7 +556,7 @@ async fn reads_and_deletes_objects_of_another_operator() {
     raw.patch_status("bad-status", &manager, &status).await.unwrap();
     assert_eq!(read("bad-status").await["status"], json!({"watchedPods": 7}));
 
-    // Whatever the rest is like, the finalizer can be removed, and then the object goes.
+    // The finalizer can be removed whatever the other fields contain, and then the object is deleted.
     let without_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     for (name, _) in left {
         raw.delete(name, &DeleteParams::default()).await.unwrap();

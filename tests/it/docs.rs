@@ -1,4 +1,4 @@
-//! Checks that documentation names only code that exists.
+//! Checks that the documentation names only existing code.
 
 use std::{
     collections::HashSet,

@@ -42,7 +42,7 @@ const RIGHTS: [(&str, &str, &str); 7] = [
     ("kopf.dev", "orchestrs/status", "patch"),
 ];
 
-/// Rights that would be useful to a thief of the operator's token: verb, group, resource.
+/// Rights that an attacker with the operator's token could abuse: verb, group, resource.
 const NEVER: [(&str, &str, &str); 32] = [
     ("get", "", "secrets"),
     ("list", "", "secrets"),
@@ -92,7 +92,7 @@ async fn apply(plane: &ControlPlane, path: &str) {
     assert_eq!(warnings.collect::<Vec<_>>(), [""; 0]);
 }
 
-/// The shared control plane with the operator installed; once, as tests run side by side.
+/// The shared control plane with the operator installed. It is installed once, because tests run concurrently.
 async fn installed() -> &'static ControlPlane {
     static INSTALLED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
     let plane = orchestr_testbed::shared().await;
@@ -100,7 +100,7 @@ async fn installed() -> &'static ControlPlane {
     plane
 }
 
-/// The rights of a service account in a namespace, without those of every account.
+/// The rights of a service account in a namespace, without those that every account has.
 async fn rights(client: &Client, namespace: &str) -> BTreeSet<(String, String, String)> {
     let review = SelfSubjectRulesReview {
         spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
@@ -172,7 +172,7 @@ async fn grants_the_operator_exactly_its_rights() {
             assert!(!may(&client, verb, group, resource, place).await, "it must not {verb} {resource} in {place:?}");
         }
     }
-    // Applied again, as an upgrade is, it is taken as it stands.
+    // Applying it again, as for an upgrade, succeeds.
     apply(plane, "deploy").await;
 }
 
@@ -195,7 +195,7 @@ async fn its_pod_meets_the_restricted_pod_security_standard() {
     assert!(resources.requests.as_ref().is_some_and(|requests| requests.contains_key("cpu")));
     assert!(resources.limits.as_ref().is_some_and(|limits| limits.contains_key("memory")));
 
-    // The standard is enforced: with one thing less, it would be refused.
+    // The standard is enforced: without any one of these settings, the pod is rejected.
     pod.spec.as_mut().unwrap().containers[0].security_context.as_mut().unwrap().allow_privilege_escalation = None;
     let refusal = pods.create(&dry_run, &pod).await.unwrap_err().to_string();
     assert!(refusal.contains(r#"violates PodSecurity "restricted"#), "{refusal}");
@@ -210,7 +210,8 @@ async fn grants_access_to_orchestrs_only_by_explicit_roles() {
     let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref().unwrap_or_default()).collect();
     assert_eq!(names, ["orchestr", "orchestr-editor", "orchestr-viewer"]);
     for role in &roles {
-        // With such a label, everyone who may view a namespace's workloads could view its Orchestrs.
+        // With an aggregation label, everyone who may view the workloads of a namespace could also view its Orchestr
+        // objects.
         let labels = role.metadata.labels.iter().flatten();
         assert!(!labels.clone().any(|(name, _)| name.contains("/aggregate-to-")), "{labels:?}");
     }
@@ -319,7 +320,7 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
         &refused("in namespace elsewhere", "--namespace elsewhere", "a Role as in deploy/namespaced"),
     );
 
-    // The Deployment watches the namespaces that its rights are for.
+    // The Deployment watches exactly the namespaces in which it has rights.
     let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
@@ -327,7 +328,7 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     assert_eq!(env.collect::<Vec<_>>(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
-/// Makes a pod on `node-1`, with a status.
+/// Creates a pod with a status on `node-1`.
 async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, status: serde_json::Value) {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let spec = json!({"nodeName": "node-1", "containers": [{"name": "app", "image": "example.com/app:1"}]});
@@ -337,7 +338,7 @@ async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, stat
     pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// Makes an object as the tutorial's operator left it.
+/// Creates an object as the tutorial's operator left it.
 async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
     let objects = Api::<Orchestr>::namespaced(client.clone(), namespace);
     let object = json!({
@@ -349,8 +350,7 @@ async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
     objects
 }
 
-/// Runs the binary with these rights until it has done all that it has rights for, and ends it as a kubelet
-/// does.
+/// Runs the binary with these rights until it has used each of them, and then ends it with SIGTERM, as a kubelet does.
 async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orchestr>, events: &Api<Event>) {
     let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
@@ -408,7 +408,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
         let owner = |name: &str, uid: &Option<String>| json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}]);
         let retried = json!({"name": "sums-a", "ownerReferences": owner("sums", &job.metadata.uid)});
         pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
-        // A run of a CronJob that failed: whether a later one succeeded only the CronJob shows.
+        // A failed run of a CronJob. Only the CronJob shows whether a later run succeeded.
         let run = json!({
             "metadata": {"name": "nightly-1", "ownerReferences": [
                 {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true},
@@ -432,7 +432,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
 
     apply(&plane, "deploy").await;
     let access = operator(&plane, "elsewhere").await;
-    // A server that doesn't stream lists is asked for them in pages, which takes a right of its own.
+    // If the server does not stream lists, the operator requests pages, which requires the verb `list`.
     works(&access, &["--streaming-lists", "never"], &leftover(&client, "elsewhere").await, &events("elsewhere")).await;
 
     let user = format!("system:serviceaccount:{SYSTEM}:orchestr");

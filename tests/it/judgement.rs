@@ -1,4 +1,4 @@
-//! Each kind of problem, and each state that is never a problem.
+//! Judges pods with each kind of problem, and pods in each state that is never a problem.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{Case, after, at, case, condition, ended, life, named, running, t, unready, unstarted, waiting};
 
-/// The judgement so many seconds after the pod's creation, by the default thresholds.
+/// The verdict this many seconds after the pod's creation, with the default thresholds.
 fn verdict(case: &Case, seconds: i64) -> Verdict {
     judge(&case.decode(), &Facts::default(), &Thresholds::default(), at(seconds))
 }
@@ -37,7 +37,7 @@ fn is(name: &str, seconds: i64, reason: &str, container: &str, message: &str) ->
     found
 }
 
-/// Settling until just before `until`, and after it a problem of that reason, begun at `since`.
+/// Asserts that the pod is settling until just before `until`, and then has a problem with this reason since `since`.
 #[track_caller]
 fn settles(name: &str, until: i64, since: i64, reason: &str, container: &str, message: &str) -> Finding {
     let case = named(name);
@@ -179,7 +179,7 @@ fn row_a_container_terminated() {
     assert_eq!(found.since, at(0), "it has no time of its own");
     let limited = case("limited").app_with_limit("1Gi", ended("app", life(1, "Error", 50)));
     assert_eq!(problem(&limited, 51).message, "container app exited with code 1", "the limit explains no error");
-    // The runtime has lost the present life's log, and the kubelet serves the previous one's.
+    // The runtime lost the current instance's log, and the kubelet returns that of the previous instance.
     let lost = case("lost").app(after(life(1, "Error", 40), 1, ended("app", life(137, "Unknown", 50)))).with(|pod| {
         pod["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "".into();
     });
@@ -232,7 +232,7 @@ fn row_failed_but_its_job_is_complete() {
         panic!("it has failed")
     };
     assert_eq!(found.message, "container app exited with code 11; its Job retries: 2 of at most 7 attempts failed");
-    // A pod of a complete Job that goes on isn't the Job's success.
+    // A running pod is judged as usual even if its Job is complete.
     let verdict = judge(&named("crash-loop-oom").decode(), &complete, &Thresholds::default(), at(51));
     assert!(matches!(verdict.health, Health::Problem(_)));
 }
@@ -438,7 +438,7 @@ fn orders_containers_by_the_spec() {
 fn row_running_but_not_ready() {
     let unready_app = "not ready: ContainersNotReady: containers with unready status: [app]";
     for (name, until, since, container, message, state) in [
-        // Ready is False since the pod was made, but it runs only since 5.
+        // Ready has been False since the pod's creation, but the pod has been running only since 5.
         ("not-ready", 125, 5, "app", unready_app, ContainerStateName::Running),
         (
             "not-ready-one-of-two",
@@ -477,7 +477,7 @@ fn row_running_but_not_ready() {
     settles("node-silent", 220, 100, "NotReady", "", "not ready: node node-7 has stopped reporting");
     settles("no-ready-condition", 125, 5, "NotReady", "", "not ready");
     settles("no-containers", 120, 0, "NotReady", "", "not ready");
-    // A container that has done its work keeps the pod from being ready, and kubectl prints NotReady.
+    // A completed container keeps the pod from being ready, and kubectl prints NotReady.
     let found = settles("not-ready-completed", 170, 50, "NotReady", "app", unready_app);
     assert_eq!((found.status.as_str(), logs(&found)), ("NotReady", vec![("app", LogChoice::Current)]));
 }
@@ -596,7 +596,7 @@ fn ignores_sidecars_of_a_finished_pod() {
     // A pod is not finished while the state of a container is unknown.
     let unreported = named("finishing-sidecar-killed").unreported("containers", "more");
     assert_eq!(problem(&unreported, 61).container, "mesh");
-    // While the app runs, a sidecar that fails is one.
+    // While the app is running, a failing sidecar is a problem.
     assert_eq!(problem(&named("sidecar-error"), 61).container, "mesh");
 }
 

@@ -30,10 +30,10 @@ use crate::{
 /// Concurrent requests.
 const LANES: usize = 16;
 
-/// Keeps a deleted pod.
+/// A finalizer that keeps a deleted pod.
 const FINALIZER: &str = "orchestr.test/hold";
 
-/// Writes a pod as a user, a kubelet and whoever deletes it would, one after the other.
+/// Writes a pod in the steps of a user who creates it, a kubelet that sets its status, and a user who deletes it.
 async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
     let Value::Object(meta) = &case.0["metadata"] else { panic!("{case:?}") };
     let mut meta = meta.clone();
@@ -51,7 +51,7 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
 
     let mut status = case.0["status"].clone();
     if let Some(status) = status.as_object_mut() {
-        // Follows from the spec, and is what it was here.
+        // The API server derives this field from the spec.
         status.remove("qosClass");
     }
     let patch = Patch::Merge(json!({"status": status}));
@@ -62,7 +62,7 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
     Ok(())
 }
 
-/// The pods of a namespace as a first list in protobuf tells them, if need be in several pages.
+/// The pods of a namespace as listed in protobuf, in pages if necessary.
 async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bool) -> BTreeMap<String, Pod> {
     let pods = protobuf::Pods::new(plane.admin().unwrap(), Some(namespace), 20);
     let mut events = ListWatch::new(Box::new(pods), streaming).into_stream();
@@ -122,7 +122,7 @@ async fn compare(plane: &ControlPlane, namespace: &str, expected: usize, hint: &
         };
         differs("STATUS", kubectl_status(&pod));
         differs("READY", format!("{ready}/{total}"));
-        // The API server's clock read some instant between the two.
+        // The API server rendered the table at a time between these two.
         if !instants(before, later).any(|now| restarts(&pod, now) == cell("RESTARTS")) {
             differs("RESTARTS", restarts(&pod, before));
         }
@@ -138,7 +138,7 @@ fn instants(from: Timestamp, to: Timestamp) -> impl Iterator<Item = Timestamp> {
         .take_while(move |instant| *instant <= to + step)
 }
 
-/// What decides the columns, of a pod.
+/// The fields of a pod that determine the columns.
 fn shown(pod: &Value) -> Value {
     let names = |list: &str| -> Vec<_> {
         let specs = pod["spec"][list].as_array().into_iter().flatten();
@@ -171,7 +171,7 @@ async fn columns_of_constructed_pods_match_kubectl() {
     assert!(cases.len() >= 60);
     let namespace = write_all(plane, cases.clone()).await;
     let statuses = compare(plane, &namespace, cases.len(), "").await;
-    // Each step of printPod has decided some pod's STATUS.
+    // Each step of printPod determined the STATUS of some pod.
     for status in [
         "Running",
         "Evicted",
@@ -218,7 +218,7 @@ fn columns_of_real_pods_match_recorded_kubectl_output() {
     }
 }
 
-/// RESTARTS of every length of time that is printed in another way.
+/// Times since the last restart in every format that RESTARTS has.
 #[tokio::test]
 async fn restarts_show_how_long_ago() {
     let plane = shared().await;
@@ -261,7 +261,7 @@ async fn restarts_show_how_long_ago() {
     compare(plane, &namespace, cases.len(), "").await;
 }
 
-/// Pods that no kubelet would write, straight into etcd.
+/// Pods that no kubelet would write, written directly to etcd.
 #[tokio::test]
 async fn columns_of_random_pods_match_the_api_server() {
     const COUNT: usize = 400;

@@ -1,4 +1,4 @@
-//! Logs, read through a real API server from a kubelet that answers by script.
+//! Reads logs through a real API server from a scripted kubelet.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also where it makes ready")]
 
@@ -20,7 +20,7 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A kubelet, and a namespace of which every pod is on its node.
+/// A kubelet, and a namespace whose pods are all on the kubelet's node.
 struct Place {
     plane: &'static ControlPlane,
     kubelet: Kubelet,
@@ -78,7 +78,7 @@ fn policy(tail_lines: u32, max_bytes: u32) -> Arc<LogPolicy> {
     Arc::new(LogPolicy { tail_lines, max_bytes, redact: true, redact_patterns: Vec::new() })
 }
 
-/// Time enough for anything that isn't meant to run out of it.
+/// Limits with a timeout that no successful read reaches.
 fn patient() -> ReadLimits {
     ReadLimits { timeout: LIMIT, ..ReadLimits::default() }
 }
@@ -87,8 +87,8 @@ fn numbered(lines: std::ops::Range<usize>) -> String {
     lines.map(|line| format!("line {line}\n")).collect()
 }
 
-/// What the kubelet says, what was known of the life's end, and what must come of it: the source, the
-/// text, the note, and whether another try may bring more.
+/// The kubelet's answer, the termination message in the pod's status, and the expected result: the source, the text,
+/// the note, and whether the read is retried.
 struct Case {
     answer: Answer,
     previous: bool,
@@ -197,7 +197,7 @@ fn cases() -> Vec<Case> {
             .again(),
         case(Answer::Status(503, "bad".into()), Unavailable, "", "the kubelet failed (HTTP 503)").again(),
         case(Answer::Status(504, "bad".into()), Unavailable, "", "the kubelet failed (HTTP 504)").again(),
-        // The API server ends its own answer as if nothing had happened.
+        // The API server ends its own response normally.
         case(Answer::Broken(b"begun\n".to_vec()), Current, "begun", ""),
     ]
 }
@@ -227,7 +227,7 @@ async fn gives_up_hanging_and_stalling_logs_at_the_timeout() {
     let hasty = place.reader(ReadLimits { timeout: Duration::from_secs(3), ..ReadLimits::default() });
     place.pod("pod", &place.node).await;
     let script = |answer| place.kubelet.script(&place.namespace, "pod", "app", false, answer);
-    // The connections are there, so that three seconds are plenty.
+    // The connections are already open, so three seconds are enough.
     script(Answer::text("warm\n"));
     place.reader(patient()).read(&place.request("pod", false, "")).await;
 
@@ -294,7 +294,7 @@ async fn reports_errors_of_the_api_server() {
     let refused = note(&LogReader::new(nobody, patient()), "lost", "logs-no-such-node").await;
     assert_eq!(refused, format!("not allowed: get on pods/log in namespace {}", place.namespace));
 
-    // A machine that died: its Node is still there.
+    // A machine that failed: its Node still exists.
     place.pod("dead", "logs-dead").await;
     drop(Kubelet::start(place.plane, "logs-dead").await.unwrap());
     assert_eq!(note(&reader, "dead", "logs-dead").await, "the node's kubelet can't be reached: connection refused");
@@ -323,7 +323,7 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
     while pods.join_next().await.is_some() {}
     place.kubelet.wait_until_idle(LIMIT).await.unwrap();
 
-    // As many nodes as pods: the bound is that of all together.
+    // Each pod is on its own node, so only the total limit applies.
     let reader = place.reader(patient());
     for pod in 0..50 {
         let request =
@@ -332,7 +332,7 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
         pods.spawn(async move { reader.read(&request).await });
     }
     place.kubelet.wait_for_requests(10, LIMIT).await.unwrap();
-    // Another reader's whole conversation, in which a ninth request would have come.
+    // A complete read by another reader. In this time, a ninth concurrent request would have arrived.
     assert_eq!(place.reader(patient()).read(&healthy).await.tail.text, "fine");
     assert_eq!(place.kubelet.peak_in_flight(), 8, "eight in all");
 }
@@ -353,7 +353,7 @@ async fn reads_a_log_once_per_container_instance() {
         ..SlimPod::default()
     };
 
-    // A container that fails, waits, runs again, and fails again; each state is seen more than once.
+    // A container fails, waits, is restarted and fails again. Each state is observed more than once.
     use ContainerStateName::{Running, Terminated as Ended, Waiting};
     let events = [
         (LogChoice::Current, Ended, 0, "a"),

@@ -1,4 +1,4 @@
-//! The messages that a receiver is sent about the troubles that a real kubelet went through, with the defaults of a webhook.
+//! The messages of a webhook with default settings about problems that were recorded with a real kubelet.
 
 use jiff::Timestamp;
 use orchestr::{
@@ -55,7 +55,7 @@ impl Receiver {
         }
     }
 
-    /// Decides, stores, sends and records until there is nothing more to do now.
+    /// Plans, stores, sends and records until nothing more is due.
     fn act(&mut self, replayed: &mut Replay) {
         let incidents = replayed.incidents.clone();
         self.memory.update(&incidents);
@@ -111,7 +111,7 @@ fn messages(name: &str, webhook: serde_json::Value, restarting: bool) -> Vec<Str
 fn each_recorded_trouble_is_one_alert() {
     for (name, expected) in MESSAGES {
         assert_eq!(messages(name, json!({}), false), expected, "{name}");
-        // The kubelet writes whole seconds: a restart may see a clock ahead that is not.
+        // The kubelet writes whole seconds, so the kubelet's clock may seem to be ahead after a restart.
         let parted = |message: &str| -> (i64, String) {
             let (time, rest) = message.split_once(' ').unwrap();
             (time.parse().unwrap(), rest.to_owned())

@@ -1,4 +1,4 @@
-//! Modules import only modules to their left: the code can be read in one direction, and no two depend on each other.
+//! Checks that each module imports only modules that precede it in [`ORDER`], so that there are no cyclic dependencies.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Each module may import those before it.
+/// Each module may import only those before it.
 const ORDER: [&str; 21] = [
     "hex",
     "backoff",
@@ -104,7 +104,7 @@ fn imports(source: &str) -> BTreeSet<String> {
     found
 }
 
-/// All files but those of tests.
+/// All files except those of tests.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -109,12 +109,12 @@ async fn reports_a_watch_that_ends_immediately() {
     assert_eq!(applied(&mut events).await.1, "1");
 }
 
-/// As before an API server of 1.33 or older, whose etcd is silent for ten minutes.
+/// Like an API server of 1.33 or older, which sends no bookmark for ten minutes if nothing changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn reopens_the_watch_of_a_quiet_cluster_without_an_error() {
     let (env, proxy) = env().await;
     let mut config = proxy.config();
-    // Longer than a watch is silent that catches up.
+    // Longer than a watch that catches up may be silent.
     config.read_timeout = Some(Duration::from_millis(2_500));
     let client = Client::try_from(config).unwrap();
     let mut events = events(client, Some(&env.namespace), true, 500);
@@ -130,7 +130,7 @@ async fn reopens_the_watch_of_a_quiet_cluster_without_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn restarts_a_streaming_list_that_ends_early() {
     let (env, proxy) = env().await;
-    // A pod without anything, and no bookmark.
+    // An empty pod, and no bookmark.
     let pod = b"\0\0\0\x1c\x0a\x05ADDED\x12\x13\x0a\x11k8s\0\x0a\x07\x0a\0\x12\x03Pod\x12\x02\x0a\0";
     proxy.rule(|_| ProxyAction::Answer(WATCH, pod));
     let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
@@ -164,7 +164,7 @@ async fn lists_again_after_410_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_again_only_after_errors_that_require_it() {
-    // A Status of code 410, or of 500, in the event of an error.
+    // An error event with a Status of code 410 or 500.
     for (event, anew) in [
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\x9a\x03"[..], true),
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\xf4\x03"[..], false),
@@ -220,7 +220,7 @@ async fn reads_all_pages_on_one_connection() {
     for number in 0..5 {
         env.pod(&format!("pod-{number}"), healthy()).await;
     }
-    // What comes after the list in its envelope comes later.
+    // The bytes after the list in its envelope arrive later.
     proxy.rule(
         |request| {
             if request.is_watch() { ProxyAction::Forward } else { ProxyAction::EndLate(Duration::from_millis(20)) }
@@ -229,7 +229,7 @@ async fn reads_all_pages_on_one_connection() {
     let mut events = events(proxy.client(), Some(&env.namespace), false, 1);
     assert_eq!(list(&mut events).await.len(), 6);
     assert_eq!(proxy.count(|request| !request.is_watch()), 6);
-    // hyper may have begun another before the first was free again.
+    // hyper may have opened a second connection before the first one could be reused.
     assert!(proxy.connections() <= 2, "{} connections", proxy.connections());
 }
 

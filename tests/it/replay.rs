@@ -63,7 +63,7 @@ pub struct Replay {
     /// The incidents that began and ended, as in events.
     pub transitions: Vec<String>,
     pub incidents: Vec<alerts::Incident>,
-    /// When the caller wants to be called again.
+    /// When to reconcile again.
     pub wake: Option<Timestamp>,
 }
 
@@ -225,7 +225,7 @@ fn run_until(run: &mut Replay, until: Timestamp, pod: &Pod, at_each: &mut impl F
     }
 }
 
-/// The shortest spec, with more.
+/// The minimal spec with `changes` merged into it.
 pub fn spec(changes: Value) -> Value {
     let mut spec = json!({"alerts": {"checkRunningPods": true}});
     for (key, value) in changes.as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! The selection of pods by `orchestr scan`. An empty selection must not pass for healthy by mistake.
+//! The selection of pods by `orchestr scan`. A selection that is empty by mistake must not be reported as healthy.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, api::PostParams};

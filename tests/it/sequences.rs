@@ -1,4 +1,4 @@
-//! Replays sequences that a real kubelet has written: each problem is one incident.
+//! Replays the versions of pods that a real kubelet wrote, and checks that each problem is one incident.
 //!
 //! The sequences were recorded on a kubelet 1.36; fields that nothing reads were left out.
 
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::replay::{recorded, replay, spec};
 
-/// Each recorded trouble: its kind, its container, the reasons it has in turn with when they show, and when it is over,
-/// if it is within the time that is replayed.
+/// The recorded problems: the kind, the container, the reasons in order with the times at which they are reported, and
+/// the time at which the problem ends, if it ends within the recording.
 type Row = (&'static str, ProblemKind, &'static str, &'static [(i64, &'static str)], Option<i64>);
 
 const TROUBLES: [Row; 11] = [
@@ -25,7 +25,7 @@ const TROUBLES: [Row; 11] = [
     ("startup-fails", ProblemKind::Crash, "app", &[(4, "Error"), (8, "CrashLoopBackOff")], None),
 ];
 
-/// How long the last version of each pod is looked at.
+/// How long the last version of each pod is replayed.
 const END: i64 = 700;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Whatever a kubelet does with the containers of a pod, in any legal order: as long as one of them is in trouble, that is
-//! one incident with one beginning.
+//! Random sequences of states through which a kubelet may take the containers of a pod. As long as any of them is in
+//! trouble, there is one incident with one start time.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::{
     replay::{Step, replay, spec},
 };
 
-/// A life of a container.
+/// One instance of a container.
 #[derive(Clone, Debug)]
 struct Life {
     /// How long it runs, in seconds.
     runs: i64,
     exit_code: i32,
     reason: &'static str,
-    /// For how long the kubelet shows that it ended, and that it holds it back.
+    /// For how many seconds the kubelet then reports it as terminated, and as waiting in back-off.
     shown: [i64; 2],
 }
 
@@ -46,8 +46,8 @@ fn statuses(name: &str, lives: &[Life]) -> Vec<(i64, Value)> {
         now += own.runs;
         versions.push((now, with_last(ended(name, over.clone()))));
         now += own.shown[0];
-        // The kubelet starts a container again without delay the first time, and after it killed it. After that it waits
-        // for ten seconds at least.
+        // The kubelet restarts a container without delay the first time, and after it has killed it. Later, it waits
+        // for at least ten seconds.
         let held = match restarts {
             0 => 0,
             _ if own.exit_code == 137 => own.shown[1],
@@ -64,7 +64,7 @@ fn statuses(name: &str, lives: &[Life]) -> Vec<(i64, Value)> {
     versions
 }
 
-/// A pod whose containers go through these versions.
+/// The versions of a pod whose containers go through these states.
 fn steps(containers: &[Vec<(i64, Value)>]) -> Vec<Step> {
     let times: BTreeSet<i64> = containers.iter().flatten().map(|(time, _)| *time).collect();
     let version = |time: i64| {
@@ -107,7 +107,7 @@ proptest! {
             prop_assert_eq!(open.get_or_insert(seen.clone()), &seen, "{:#?}", replayed.shown);
             prop_assert_eq!(shown.kind, ProblemKind::Crash);
         }
-        // Once it shows, it lasts: no container ever ran for long enough.
+        // The incident must not end once it is reported, because no container ran for long enough.
         prop_assert!(replayed.transitions.len() <= 1, "{:?}", replayed.transitions);
         let failed = containers.iter().any(|lives| is_failure(lives));
         prop_assert!(!failed || replayed.shown.last().is_some_and(Option::is_some), "{:#?}", replayed.shown);
@@ -139,7 +139,7 @@ fn keeps_the_incident_on_the_container_that_crashed_first() {
     let lives = |runs: &[i64]| -> Vec<Life> {
         runs.iter().map(|&runs| Life { runs, exit_code: 1, reason: "Error", shown: [1, 20] }).collect()
     };
-    // The second in the pod's order fails first, and the first fails later.
+    // The second container of the pod fails first, and the first container fails later.
     let (late, early) = (lives(&[100, 50, 50]), lives(&[20, 70, 30, 60]));
     let replayed = replay(&steps(&[statuses("main", &late), statuses("aux", &early)]), spec(json!({})), 290, |_, _| {});
     let seen: Vec<_> = replayed.shown.iter().flatten().map(|shown| (shown.container.as_str(), shown.since)).collect();

@@ -47,7 +47,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// Without `since`, which is the present if the pod has no time for it.
+/// Omits `since`, which is the time of the verdict if the pod contains no time for it.
 fn timeless(verdict: Verdict) -> Health {
     match verdict.health {
         Health::Problem(mut finding) => {
@@ -90,7 +90,7 @@ proptest! {
         check(&pod, &verdict, now);
         prop_assert_eq!(&verdict, &judge(&pod, &facts, &thresholds, now), "the same again");
 
-        // At any instant between, it is the same; at the recheck, it isn't.
+        // Until the recheck, the verdict stays the same. At the recheck, it changes.
         let end = verdict.recheck.unwrap_or(Timestamp::MAX);
         let span = end.duration_since(now).as_secs_f64() * part;
         let between = now.checked_add(SignedDuration::from_secs_f64(span)).unwrap_or(now).clamp(now, end);

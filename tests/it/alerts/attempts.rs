@@ -32,7 +32,7 @@ use orchestr_testbed::{Receiver, Reply};
 
 use crate::support::TIMEOUT;
 
-/// The maximum size of the two socket buffers, by Linux's defaults: 6 MiB and 4 MiB, and some more.
+/// The maximum size of the two socket buffers: Linux's defaults of 6 MiB and 4 MiB, with a margin.
 const SOCKETS_HOLD: usize = 16 * 1024 * 1024;
 
 const ALLOWED: AddressPolicy = AddressPolicy { private: true, loopback: true };
@@ -175,13 +175,13 @@ async fn rejects_a_name_that_is_rebound_to_loopback() {
     let client = HttpClient::new(access(AddressPolicy::default()), rebinding);
     let endpoint = endpoint("http://rebound.example.com/", None);
     let first = send(&client, &endpoint, &message(), Duration::from_millis(200)).await.outcome;
-    // Whether anything answers for an address of the documentation is the network's own affair.
+    // Depending on the network, a connection to an address for documentation is refused or never established.
     assert!(matches!(first, AttemptOutcome::Unreachable | AttemptOutcome::ConnectionRefused), "{first:?}");
     let second = send(&client, &endpoint, &message(), Duration::from_secs(5)).await.outcome;
     assert_eq!(second, AttemptOutcome::AddressRefused(AddressRefusal::Loopback));
     assert_eq!((lookups.load(Ordering::SeqCst), receiver.connections()), (2, 0));
 
-    // Of several addresses only those that are allowed are tried.
+    // If a name has several addresses, only the allowed ones are tried.
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mixed: Lookup = {
         let (seen, port) = (Arc::clone(&seen), receiver.port());

@@ -80,7 +80,7 @@ async fn webhook_test_reports_the_result_with_a_hint() {
     );
 }
 
-/// As by `kubectl exec` in the operator's pod: with its account and rights, and with no others.
+/// Like `kubectl exec` in the operator's pod: with exactly the rights of the operator's account.
 #[tokio::test(flavor = "multi_thread")]
 async fn webhook_test_uses_the_rights_of_the_operator() {
     let env = TestEnv::new("try-inside").await;
@@ -107,7 +107,7 @@ async fn webhook_test_uses_the_rights_of_the_operator() {
     ] {
         let access = env.plane.service_account(namespace, name).await.unwrap();
         let mut command = orchestr(&["webhook", "test", &object, "--operator-account", &operator]);
-        // As the Deployment has them.
+        // As in the Deployment.
         command.env("ORCHESTR_WEBHOOK_ALLOW_HTTP", "true").env("ORCHESTR_WEBHOOK_ALLOW_LOOPBACK", "true");
         let (code, output, _) = ends(command.env("KUBECONFIG", access.kubeconfig()));
         assert_eq!(code, 0, "{output}");
@@ -228,7 +228,7 @@ async fn uses_the_proxy_of_the_environment_only_if_a_flag_allows_it() {
     assert_eq!((code, failure.as_str()), (0, ""), "{output}");
     let head = reported.recv_timeout(TIMEOUT).unwrap();
     assert!(head.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1", receiver.port())), "{head}");
-    // Lower case, as HTTP's header names may be written either way.
+    // In lower case, because names of headers are case-insensitive.
     const CREDENTIALS: &str = "proxy-authorization: basic dxnlcjpwyxnz";
     assert!(head.to_lowercase().contains(CREDENTIALS), "{head}");
     assert_eq!(receiver.received().len(), 3);

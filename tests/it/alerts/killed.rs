@@ -223,7 +223,7 @@ async fn restores_a_wiped_status_and_sends_nothing_again() {
         assert_eq!(delivery(&restored, "ops"), delivery(&before, "ops"), "{wiped}");
     }
     operator.stop().await;
-    // The next operator goes on from there: the end is sent, and the beginning is not sent again.
+    // The next operator continues from the stored state: it sends the end, but not the start again.
     let operator = env.operator().fast_alerts().start();
     env.wait_for_ready("cluster", "Watching").await;
     env.delete_pod("cart-0").await;

@@ -1,4 +1,4 @@
-//! From a failing pod to the receivers, with the operator's own code path.
+//! Alerts from the failing pod to the receivers, through the whole operator.
 
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,7 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
         "1 of 4 webhooks: gone: the receiver answered 410: the webhook was deleted"
     );
     assert_eq!(gone.received().len(), 1);
-    // A stopped webhook starts again with a new URL.
+    // A webhook that stopped after 410 starts again with a new URL.
     gone.then([]);
     env.secret("gone", &[("url", &gone.url("/new"))]).await;
     let sent = gone.wait_for(2, TIMEOUT).await.unwrap();
@@ -186,7 +186,7 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     assert_eq!(received[0].header("authorization"), "Bearer s3cr3t");
     env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
 
-    // Another receiver, by HTTPS with its own CA, gets the resolution.
+    // Another receiver, over HTTPS with its own CA, gets the resolved message.
     env.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
     let changed = webhook("ops", "Generic", json!({"headersFrom": headers, "caFrom": reference("ca")}));
     env.update_spec("cluster", json!({"webhooks": [changed]})).await;
@@ -318,7 +318,7 @@ async fn resolves_a_deleted_pod_within_seconds_and_notifies_receivers_of_a_delet
     assert!(received[2].at - deleted < Duration::from_secs(20), "{:?}", received[2].at - deleted);
     assert_eq!(received[2].json()["payload"], Value::Null, "an end says that it is one, and no more");
 
-    // The receiver is in trouble for a moment when the object goes.
+    // The receiver fails briefly when the object is deleted.
     receiver.then([Reply::Status(503)]);
     env.objects().delete("cluster", &kube::api::DeleteParams::default()).await.unwrap();
     let received = receiver.wait_for(5, TIMEOUT).await.unwrap();
@@ -425,7 +425,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     ]);
     let cart = json!({"labels": {"pod-template-hash": "5d9f"}, "ownerReferences": owner});
     env.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
-    // The API server's watch cache follows etcd a moment later.
+    // The API server's watch cache lags slightly behind etcd.
     orchestr_testbed::eventually("the API server has the pods", TIMEOUT, async || {
         let cached = ListParams::default().match_any();
         match env.pods().list_metadata(&cached).await.unwrap().items.len() {
@@ -445,7 +445,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     let shown = [&alerts[0]["labels"]["owner_name"], &alerts[0]["annotations"]["pods"]];
     assert_eq!(shown, ["cart", "500"]);
 
-    // A thousand more, each of an owner of its own. They wait for the next message.
+    // A thousand more, each with its own owner. They wait for the next message.
     env.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
     env.wait_for_status("cluster", "all are queued", |status| {
         let Some(ops) = delivery(status, "ops") else { return false };
@@ -516,7 +516,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     }
     env.wait_until_caught_up().await;
     drain(&env).await;
-    // The pod fails and recovers four times, and the status follows.
+    // The pod fails and recovers four times, and the status shows each change.
     env.pod("flapping", healthy()).await;
     for round in 0..4 {
         let running =

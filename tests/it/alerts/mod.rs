@@ -1,4 +1,4 @@
-//! Alerts on their way to real receivers.
+//! Delivers alerts to receivers over real connections.
 
 mod alertmanager;
 mod attempts;

@@ -1,4 +1,4 @@
-//! Objects with webhooks, and the Secrets behind them.
+//! Helpers for objects with webhooks and their Secrets.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! The pods.
+//! The constructed pods.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const BACK_OFF: &str = "back-off 5m0s restarting failed container";
 
-/// Every made pod, each under its name.
+/// All constructed pods. Each is named after its case.
 pub fn made() -> Vec<Case> {
     let crash = |reason: &str, code| after(life(code, reason, 50), 7, waiting("app", "CrashLoopBackOff", BACK_OFF));
     let done = || ended("prep", life(0, "Completed", 20));
@@ -114,7 +114,7 @@ pub fn made() -> Vec<Case> {
             .phase("Failed")
             .init(ended("prep", life(1, "Error", 50)))
             .app(waiting("app", "PodInitializing", "")),
-        // A container failed and runs again.
+        // A container failed and was restarted.
         case("restarted").app(after(life(1, "Error", 50), 4, running("app", 60))).ready(60),
         case("restarted-oom")
             .app_with_limit("512Mi", after(life(137, "OOMKilled", 50), 1, running("app", 60)))
@@ -182,7 +182,7 @@ pub fn made() -> Vec<Case> {
         case("creating-no-reason").phase("Pending").app(waiting("app", "", "")),
         case("creating-no-state").phase("Pending").app(status("app", json!({}))),
         case("not-reported").phase("Pending").unreported("containers", "app"),
-        // An init container runs on.
+        // An init container keeps running.
         case("initializing")
             .uninitialized("prep")
             .init(unready("prep", 5))
@@ -253,7 +253,7 @@ pub fn made() -> Vec<Case> {
         // Phase Unknown.
         case("unknown").phase("Unknown").app(running("app", 5)).not_ready("app", 50),
         case("unknown-lost").phase("Unknown").because("NodeLost", "Node node-7 is unresponsive").app(running("app", 5)),
-        // Never.
+        // Never a problem.
         case("succeeded").phase("Succeeded").once().app(ended("app", life(0, "Completed", 50))),
         case("succeeded-sidecar-killed")
             .phase("Succeeded")
@@ -330,7 +330,7 @@ pub fn made() -> Vec<Case> {
     ]
 }
 
-/// The made pod of that name.
+/// The constructed pod with this name.
 pub fn named(name: &str) -> Case {
     made().into_iter().find(|case| case.name() == name).unwrap_or_else(|| panic!("there is no case {name}"))
 }

@@ -1,4 +1,4 @@
-//! Objects whose status can't be written, among others whose can.
+//! Writes that hang or fail do not delay other objects.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ async fn hanging_writes_do_not_delay_another_namespace() {
             request.is_status_write() && request.path.contains(&hanging)
         })
         .await;
-    // They hang for ten seconds each, and their next tries do.
+    // Each write hangs for ten seconds, and so does each retry.
     for restarts in 1..6 {
         let begun = Instant::now();
         fine.set_status("cart", crash_looping(restarts)).await;
@@ -98,7 +98,7 @@ async fn backs_off_failed_writes_of_one_object() {
     })
     .await;
     let tries = proxy.count(is_bad);
-    // At 0, 1, 2, 3, 5 and 9 s at the soonest; without backoff, at every second.
+    // With backoff, the earliest attempts are after 0, 1, 2, 3, 5 and 9 s; without it, there is one every second.
     assert!((2..=7).contains(&tries), "{tries} tries in {:?}", begun.elapsed());
     proxy.rule(|_| ProxyAction::Forward);
     let status = env.wait_for_status("bad", "it is reported in the end", |status| listed(status) == ["cart"]).await;

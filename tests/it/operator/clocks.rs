@@ -1,4 +1,4 @@
-//! The cluster's clock and the operator's differ.
+//! The clocks of the cluster and of the operator differ.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,7 +15,8 @@ async fn uses_the_clock_of_the_api_server() {
         let env = TestEnv::new(name).await;
         let proxy = Proxy::start(env.client.clone()).await;
         proxy.shift_dates(ahead);
-        // As the kubelets of that cluster write them: `not_ready` counts back from our own present.
+        // Times as the kubelets of that cluster write them: `not_ready` counts from the local clock, so the difference
+        // is added.
         env.pod("starting", not_ready(10 - ahead)).await;
         env.pod("lasting", not_ready(180 - ahead)).await;
         env.object("cluster", watch_all()).await;

@@ -1,4 +1,4 @@
-//! Logs, all the way from a kubelet to the status.
+//! Logs from the kubelet to the status.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     test_env::{TestEnv, listed, watch_all, watch_with},
 };
 
-/// A kubelet whose node is this test's alone.
+/// A kubelet with a node that only this test uses.
 async fn kubelet(env: &TestEnv) -> Kubelet {
     Kubelet::start(&env.plane, &format!("node-{}", env.namespace)).await.unwrap()
 }
@@ -123,7 +123,7 @@ async fn reads_the_log_of_each_container_instance_once() {
     assert_eq!(kubelet.requests_for(namespace, "cart").len(), 1);
     operator.stop().await;
 
-    // The next life's log is another.
+    // The next instance has another log.
     let operator = env.operator().start();
     kubelet.script(namespace, "cart", "app", true, Answer::text("second\n"));
     env.set_status("cart", crash_looping(4)).await;
@@ -132,7 +132,7 @@ async fn reads_the_log_of_each_container_instance_once() {
     operator.stop().await;
 }
 
-/// The container is restarted while the log of its former life is being read.
+/// The container is restarted while the log of its previous instance is being read.
 #[tokio::test(flavor = "multi_thread")]
 async fn shows_the_newer_log_after_a_restart_during_the_read() {
     let env = TestEnv::new("race").await;
@@ -172,7 +172,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     let alive = format!("alive-{namespace}");
     kubelet.register(&env.plane, &alive).await.unwrap();
     for number in 0..50 {
-        // Ten nodes are dead.
+        // The kubelets of ten nodes hang.
         let node = format!("dead-{}-{namespace}", number % 10);
         if number < 10 {
             kubelet.register(&env.plane, &node).await.unwrap();
@@ -185,7 +185,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     let status = env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 50).await;
     let first = begun.elapsed();
     assert!(status.problematic_pods.iter().all(|pod| source(&status, &pod.name) != Some(LogSource::Current)));
-    // It takes 5 s for the first of them to be given up.
+    // The first read times out after 5 s.
     assert!(first < Duration::from_secs(5), "{first:?}");
 
     let begun = std::time::Instant::now();
@@ -193,7 +193,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     let status =
         env.wait_for_status("cluster", "another's log is there", |status| log(status, "cart") == "out of memory").await;
     assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
-    // One by one, all would have taken 250 s.
+    // Reading the logs one by one would have taken 250 s.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let status = env
         .wait_for_status("cluster", "one is given up", |status| {
@@ -215,7 +215,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
 async fn writes_the_first_status_without_waiting_for_logs() {
     let env = TestEnv::new("first-logs").await;
     let kubelet = kubelet(&env).await;
-    // Sooner than a status would cease to wait.
+    // Sooner than the limit after which a status is written without its logs.
     let late = Answer::Slow { text: b"out of memory".to_vec(), chunk: 64, every: Duration::from_millis(50) };
     kubelet.script(&env.namespace, "cart", "app", true, late);
     env.pod_with("cart", on(&kubelet), crash_looping(3)).await;

@@ -25,7 +25,7 @@ fn mangle(text: &str) -> String {
             .for_each(|pod| pod["status"]["phase"] = 7.into());
         return list.to_string();
     }
-    // An event, whose fields have an order.
+    // In an event, the name precedes the phase.
     if text.contains(r#""name":"bad""#) {
         text.replace(r#""phase":"Running""#, r#""phase":7"#)
     } else {
@@ -37,7 +37,7 @@ fn mangle(text: &str) -> String {
 fn mangle_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
-    // Field 1 of so many bytes: of the metadata the name, of the status the phase.
+    // The tag of field 1, a length, and the text: the name in the metadata, and the phase in the status.
     if let Some(bad) = find(&bytes, b"\x0a\x03bad")
         && let Some(phase) = find(&bytes[bad..], b"\x0a\x07Running")
     {
@@ -75,12 +75,12 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         let message = condition(&env.wait_for_ready("elsewhere", "Watching").await, "Ready").2.to_owned();
         assert_eq!(message, "watching 0 pods", "another object does not mention it");
 
-        // A watch goes on past it.
+        // A watch continues after it.
         env.set_status("bad", crash_looping(4)).await;
         env.set_status("web", crash_looping(1)).await;
         env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
 
-        // Once it can be read, it is one like the others.
+        // Once it can be decoded, it is handled like the others.
         proxy.rule(|_| ProxyAction::Forward);
         proxy.end_watches();
         env.set_status("bad", crash_looping(5)).await;
@@ -114,7 +114,7 @@ async fn forgets_a_deleted_pod_that_could_not_be_decoded() {
     }
 }
 
-/// An event that cannot be decoded stands for a change, so everything is listed again.
+/// An event that cannot be decoded may be any change, so the operator lists all pods again.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_again_after_a_malformed_event() {
     let in_json = ["{\"type\":\"MODIFIED\",\"object\":7}", "{\"surprise\":true}", "garbage"];

@@ -1,4 +1,4 @@
-//! Events on the object: what `kubectl describe` shows.
+//! Kubernetes events about the object, which `kubectl describe` shows.
 
 use serde_json::json;
 

@@ -79,11 +79,11 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
     env.pod_with("good-1", good.clone(), ended("Failed", 1)).await;
     env.pod_with("good-2", good.clone(), ended("Succeeded", 0)).await;
     env.pod_with("bad-1", bad.clone(), ended("Failed", 1)).await;
-    // Its Job is gone, or has never been: it claims to have a UID that is another's.
+    // The owner reference names a Job that does not exist, with the UID of another Job.
     let mut gone = good.clone();
     gone["metadata"]["ownerReferences"][0]["name"] = json!("gone");
     env.pod_with("gone-1", gone, ended("Failed", 1)).await;
-    // Another Job has the name by now.
+    // Another Job has that name now.
     let mut other = bad.clone();
     other["metadata"]["ownerReferences"][0]["name"] = json!("good");
     env.pod_with("other-1", other, ended("Failed", 1)).await;
@@ -106,7 +106,7 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
         env.wait_until_caught_up().await;
     }
     assert_eq!((proxy.count(|request| is_of_job(request, "bad")), listed(&env.status("cluster").await).len()), (1, 3));
-    // Once each for itself and for the pod of another Job of its name.
+    // Once for its own pod, and once for the pod of another Job with the same name.
     assert_eq!(proxy.count(|request| is_of_job(request, "good")), 2);
     operator.stop().await;
 }
@@ -178,7 +178,7 @@ async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
     operator.stop().await;
 }
 
-/// The only problem is a failed Job's pod: that pods are healthy must not be written before the Job was read.
+/// The only problem is a pod of a failed Job: PodsHealthy must not become True before the Job was read.
 #[tokio::test(flavor = "multi_thread")]
 async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
     let env = TestEnv::new("jobs-restart").await;
@@ -265,7 +265,7 @@ async fn reports_a_missing_permission_for_jobs() {
     operator.stop().await;
 }
 
-/// Whether a failure is a problem is not known while its Job can't be read.
+/// While a Job cannot be read, it is unknown whether its failed pod is a problem.
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_a_job_read_before_reporting_its_pods() {
     let env = TestEnv::new("jobs-moment").await;

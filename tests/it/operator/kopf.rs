@@ -1,4 +1,4 @@
-//! Objects that the tutorial's Kopf operator has left.
+//! Objects that the tutorial's Kopf operator left behind.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn metadata(finalizers: &[&str]) -> Value {
     })
 }
 
-/// As its handler's result was stored, with a field that means something else by now.
+/// The result of the Kopf handler as it was stored, with a field that has another meaning now.
 fn status() -> Value {
     json!({
         "create_fn": {"problematicPods": ["cart"], "log": "Traceback (most recent call last)"},
@@ -103,7 +103,7 @@ async fn removes_only_the_kopf_finalizer_of_a_deleted_object() {
     })
     .await
     .unwrap();
-    // From then on the object, which is being deleted, is left alone.
+    // From then on, the operator does not write to the object, because it is being deleted.
     let version = async || env.raw_objects().get("ours").await.unwrap().metadata.resource_version;
     let before = version().await;
     env.wait_until_caught_up().await;
@@ -112,7 +112,7 @@ async fn removes_only_the_kopf_finalizer_of_a_deleted_object() {
     operator.stop().await;
 }
 
-/// The removal is refused at first, and nothing else ever happens to the object.
+/// The removal is rejected at first, and no other event about the object follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_a_failed_removal() {
     let env = TestEnv::new("kopf-retry").await;
@@ -162,7 +162,7 @@ async fn retries_a_failed_removal() {
     operator.stop().await;
 }
 
-/// Its operator still runs, and adds its finalizer whenever it is gone.
+/// The Kopf operator is still running, and restores its finalizer whenever it is removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_removals_while_the_kopf_operator_runs() {
     let env = TestEnv::new("kopf-fight").await;
@@ -183,7 +183,7 @@ async fn limits_removals_while_the_kopf_operator_runs() {
     let removals = proxy.count(|request| request.method == "PATCH" && request.path.ends_with("/orchestrs/old"));
     assert!(added >= 2 && removals <= 6, "added {added} times, removed by {removals} patches");
     env.wait_for_ready("old", "Watching").await;
-    // Once that operator is stopped, the finalizer goes for good.
+    // Once the Kopf operator is stopped, the finalizer stays removed.
     eventually("the finalizer is gone", TIMEOUT, async || {
         let object = objects.get("old").await.unwrap();
         if object.finalizers().is_empty() { Ok(()) } else { Err(format!("{:?}", object.finalizers())) }

@@ -27,7 +27,7 @@ async fn applies_each_change_of_the_spec() {
     let status = env.wait_for_status("cluster", "two crash", |status| status.problematic_pod_count == 2).await;
     assert_eq!((listed(&status), status.watched_pods), (vec!["cart", "web"], 4));
 
-    // The patch, the problems, the pods that are watched, those that are listed.
+    // The patch, the number of problems, the number of watched pods, and the listed pods.
     let changes = [
         (json!({"thresholds": {"notReady": "1m"}}), 3, 4, 3),
         (json!({"report": {"maxPods": 1}}), 3, 4, 1),
@@ -127,7 +127,7 @@ async fn writes_nothing_after_a_restart() {
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     let before = env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
-    // With the log that it also shows.
+    // Including the log.
     env.wait_for_status("cluster", "its log was asked for", |status| {
         status.problematic_pods[0].container_issues[0].log_source.is_some()
     })
@@ -148,7 +148,7 @@ async fn writes_nothing_after_a_restart() {
     assert_eq!(env.events("cluster").await.len(), 1, "an event is published once");
     operator.stop().await;
 
-    // While it is away, one more restart, and a pod that recovers.
+    // While the operator is stopped, one container is restarted again, and another pod recovers.
     env.set_status("cart", crash_looping(4)).await;
     env.delete_pod("web").await;
     let operator = env.operator().start();

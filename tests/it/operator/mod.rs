@@ -1,4 +1,4 @@
-//! The operator, end to end.
+//! End-to-end tests of the operator.
 
 mod bad_pods;
 mod blocked;

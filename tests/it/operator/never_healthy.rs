@@ -1,4 +1,4 @@
-//! PodsHealthy is True only if every selected pod is known to be. Every state of the object is recorded.
+//! PodsHealthy is True only if every selected pod is known to be healthy. The tests record every state of the object.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
-/// How late the rest of a list or a backlog comes.
+/// The delay of the rest of a list or a backlog.
 const LATE: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +52,7 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
     env.wait_for_status("cluster", "the restart is reported", |status| listed(status) == ["cart"]).await;
     record.assert_never_healthy(2);
 
-    // The list took it a step further than that: the next object needs none.
+    // The lookback was extended by a whole step, so the next objects need no further list.
     let lists = proxy.count(ProxiedRequest::is_streaming_list);
     for (number, restarted) in ["2h30m", "3h", "5h"].into_iter().enumerate() {
         let name = format!("more-{number}");
@@ -64,7 +64,7 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
 }
 
 /// During the outage one pod recovers and another fails. The recovery is the first event after it.
-async fn what_was_missed_comes_slowly(name: &str, refusal: ProxyAction, awaited: &str) {
+async fn stays_unhealthy_while_missed_events_are_delayed(name: &str, refusal: ProxyAction, awaited: &str) {
     let env = TestEnv::new(name).await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;
@@ -88,15 +88,16 @@ async fn what_was_missed_comes_slowly(name: &str, refusal: ProxyAction, awaited:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stays_unhealthy_after_an_outage_until_caught_up() {
-    what_was_missed_comes_slowly("backlog", ProxyAction::Refuse(503, "away"), "Watching").await;
+    stays_unhealthy_while_missed_events_are_delayed("backlog", ProxyAction::Refuse(503, "away"), "Watching").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stays_unhealthy_after_a_lost_permission_until_caught_up() {
-    what_was_missed_comes_slowly("right-back", ProxyAction::Refuse(403, "no"), "PodAccessDenied").await;
+    stays_unhealthy_while_missed_events_are_delayed("right-back", ProxyAction::Refuse(403, "no"), "PodAccessDenied")
+        .await;
 }
 
-/// The resource version has expired: everything is listed.
+/// The resource version has expired, so all pods are listed again.
 #[tokio::test(flavor = "multi_thread")]
 async fn stays_unhealthy_until_the_new_list_is_complete() {
     let env = TestEnv::new("expired").await;

@@ -20,7 +20,7 @@ use crate::{
 
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// In protobuf, or in JSON because nothing else is to be had.
+/// In protobuf, or in JSON if the server offers nothing else.
 fn encodings() -> [(&'static str, ProxyAction); 2] {
     [("protobuf", ProxyAction::Forward), ("JSON", ProxyAction::Mangle(Arc::new(str::to_owned)))]
 }
@@ -109,7 +109,7 @@ async fn retries_a_failed_page_and_continues_the_list() {
                 env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
             let status = env.wait_for_status(&name, "all are read", |status| status.watched_pods == 1200).await;
             assert_eq!(status.problematic_pod_count, 120);
-            // In JSON, the first page of a list in protobuf comes before.
+            // In JSON mode, a request for the first page in protobuf precedes the others.
             let lists = lists + usize::from(encoding == "JSON");
             assert_eq!(proxy.count(ProxiedRequest::is_first_page), lists, "{what} in {encoding}");
             operator.stop().await;
@@ -199,7 +199,7 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     let record = env.record("cluster").await;
 
-    // As while an API server starts whose authorizer is not ready.
+    // As during the start of an API server whose authorizer is not ready yet.
     let refuse = |request: &ProxiedRequest| {
         if request.is_of_pods() { ProxyAction::Refuse(403, "forbidden") } else { ProxyAction::Forward }
     };

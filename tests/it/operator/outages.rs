@@ -1,4 +1,4 @@
-//! An API server that goes away, comes back, forgets, or falls silent.
+//! An API server that stops, restarts, compacts its history, or stops responding.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     env.set_status("web", crash_looping(1)).await;
     env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
 
-    // It is restarted as by an upgrade, while things change.
+    // It is restarted as by an upgrade, and changes happen in the meantime.
     let restart = env.plane.restart_api_server();
     restart.await.unwrap();
     env.set_status("web", healthy()).await;
@@ -46,7 +46,7 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     env.object("second", watch_all()).await;
     env.wait_for_ready("second", "Watching").await;
 
-    // Even the kind of its objects goes away and comes back.
+    // The CRD is deleted and created again.
     let crds: kube::Api<CustomResourceDefinition> = kube::Api::all(env.client.clone());
     let name = orchestr::api::crd::crd().metadata.name.unwrap();
     crds.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
@@ -57,7 +57,7 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     operator.stop().await;
 }
 
-/// Resource versions that a watch holds are gone from the history: 410.
+/// The resource version of a watch is no longer in the history (410).
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_again_when_the_resource_version_has_expired() {
     let env = TestEnv::with_own_plane("gone", Options::default()).await;
@@ -139,7 +139,7 @@ async fn drops_a_connection_that_has_gone_silent() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let mut config = proxy.config();
-    // As the command does, with less patience.
+    // Like the client of `orchestr run`, but with a shorter timeout.
     orchestr::watch::set_read_timeout(&mut config);
     assert!(
         config.read_timeout.is_some_and(|patience| patience > Duration::from_secs(120)),

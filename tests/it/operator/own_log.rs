@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 
 use crate::{pod_statuses::crash_looping, support::TIMEOUT, test_env::TestEnv};
 
-/// The program, whose log goes to this file.
+/// Starts the binary with its log redirected to this file.
 fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_orchestr"))
         .arg("run")
@@ -77,7 +77,7 @@ async fn logs_its_configuration_with_numbers_as_numbers() {
     }
 }
 
-/// As when the definition and the operator are applied in one go.
+/// As if the CRD and the operator were applied together.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_until_the_crd_is_established() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();

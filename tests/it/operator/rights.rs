@@ -1,4 +1,4 @@
-//! Rights that are missing, come and go. With the operator's own roles: see `install`.
+//! Missing rights that are granted and revoked. The module `install` tests the roles of `deploy/`.
 
 use k8s_openapi::api::{
     authorization::v1::SelfSubjectAccessReview,
@@ -21,7 +21,7 @@ use crate::{
 const PODS: &str = "pods";
 const OBJECTS: &str = "objects";
 
-/// Lets the service account `operator` of this namespace do something in it.
+/// Grants rights in this namespace to its service account `operator`.
 async fn grant(env: &TestEnv, name: &str, rules: Value) {
     let (roles, bindings) = apis(env);
     let params = PatchParams::apply("tests").force();
@@ -54,7 +54,7 @@ async fn grant_pods(env: &TestEnv, verbs: &[&str]) {
     grant(env, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
 }
 
-/// Takes a right away, and waits until the API server has noticed: a watch that is opened before goes on.
+/// Revokes a right, and waits until the API server denies it. Until then, a new watch would succeed and stay open.
 async fn revoke(env: &TestEnv, name: &str) {
     apis(env).1.delete(name, &DeleteParams::default()).await.unwrap();
     let reviews: Api<SelfSubjectAccessReview> = Api::all(account(env).await);
@@ -101,7 +101,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
     let note = format!("not allowed: get on pods/log in namespace {}", env.namespace);
     assert_eq!(before.problematic_pods[0].container_issues[0].log_note, note);
 
-    // A watch outlives the right to begin one.
+    // An open watch continues after the right to watch was revoked.
     revoke(&env, PODS).await;
     proxy.end_watches();
     let denied = env.wait_for_ready("cluster", "PodAccessDenied").await;
@@ -115,7 +115,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
     assert_eq!((&denied.problematic_pods, &denied.incidents), (&before.problematic_pods, &before.incidents));
     assert_eq!((denied.watched_pods, denied.problematic_pod_count), (2, 1));
 
-    // Half of the rights is refused with the other half's name: so it is for lists in pages, without streaming.
+    // The pod was deleted while access was denied. Once access is granted, the operator notices the deletion.
     env.delete_pod("cart").await;
     grant_pods(&env, &["list", "watch"]).await;
     let soon = std::time::Duration::from_secs(30);
@@ -131,7 +131,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
     operator.stop().await;
 }
 
-/// In pages, the list comes first.
+/// Without streaming lists, the list is the first request.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_the_verb_of_a_missing_permission() {
     let env = TestEnv::new("verbs").await;

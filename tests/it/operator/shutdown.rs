@@ -1,4 +1,4 @@
-//! SIGTERM to the program itself.
+//! Sends SIGTERM to the binary.
 
 use std::{
     process::Stdio,

@@ -1,4 +1,4 @@
-//! Specs that can't be used, and the one that asks for nothing.
+//! Invalid specs, and the spec that pauses the object.
 
 use orchestr_testbed::eventually;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
         assert_eq!(condition(&status, "Stalled"), ("True", "InvalidSpec", message), "{name}");
     }
 
-    // A rule that can't even be evaluated refuses the status as well.
+    // A rule that cannot be evaluated also rejects the status.
     let unwritable = watch_with(json!({"logs": {"redactPatterns": ["("]}}));
     env.old_object("unwritable", json!({}), unwritable, json!(null)).await;
     let event = eventually("an event tells instead", TIMEOUT, async || {

@@ -1,4 +1,4 @@
-//! Changes that come with time alone, without an event.
+//! Changes of the status that happen because time passes, without an event.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn reports_pods_without_events_when_they_reach_their_thresholds() {
     });
     let init_container = json!({"spec": {"initContainers": [{"name": "init", "image": "example.com/init:1"}]}});
     env.pod_with("starting", init_container, init).await;
-    // No kubelet ends it, and one second is a grace period that ends.
+    // No kubelet terminates the pod, so it still exists after its grace period of one second.
     env.pod("leaving", healthy()).await;
     env.pods().delete("leaving", &DeleteParams::default().grace_period(1)).await.unwrap();
 

@@ -48,7 +48,7 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
     for number in 0..20 {
         env.pod(&format!("cart-{number}"), healthy()).await;
     }
-    // Without logs: each that comes in may change the status.
+    // Logs are disabled, because each log that arrives may change the status.
     env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
     let operator = env.operator().timings(Timings::default()).start();
     env.wait_for_ready("cluster", "Watching").await;
@@ -95,7 +95,7 @@ async fn writes_a_first_change_immediately() {
         .into_iter()
         .find(|(_, object)| object.status.as_ref().is_some_and(|status| status.problematic_pod_count == 1))
         .unwrap();
-    // 30 ms are usual; a machine that does other things may take its time.
+    // It usually takes 30 ms, but longer on a busy machine.
     assert!(at.duration_since(begun) < Duration::from_secs(5), "{:?}", at.duration_since(begun));
     operator.stop().await;
 }
@@ -148,18 +148,18 @@ async fn reverts_changes_of_other_writers() {
     operator.stop().await;
 }
 
-/// Somebody changes the status while the operator's own write is under way, and the watch tells of it
-/// before the write is answered.
+/// Another client changes the status while the operator's write is in progress, and the watch reports that change
+/// before the API server answers the write.
 #[tokio::test(flavor = "multi_thread")]
 async fn reverts_a_change_made_during_a_write() {
     let env = TestEnv::new("meanwhile").await;
     env.pod("cart", healthy()).await;
-    // Without logs, whose arrival would be a reason to write again.
+    // Logs are disabled, because their arrival would cause another write.
     env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
     let slow = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&slow).start();
     env.wait_for_ready("cluster", "Watching").await;
-    // Answers to writes come late; the watch's events don't.
+    // The proxy delays the answers to writes, but not the events of the watch.
     slow.rule(|request| {
         if request.is_status_write() { ProxyAction::AnswerLate(Duration::from_secs(2)) } else { ProxyAction::Forward }
     });
