@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_go() {
+    fn follows_the_rules_of_go() {
         for (host, list, bypassed) in [
             ("localhost", "", true),
             ("127.0.0.1", "", true),

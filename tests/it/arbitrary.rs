@@ -126,7 +126,7 @@ fn specs(prefix: &'static str, count: std::ops::Range<usize>) -> impl Strategy<V
 /// Statuses of containers that may be missing in the spec, or be in it twice.
 fn status() -> impl Strategy<Value = Value> {
     let name = select(vec!["app", "app0", "app1", "init0", "init1", "init2", "mesh", "ghost"]);
-    (name, state(), option::of(life()), any::<bool>(), option::of(any::<bool>()), restarts()).prop_map(
+    (name, state(), option::of(termination()), any::<bool>(), option::of(any::<bool>()), restarts()).prop_map(
         |(name, state, last, ready, started, restarts)| {
             json!({
                 "name": name, "state": state, "lastState": {"terminated": last}, "ready": ready, "started": started,
@@ -146,17 +146,17 @@ fn state() -> impl Strategy<Value = Value> {
     let one = prop_oneof![
         waiting().prop_map(|waiting| json!({"waiting": waiting})),
         running().prop_map(|running| json!({"running": running})),
-        life().prop_map(|life| json!({"terminated": life})),
+        termination().prop_map(|termination| json!({"terminated": termination})),
     ];
     prop_oneof![
         9 => one,
-        1 => (option::of(waiting()), option::of(running()), option::of(life())).prop_map(
+        1 => (option::of(waiting()), option::of(running()), option::of(termination())).prop_map(
             |(waiting, running, terminated)| json!({"waiting": waiting, "running": running, "terminated": terminated}),
         ),
     ]
 }
 
-fn life() -> impl Strategy<Value = Value> {
+fn termination() -> impl Strategy<Value = Value> {
     let code = select(vec![0, 0, 1, 128, 137, 143, -1, i32::MAX, i32::MIN]);
     (code, select(vec![0, 0, 0, 9, 15]), reason(), text(), time(), time(), select(vec!["", "containerd://1"])).prop_map(
         |(code, signal, reason, message, started, finished, id)| {

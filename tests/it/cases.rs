@@ -226,33 +226,33 @@ pub fn waiting(name: &str, reason: &str, message: &str) -> Value {
     status(name, state)
 }
 
-pub fn ended(name: &str, life: Value) -> Value {
-    status(name, json!({"terminated": life}))
+pub fn ended(name: &str, termination: Value) -> Value {
+    status(name, json!({"terminated": termination}))
 }
 
 /// An instance that terminated at this time, ten seconds after its start.
-pub fn life(exit_code: i32, reason: &str, seconds: i64) -> Value {
-    let mut life = json!({
+pub fn termination(exit_code: i32, reason: &str, seconds: i64) -> Value {
+    let mut termination = json!({
         "exitCode": exit_code, "startedAt": t(seconds - 10), "finishedAt": t(seconds),
         "containerID": format!("containerd://{seconds:064x}"),
     });
     if !reason.is_empty() {
-        life["reason"] = reason.into();
+        termination["reason"] = reason.into();
     }
-    life
+    termination
 }
 
 /// An instance that the runtime could not start.
-pub fn no_life(reason: &str, message: &str, seconds: i64) -> Value {
-    let mut life = life(128, reason, seconds);
-    life["startedAt"] = "1970-01-01T00:00:00Z".into();
-    life["message"] = message.into();
-    life
+pub fn failed_start(reason: &str, message: &str, seconds: i64) -> Value {
+    let mut failed = termination(128, reason, seconds);
+    failed["startedAt"] = "1970-01-01T00:00:00Z".into();
+    failed["message"] = message.into();
+    failed
 }
 
 /// The status after this number of restarts, the last one after this termination.
-pub fn after(life: Value, restarts: i32, mut status: Value) -> Value {
+pub fn after(termination: Value, restarts: i32, mut status: Value) -> Value {
     status["restartCount"] = restarts.into();
-    status["lastState"] = json!({"terminated": life});
+    status["lastState"] = json!({"terminated": termination});
     status
 }

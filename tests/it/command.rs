@@ -94,7 +94,7 @@ pub fn assert_usage_error(command: &mut Command, parts: &[&str]) {
 }
 
 #[test]
-fn rejects_command_lines_with_clap_s_message() {
+fn rejects_invalid_command_lines_with_the_message_of_clap() {
     assert_usage_error(
         &mut orchestr(&["scan", "--namespce", "shop"]),
         &[

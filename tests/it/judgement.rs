@@ -11,7 +11,9 @@ use orchestr::{
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, after, at, case, condition, ended, life, named, running, t, unready, unstarted, waiting};
+use crate::cases::{
+    Case, after, at, case, condition, ended, named, running, t, termination, unready, unstarted, waiting,
+};
 
 /// The verdict this many seconds after the pod's creation, with the default thresholds.
 fn verdict(case: &Case, seconds: i64) -> Verdict {
@@ -58,7 +60,7 @@ fn healthy(case: &Case, seconds: i64) {
 }
 
 /// Whether the index may drop the pod if all thresholds for restarts are at most ten minutes.
-fn plain(case: &Case, seconds: i64) -> bool {
+fn is_always_healthy(case: &Case, seconds: i64) -> bool {
     is_healthy_under_any_thresholds(&case.decode(), Duration::from_secs(600), at(seconds))
 }
 
@@ -67,7 +69,7 @@ fn logs(found: &Finding) -> Vec<(&str, LogChoice)> {
 }
 
 #[test]
-fn row_a_container_waits_for_a_reason() {
+fn reports_containers_that_wait_for_an_abnormal_reason() {
     for (name, reason, message, log) in [
         (
             "crash-loop-oom",
@@ -143,7 +145,7 @@ fn row_a_container_waits_for_a_reason() {
 }
 
 #[test]
-fn row_a_container_terminated() {
+fn reports_containers_that_terminated_with_a_failure() {
     for (name, reason, container, message) in [
         ("terminated-error", "Error", "app", "container app exited with code 3"),
         ("terminated-oom", "OOMKilled", "app", "container app was OOM-killed (exit 137), limit 64Mi"),
@@ -177,17 +179,19 @@ fn row_a_container_terminated() {
         "container app ended with ContainerStatusUnknown (exit 137)",
     );
     assert_eq!(found.since, at(0), "it has no time of its own");
-    let limited = case("limited").app_with_limit("1Gi", ended("app", life(1, "Error", 50)));
+    let limited = case("limited").app_with_limit("1Gi", ended("app", termination(1, "Error", 50)));
     assert_eq!(problem(&limited, 51).message, "container app exited with code 1", "the limit explains no error");
     // The runtime lost the current instance's log, and the kubelet returns that of the previous instance.
-    let lost = case("lost").app(after(life(1, "Error", 40), 1, ended("app", life(137, "Unknown", 50)))).with(|pod| {
-        pod["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "".into();
-    });
+    let lost = case("lost")
+        .app(after(termination(1, "Error", 40), 1, ended("app", termination(137, "Unknown", 50))))
+        .with(|pod| {
+            pod["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "".into();
+        });
     assert_eq!(logs(&problem(&lost, 51)), [("app", LogChoice::Previous)]);
 }
 
 #[test]
-fn row_failed() {
+fn reports_failed_pods() {
     for (name, reason, container, message, since) in [
         ("evicted", "Evicted", "", "The node was low on resource: memory.", 0),
         ("evicted-killed", "Evicted", "", "The node was low on resource: memory.", 50),
@@ -214,7 +218,7 @@ fn row_failed() {
 }
 
 #[test]
-fn row_failed_but_its_job_is_complete() {
+fn ignores_failed_pods_of_a_complete_job() {
     let job = JobFacts { complete: true, ..JobFacts::default() };
     let complete = Facts { job: Some(Arc::new(job)), ..Facts::default() };
     for name in ["job-complete", "evicted"] {
@@ -252,7 +256,7 @@ fn a_replaced_failed_pod_clears_after_its_threshold() {
 }
 
 #[test]
-fn row_a_container_failed_and_runs_again() {
+fn reports_containers_that_failed_and_were_restarted() {
     for (name, reason, container, message) in [
         ("restarted", "CrashLoopBackOff", "app", "container app exited with code 1, 4 restarts; it runs again"),
         (
@@ -286,7 +290,7 @@ fn row_a_container_failed_and_runs_again() {
 
 #[test]
 fn a_crash_is_over_only_when_the_readiness_probe_passes() {
-    let crashed = |status| case("probed").app(after(life(1, "Error", 50), 1, status)).not_ready("app", 60);
+    let crashed = |status| case("probed").app(after(termination(1, "Error", 50), 1, status)).not_ready("app", 60);
     let probe = |case: Case| case.with(|pod| pod["spec"]["containers"][0]["readinessProbe"] = json!({}));
     let unready_without_probe = crashed(unready("app", 60));
     assert_eq!(problem(&unready_without_probe, 661).kind, ProblemKind::NotReady);
@@ -298,7 +302,7 @@ fn a_crash_is_over_only_when_the_readiness_probe_passes() {
 #[test]
 fn a_loop_of_exit_code_0_is_a_crash_even_while_the_container_runs() {
     // As recorded: ended at 2, held back for ten seconds, started at 14.
-    let ended_at = |seconds| life(0, "Completed", seconds);
+    let ended_at = |seconds| termination(0, "Completed", seconds);
     let held_back = case("silent").app(after(ended_at(2), 2, running("app", 14))).ready(14);
     let found = problem(&held_back, 20);
     assert_eq!((found.kind, found.reason.as_str(), found.since), (ProblemKind::Crash, "CrashLoopBackOff", at(2)));
@@ -318,15 +322,16 @@ fn a_loop_of_exit_code_0_is_a_crash_even_while_the_container_runs() {
     assert_ne!(problem(&on_failure.not_ready("app", 15), 500).kind, ProblemKind::Crash, "it has done its work");
 }
 
-fn with_start(mut life: Value, seconds: i64) -> Value {
-    life["startedAt"] = t(seconds).into();
-    life
+fn with_start(mut termination: Value, seconds: i64) -> Value {
+    termination["startedAt"] = t(seconds).into();
+    termination
 }
 
 #[test]
 fn a_completed_container_is_healthy_only_if_it_is_not_restarted() {
     let recovered = |policy: &str| {
-        let case = case("worker").app(after(life(1, "Error", 50), 3, ended("app", life(0, "Completed", 70))));
+        let case =
+            case("worker").app(after(termination(1, "Error", 50), 3, ended("app", termination(0, "Completed", 70))));
         case.with(|pod| pod["spec"]["restartPolicy"] = policy.into()).not_ready("app", 70)
     };
     assert_eq!(problem(&recovered("Always"), 71).kind, ProblemKind::Crash);
@@ -343,10 +348,10 @@ fn ignores_restarts_by_the_restart_policy_rules() {
         })
     };
     let restarted =
-        |code| with_rules(case("ruled").app(after(life(code, "Error", 50), 3, running("app", 51))).ready(51));
+        |code| with_rules(case("ruled").app(after(termination(code, "Error", 50), 3, running("app", 51))).ready(51));
     healthy(&restarted(42), 60);
     assert_eq!(problem(&restarted(41), 60).kind, ProblemKind::Crash);
-    let ended = |code| with_rules(case("ruled").app(ended("app", life(code, "Error", 50))).not_ready("app", 50));
+    let ended = |code| with_rules(case("ruled").app(ended("app", termination(code, "Error", 50))).not_ready("app", 50));
     assert_eq!(verdict(&ended(42), 51).health, Health::Settling);
     assert_eq!(problem(&ended(41), 51).kind, ProblemKind::Crash);
 }
@@ -361,10 +366,10 @@ fn ignores_restarts_by_a_resize() {
     };
     let resizing = |case: Case| case.condition(condition("PodResizeInProgress", "True", "", "", 40));
     let before = policy(resizing(case("resized").app(running("app", 5)).ready(5)));
-    assert!(!plain(&before, 45), "what follows is judged by it");
-    let ended = policy(resizing(case("resized").app(ended("app", life(137, "Error", 50))).not_ready("app", 50)));
+    assert!(!is_always_healthy(&before, 45), "what follows is judged by it");
+    let ended = policy(resizing(case("resized").app(ended("app", termination(137, "Error", 50))).not_ready("app", 50)));
     assert_eq!(verdict(&ended, 51).health, Health::Settling);
-    let after = policy(case("resized").app(after(life(137, "Error", 50), 1, running("app", 51))).ready(51));
+    let after = policy(case("resized").app(after(termination(137, "Error", 50), 1, running("app", 51))).ready(51));
     let mut pod = after.decode();
     pod.update_history(Some(&before.decode()), at(51));
     assert_eq!(judge(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
@@ -373,7 +378,7 @@ fn ignores_restarts_by_a_resize() {
 
 #[test]
 fn a_crash_is_over_only_when_the_startup_probe_has_passed() {
-    let restarted = |status| case("slow").app(after(life(137, "Error", 50), 1, status)).not_ready("app", 60);
+    let restarted = |status| case("slow").app(after(termination(137, "Error", 50), 1, status)).not_ready("app", 60);
     assert_eq!(problem(&restarted(unstarted("app", 60)), 100_000).kind, ProblemKind::Crash);
     assert_eq!(problem(&restarted(unready("app", 60)), 100_000).kind, ProblemKind::NotReady);
 }
@@ -382,11 +387,11 @@ fn a_crash_is_over_only_when_the_startup_probe_has_passed() {
 fn ignores_a_recreated_mirror_pod() {
     // Its container failed a day ago and has run since.
     let day = 24 * 3600;
-    healthy(&case("mirror").app(after(life(1, "Error", -day), 3, running("app", 10 - day))).ready(0), 30);
+    healthy(&case("mirror").app(after(termination(1, "Error", -day), 3, running("app", 10 - day))).ready(0), 30);
 }
 
 #[test]
-fn names_a_failed_pull_alike_before_and_during_its_back_off_and_no_other_image_error() {
+fn gives_a_failed_pull_the_same_reason_before_and_during_its_back_off() {
     for (waits, reason) in [
         ("ErrImagePull", "ImagePullBackOff"),
         ("ImagePullBackOff", "ImagePullBackOff"),
@@ -401,8 +406,8 @@ fn names_a_failed_pull_alike_before_and_during_its_back_off_and_no_other_image_e
 #[test]
 fn reports_the_first_failure_that_has_not_ended() {
     let two = case("two")
-        .app(after(life(1, "Error", 50), 1, running("app", 60)))
-        .app(after(life(137, "OOMKilled", 80), 1, running("proxy", 90)))
+        .app(after(termination(1, "Error", 50), 1, running("app", 60)))
+        .app(after(termination(137, "OOMKilled", 80), 1, running("proxy", 90)))
         .ready(90);
     let found = problem(&two, 100);
     assert_eq!((found.reason.as_str(), found.since), ("Error", at(50)));
@@ -413,7 +418,7 @@ fn reports_the_first_failure_that_has_not_ended() {
     assert_eq!(verdict(&two, 660).recheck, Some(at(690)));
     healthy(&two, 690);
 
-    let third = two.app(waiting("third", "ErrImagePull", "")).app(ended("last", life(2, "Error", 95)));
+    let third = two.app(waiting("third", "ErrImagePull", "")).app(ended("last", termination(2, "Error", 95)));
     let mut found = problem(&third, 100);
     assert_eq!((found.kind, found.container.as_str()), (ProblemKind::Image, "third"));
     let names = |found: &Finding| found.containers.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
@@ -426,16 +431,18 @@ fn reports_the_first_failure_that_has_not_ended() {
 #[test]
 fn orders_containers_by_the_spec() {
     let found = problem(
-        &case("sorted").app(ended("z", life(1, "Error", 50))).app(ended("a", life(1, "Error", 50))).with(|pod| {
-            pod["status"]["containerStatuses"].as_array_mut().unwrap().reverse();
-        }),
+        &case("sorted").app(ended("z", termination(1, "Error", 50))).app(ended("a", termination(1, "Error", 50))).with(
+            |pod| {
+                pod["status"]["containerStatuses"].as_array_mut().unwrap().reverse();
+            },
+        ),
         51,
     );
     assert_eq!(found.container, "z");
 }
 
 #[test]
-fn row_running_but_not_ready() {
+fn reports_running_pods_that_are_not_ready() {
     let unready_app = "not ready: ContainersNotReady: containers with unready status: [app]";
     for (name, until, since, container, message, state) in [
         // Ready has been False since the pod's creation, but the pod has been running only since 5.
@@ -495,7 +502,7 @@ fn a_waiting_init_container_is_not_reported_as_not_ready() {
 }
 
 #[test]
-fn row_not_scheduled() {
+fn reports_pods_that_are_not_scheduled() {
     let scheduler = "0/3 nodes are available: 3 Insufficient cpu.";
     settles("unschedulable", 60, 0, "Unschedulable", "", scheduler);
     settles("gated", 60, 0, "SchedulingGated", "", "Scheduling is blocked due to non-empty scheduling gates");
@@ -517,7 +524,7 @@ fn a_gate_that_is_removed_starts_the_wait_again() {
 }
 
 #[test]
-fn row_containers_are_being_created() {
+fn reports_pods_whose_containers_are_not_created() {
     let found =
         settles("creating", 60, 0, "ContainerCreating", "", "container app waits for the pod's network and volumes");
     assert_eq!(logs(&found), [("app", LogChoice::NeverStarted)]);
@@ -532,7 +539,7 @@ fn row_containers_are_being_created() {
 }
 
 #[test]
-fn row_an_init_container_runs_on() {
+fn reports_init_containers_that_keep_running() {
     let found = settles("initializing", 305, 5, "Initializing", "prep", "init container prep is still running");
     assert_eq!(found.status, "Init:0/1");
     assert_eq!(logs(&found), [("prep", LogChoice::Current)]);
@@ -542,7 +549,7 @@ fn row_an_init_container_runs_on() {
 }
 
 #[test]
-fn row_stuck_terminating() {
+fn reports_pods_stuck_in_termination() {
     for (name, message) in [
         ("terminating", "container app was not stopped by node node-7"),
         ("terminating-killed", "node node-7 has not confirmed that it ended"),
@@ -559,7 +566,7 @@ fn row_stuck_terminating() {
 }
 
 #[test]
-fn row_unknown() {
+fn reports_pods_of_phase_unknown() {
     let found = is("unknown", 51, "Unknown", "", "node node-7 does not report the pod's state");
     assert_eq!(found.since, at(50));
     is("unknown-lost", 51, "Unknown", "", "Node node-7 is unresponsive");
@@ -569,7 +576,7 @@ fn row_unknown() {
 fn ignores_succeeded_pods() {
     for name in ["succeeded", "succeeded-sidecar-killed"] {
         healthy(&named(name), 1_000_000);
-        assert!(plain(&named(name), 1_000_000), "{name}");
+        assert!(is_always_healthy(&named(name), 1_000_000), "{name}");
     }
 }
 
@@ -588,8 +595,8 @@ fn ignores_sidecars_of_a_finished_pod() {
     assert_eq!(verdict(&named("finishing-sidecar-killed"), 61).health, Health::Settling);
     // Of a pod whose app failed, the app is the cause.
     let failed = case("failed")
-        .sidecar(ended("mesh", life(137, "Error", 60)))
-        .app(ended("app", life(1, "Error", 50)))
+        .sidecar(ended("mesh", termination(137, "Error", 60)))
+        .app(ended("app", termination(1, "Error", 50)))
         .phase("Failed");
     let found = problem(&failed, 61);
     assert_eq!((found.container.as_str(), found.containers.len()), ("app", 1));
@@ -603,7 +610,7 @@ fn ignores_sidecars_of_a_finished_pod() {
 #[test]
 fn judges_an_annotated_pod_so_that_it_can_be_counted() {
     assert_eq!(problem(&named("ignored"), 51).reason, "OOMKilled");
-    assert!(named("ignored").decode().ignored && !plain(&named("ignored"), 51));
+    assert!(named("ignored").decode().ignored && !is_always_healthy(&named("ignored"), 51));
     let no = named("ignored").with(|pod| pod["metadata"]["annotations"]["kopf.dev/ignore"] = "false".into());
     assert!(!no.decode().ignored);
 }
@@ -616,19 +623,19 @@ fn a_running_sidecar_does_not_count_as_initializing() {
 }
 
 #[test]
-fn healthy_pods_are_plain() {
+fn healthy_pods_are_healthy_under_any_thresholds() {
     for name in ["healthy", "healthy-sidecar", "healthy-after-init", "healthy-after-failed-init", "completed-but-ready"]
     {
         healthy(&named(name), 10);
-        assert!(plain(&named(name), 10), "{name}");
+        assert!(is_always_healthy(&named(name), 10), "{name}");
     }
     for name in
         ["restarted", "not-ready", "creating", "terminating", "unknown", "evicted", "crash-loop-oom", "no-status"]
     {
-        assert!(!plain(&named(name), 61), "{name}");
+        assert!(!is_always_healthy(&named(name), 61), "{name}");
     }
     assert!(
-        !plain(&named("restarted"), 60 + 599) && plain(&named("restarted"), 60 + 600),
+        !is_always_healthy(&named("restarted"), 60 + 599) && is_always_healthy(&named("restarted"), 60 + 600),
         "no threshold reaches further back"
     );
 }
@@ -647,7 +654,7 @@ fn odd_pods() {
 }
 
 #[test]
-fn a_state_without_a_time_counts_as_long() {
+fn a_state_without_a_time_counts_as_overdue() {
     let timeless = named("unschedulable").with(|pod| {
         pod["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
         pod["status"]["conditions"][0].as_object_mut().unwrap().remove("lastTransitionTime");
@@ -672,7 +679,7 @@ fn ignores_times_in_the_future() {
 }
 
 #[test]
-fn texts_are_one_bounded_line() {
+fn messages_are_one_bounded_line() {
     let hostile = case("hostile").app(waiting("app", &"R\n\u{1b}[31m".repeat(99), &"m\u{202e}\n".repeat(999)));
     let found = problem(&hostile, 1);
     assert!(found.reason.starts_with("R \u{fffd}[31mR") && found.reason.len() <= 128, "{}", found.reason);
@@ -685,7 +692,7 @@ fn texts_are_one_bounded_line() {
 }
 
 #[test]
-fn thresholds_are_those_given() {
+fn uses_the_given_thresholds() {
     let pod = named("not-ready").decode();
     let thresholds = Thresholds { not_ready: Duration::from_secs(7), ..Thresholds::default() };
     assert_eq!(judge(&pod, &Facts::default(), &thresholds, at(11)).recheck, Some(at(12)));

@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 
 use crate::{
     arbitrary::{any_pod, real},
-    cases::{Case, after, case, life, made, running},
+    cases::{Case, after, case, made, running, termination},
     support::TIMEOUT,
 };
 
 /// Concurrent requests.
-const LANES: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// A finalizer that keeps a deleted pod.
 const FINALIZER: &str = "orchestr.test/hold";
@@ -157,7 +157,7 @@ async fn write_all(plane: &ControlPlane, cases: Vec<Case>) -> String {
     let pods = &Api::namespaced(plane.admin().unwrap(), &namespace);
     stream::iter(cases)
         .map(|case| async move { write(pods, &case).await.map_err(|error| format!("{}: {error}", case.name())) })
-        .buffer_unordered(LANES)
+        .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
         .await
         .unwrap();
@@ -252,10 +252,10 @@ async fn restarts_show_how_long_ago() {
         20_000_000_000,
     ];
     let cases = seconds.map(|ago| {
-        let mut life = life(1, "Error", 0);
-        life["finishedAt"] =
+        let mut ended = termination(1, "Error", 0);
+        ended["finishedAt"] =
             now.checked_sub(SignedDuration::from_secs(ago)).unwrap().strftime("%FT%TZ").to_string().into();
-        case(&format!("ago-{}", ago.to_string().replace('-', "minus"))).app(after(life, 3, running("app", 60)))
+        case(&format!("ago-{}", ago.to_string().replace('-', "minus"))).app(after(ended, 3, running("app", 60)))
     });
     let namespace = write_all(plane, cases.to_vec()).await;
     compare(plane, &namespace, cases.len(), "").await;

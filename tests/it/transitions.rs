@@ -8,13 +8,13 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use crate::{
-    cases::{Case, after, at, case, condition, ended, life, no_life, running, waiting},
+    cases::{Case, after, at, case, condition, ended, failed_start, running, termination, waiting},
     replay::{Step, replay, spec},
 };
 
 /// One instance of a container.
 #[derive(Clone, Debug)]
-struct Life {
+struct Instance {
     /// How long it runs, in seconds.
     runs: i64,
     exit_code: i32,
@@ -23,25 +23,25 @@ struct Life {
     shown: [i64; 2],
 }
 
-fn a_life() -> impl Strategy<Value = Life> {
+fn an_instance() -> impl Strategy<Value = Instance> {
     let end = select(vec![(1, "Error"), (137, "OOMKilled"), (137, "Error"), (0, "Completed"), (2, "")]);
     // Less than `restarted`: the trouble lasts.
     (0..500_i64, end, 0..30_i64, prop_oneof![Just(0), 10..300_i64])
-        .prop_map(|(runs, (exit_code, reason), ended, held)| Life { runs, exit_code, reason, shown: [ended, held] })
+        .prop_map(|(runs, (exit_code, reason), ended, held)| Instance { runs, exit_code, reason, shown: [ended, held] })
 }
 
 /// The versions of one container's status, each with when it begins.
-fn statuses(name: &str, lives: &[Life]) -> Vec<(i64, Value)> {
+fn statuses(name: &str, instances: &[Instance]) -> Vec<(i64, Value)> {
     let mut now = 5;
     let mut versions = vec![(0, waiting(name, "ContainerCreating", ""))];
     let mut last: Option<Value> = None;
-    for (restarts, own) in (0..).zip(lives) {
+    for (restarts, own) in (0..).zip(instances) {
         let with_last = |status: Value| match &last {
             Some(last) => after(last.clone(), restarts, status),
             None => status,
         };
         versions.push((now, with_last(running(name, now))));
-        let mut over = life(own.exit_code, own.reason, now + own.runs);
+        let mut over = termination(own.exit_code, own.reason, now + own.runs);
         over["startedAt"] = crate::cases::t(now).into();
         now += own.runs;
         versions.push((now, with_last(ended(name, over.clone()))));
@@ -77,8 +77,8 @@ fn steps(containers: &[Vec<(i64, Value)>]) -> Vec<Step> {
     times.into_iter().map(version).collect()
 }
 
-fn is_failure(lives: &[Life]) -> bool {
-    lives.iter().any(|life| life.exit_code != 0)
+fn is_failure(instances: &[Instance]) -> bool {
+    instances.iter().any(|instance| instance.exit_code != 0)
 }
 
 proptest! {
@@ -86,11 +86,11 @@ proptest! {
 
     #[test]
     fn a_problem_keeps_its_key_and_start_time(
-        containers in vec(vec(a_life(), 1..6), 1..4),
+        containers in vec(vec(an_instance(), 1..6), 1..4),
         restarts in vec(any::<bool>(), 16),
     ) {
         let versions: Vec<_> =
-            containers.iter().zip(["main", "aux", "proxy"]).map(|(lives, name)| statuses(name, lives)).collect();
+            containers.iter().zip(["main", "aux", "proxy"]).map(|(instances, name)| statuses(name, instances)).collect();
         let steps = steps(&versions);
         let end = steps.last().unwrap().t as i64 + 5;
         let mut turn = 0;
@@ -109,7 +109,7 @@ proptest! {
         }
         // The incident must not end once it is reported, because no container ran for long enough.
         prop_assert!(replayed.transitions.len() <= 1, "{:?}", replayed.transitions);
-        let failed = containers.iter().any(|lives| is_failure(lives));
+        let failed = containers.iter().any(|instances| is_failure(instances));
         prop_assert!(!failed || replayed.shown.last().is_some_and(Option::is_some), "{:#?}", replayed.shown);
     }
 
@@ -118,7 +118,7 @@ proptest! {
         let mut now = 1;
         let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
         for (restarts, (failing, held, shows_last)) in (0..).zip(tries) {
-            let failed = no_life("StartError", "exec: no such file", now);
+            let failed = failed_start("StartError", "exec: no such file", now);
             let error = waiting("app", "RunContainerError", "exec: no such file");
             let first = if restarts == 0 && !shows_last { error } else { after(failed.clone(), restarts, error) };
             versions.push((now, first));
@@ -136,11 +136,11 @@ proptest! {
 
 #[test]
 fn keeps_the_incident_on_the_container_that_crashed_first() {
-    let lives = |runs: &[i64]| -> Vec<Life> {
-        runs.iter().map(|&runs| Life { runs, exit_code: 1, reason: "Error", shown: [1, 20] }).collect()
+    let instances = |runs: &[i64]| -> Vec<Instance> {
+        runs.iter().map(|&runs| Instance { runs, exit_code: 1, reason: "Error", shown: [1, 20] }).collect()
     };
     // The second container of the pod fails first, and the first container fails later.
-    let (late, early) = (lives(&[100, 50, 50]), lives(&[20, 70, 30, 60]));
+    let (late, early) = (instances(&[100, 50, 50]), instances(&[20, 70, 30, 60]));
     let replayed = replay(&steps(&[statuses("main", &late), statuses("aux", &early)]), spec(json!({})), 290, |_, _| {});
     let seen: Vec<_> = replayed.shown.iter().flatten().map(|shown| (shown.container.as_str(), shown.since)).collect();
     assert!(seen.iter().all(|seen| *seen == ("aux", 25)), "{seen:?}");
@@ -159,11 +159,12 @@ fn reports_alternating_crashes_and_start_errors_as_one_incident() {
             let held = waiting("app", "CrashLoopBackOff", "back-off");
             versions.push((now, after(failure, restarts, held)));
         }
-        versions.push((400, after(life(137, "OOMKilled", 380), 9, waiting("app", "ErrImagePull", "429"))));
-        versions.push((430, after(life(137, "OOMKilled", 380), 9, running("app", 430))));
+        versions.push((400, after(termination(137, "OOMKilled", 380), 9, waiting("app", "ErrImagePull", "429"))));
+        versions.push((430, after(termination(137, "OOMKilled", 380), 9, running("app", 430))));
         versions
     };
-    let (oom, start) = (life(137, "OOMKilled", 0), no_life("StartError", "container init was OOM-killed", 0));
+    let (oom, start) =
+        (termination(137, "OOMKilled", 0), failed_start("StartError", "container init was OOM-killed", 0));
     for restarting in [false, true] {
         let versions = loop_of(&[oom.clone(), start.clone(), oom.clone(), oom.clone(), start.clone(), oom.clone()]);
         let replayed = replay(&steps(&[versions]), spec(json!({})), 600, |replayed, pod| {
@@ -180,7 +181,7 @@ fn reports_alternating_crashes_and_start_errors_as_one_incident() {
 
 #[test]
 fn ends_an_incident_when_its_pods_are_being_deleted() {
-    let crashing = case("gone").app(ended("app", life(1, "Error", 10))).not_ready("app", 10);
+    let crashing = case("gone").app(ended("app", termination(1, "Error", 10))).not_ready("app", 10);
     let deleted = crashing.clone().deleted(60, &[]);
     let replayed = replay(&[Step::new(10.0, crashing), Step::new(20.0, deleted)], spec(json!({})), 30, |_, _| {});
     assert_eq!(replayed.transitions, ["10 Crash began", "20 Crash ended"]);

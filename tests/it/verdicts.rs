@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn rechecks_come_to_an_end(pod in any_pod(), thresholds in thresholds(), now in now()) {
+    fn rechecks_are_finite(pod in any_pod(), thresholds in thresholds(), now in now()) {
         let pod = pod.decode();
         let (mut now, mut rechecks) = (now, 0);
         loop {
@@ -122,14 +122,14 @@ proptest! {
     }
 
     #[test]
-    fn plain_pods_are_healthy_from_then_on(
-        pod in any_pod(), facts in facts(), thresholds in thresholds(), horizon in 0..10_000_u64, now in now(),
+    fn pods_healthy_under_any_thresholds_stay_healthy(
+        pod in any_pod(), facts in facts(), thresholds in thresholds(), lookback in 0..10_000_u64, now in now(),
         later in 0..1_000_000_i64,
     ) {
         let pod = pod.decode();
-        let horizon = Duration::from_secs(horizon);
-        let thresholds = Thresholds { restarted: thresholds.restarted.min(horizon), ..thresholds };
-        if is_healthy_under_any_thresholds(&pod, horizon, now) {
+        let lookback = Duration::from_secs(lookback);
+        let thresholds = Thresholds { restarted: thresholds.restarted.min(lookback), ..thresholds };
+        if is_healthy_under_any_thresholds(&pod, lookback, now) {
             let later = now.checked_add(jiff::SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
             let verdict = judge(&pod, &facts, &thresholds, later);
             prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn a_complete_job_changes_only_what_needs_it(pod in any_pod(), thresholds in thresholds(), now in now()) {
+    fn a_complete_job_affects_only_failed_pods(pod in any_pod(), thresholds in thresholds(), now in now()) {
         let pod = pod.decode();
         let [complete, other] = [true, false].map(|complete| {
             let job = Some(Arc::new(JobFacts { complete, ..JobFacts::default() }));
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn columns_are_printed_of_any_pod(pod in any_pod(), now in now()) {
+    fn prints_the_columns_of_any_pod(pod in any_pod(), now in now()) {
         let pod = pod.decode();
         let (ready, total) = ready_counts(&pod);
         prop_assert!(ready <= pod.statuses.len() + pod.init_statuses.len());

@@ -3,6 +3,6 @@
 mod alertmanager;
 mod attempts;
 mod command;
+mod end_to_end;
 mod killed;
-mod life;
 mod support;

@@ -8,8 +8,9 @@ const BACK_OFF: &str = "back-off 5m0s restarting failed container";
 
 /// All constructed pods. Each is named after its case.
 pub fn made() -> Vec<Case> {
-    let crash = |reason: &str, code| after(life(code, reason, 50), 7, waiting("app", "CrashLoopBackOff", BACK_OFF));
-    let done = || ended("prep", life(0, "Completed", 20));
+    let crash =
+        |reason: &str, code| after(termination(code, reason, 50), 7, waiting("app", "CrashLoopBackOff", BACK_OFF));
+    let done = || ended("prep", termination(0, "Completed", 20));
     let sandbox = |status| condition("PodReadyToStartContainers", status, "", "", 5);
     vec![
         // A container waits for a reason other than ContainerCreating, PodInitializing.
@@ -19,7 +20,7 @@ pub fn made() -> Vec<Case> {
         case("crash-loop-no-reason").app(crash("", 139)).not_ready("app", 50),
         case("crash-loop-cannot-run")
             .app(after(
-                no_life("ContainerCannotRun", "OCI runtime create failed", 50),
+                failed_start("ContainerCannotRun", "OCI runtime create failed", 50),
                 2,
                 waiting("app", "CrashLoopBackOff", BACK_OFF),
             ))
@@ -37,14 +38,14 @@ pub fn made() -> Vec<Case> {
             .not_ready("proxy", 0),
         case("run-container-error")
             .app(after(
-                no_life("StartError", "exec: \"/no\": no such file", 50),
+                failed_start("StartError", "exec: \"/no\": no such file", 50),
                 4,
                 waiting("app", "RunContainerError", "exec: \"/no\": no such file"),
             ))
             .not_ready("app", 0),
         case("init-crash-loop")
             .uninitialized("prep")
-            .init(after(life(4, "Error", 50), 3, waiting("prep", "CrashLoopBackOff", BACK_OFF)))
+            .init(after(termination(4, "Error", 50), 3, waiting("prep", "CrashLoopBackOff", BACK_OFF)))
             .app(waiting("app", "PodInitializing", ""))
             .not_ready("app", 0),
         case("init-image-pull-back-off")
@@ -53,19 +54,23 @@ pub fn made() -> Vec<Case> {
             .app(waiting("app", "PodInitializing", ""))
             .not_ready("app", 0),
         case("sidecar-crash-loop")
-            .sidecar(after(life(2, "Error", 50), 3, waiting("mesh", "CrashLoopBackOff", BACK_OFF)))
+            .sidecar(after(termination(2, "Error", 50), 3, waiting("mesh", "CrashLoopBackOff", BACK_OFF)))
             .app(running("app", 5))
             .not_ready("mesh", 50),
         // A container terminated with a non-zero exit or a signal.
-        case("terminated-error").app(ended("app", life(3, "Error", 50))).not_ready("app", 50),
-        case("terminated-oom").app_with_limit("64Mi", ended("app", life(137, "OOMKilled", 50))).not_ready("app", 50),
-        case("terminated-exit-code").app(ended("app", life(3, "", 50))).not_ready("app", 50),
+        case("terminated-error").app(ended("app", termination(3, "Error", 50))).not_ready("app", 50),
+        case("terminated-oom")
+            .app_with_limit("64Mi", ended("app", termination(137, "OOMKilled", 50)))
+            .not_ready("app", 50),
+        case("terminated-exit-code").app(ended("app", termination(3, "", 50))).not_ready("app", 50),
         case("terminated-signal")
-            .app(ended("app", life(0, "", 50)))
+            .app(ended("app", termination(0, "", 50)))
             .not_ready("app", 50)
             .with(|pod| pod["status"]["containerStatuses"][0]["state"]["terminated"]["signal"] = 9.into()),
-        case("terminated-start-error").app(ended("app", no_life("StartError", "exec: no", 50))).not_ready("app", 50),
-        case("terminated-never-again").once().app(ended("app", life(1, "Error", 50))).app(running("proxy", 5)),
+        case("terminated-start-error")
+            .app(ended("app", failed_start("StartError", "exec: no", 50)))
+            .not_ready("app", 50),
+        case("terminated-never-again").once().app(ended("app", termination(1, "Error", 50))).app(running("proxy", 5)),
         case("status-unknown")
             .app(ended(
                 "app",
@@ -73,28 +78,31 @@ pub fn made() -> Vec<Case> {
                 "message": "The container could not be located when the pod was terminated"}),
             ))
             .not_ready("app", 50),
-        case("init-error").uninitialized("prep").init(ended("prep", life(4, "Error", 50))).app(waiting(
+        case("init-error").uninitialized("prep").init(ended("prep", termination(4, "Error", 50))).app(waiting(
             "app",
             "PodInitializing",
             "",
         )),
-        case("init-exit-code").uninitialized("prep").init(ended("prep", life(4, "", 50))).app(waiting(
+        case("init-exit-code").uninitialized("prep").init(ended("prep", termination(4, "", 50))).app(waiting(
             "app",
             "PodInitializing",
             "",
         )),
         case("init-signal")
             .uninitialized("prep")
-            .init(ended("prep", life(137, "", 50)))
+            .init(ended("prep", termination(137, "", 50)))
             .app(waiting("app", "PodInitializing", ""))
             .with(|pod| pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["signal"] = 9.into()),
-        case("sidecar-error").sidecar(ended("mesh", life(2, "Error", 50))).app(running("app", 5)).not_ready("mesh", 50),
+        case("sidecar-error")
+            .sidecar(ended("mesh", termination(2, "Error", 50)))
+            .app(running("app", 5))
+            .not_ready("mesh", 50),
         // Phase Failed.
         case("evicted").phase("Failed").because("Evicted", "The node was low on resource: memory."),
         case("evicted-killed")
             .phase("Failed")
             .because("Evicted", "The node was low on resource: memory.")
-            .app(ended("app", life(137, "Error", 50))),
+            .app(ended("app", termination(137, "Error", 50))),
         case("deadline-exceeded").phase("Failed").because("DeadlineExceeded", "Pod was active on the node too long"),
         case("node-lost-failed")
             .phase("Failed")
@@ -104,31 +112,38 @@ pub fn made() -> Vec<Case> {
             .phase("Failed")
             .because("UnexpectedAdmissionError", "Allocate failed")
             .unreported("containers", "app"),
-        case("job-failed").phase("Failed").once().owned_by("Job", "sums").app(ended("app", life(11, "Error", 50))),
-        case("failed-oom").phase("Failed").once().app_with_limit("1Gi", ended("app", life(137, "OOMKilled", 50))),
+        case("job-failed")
+            .phase("Failed")
+            .once()
+            .owned_by("Job", "sums")
+            .app(ended("app", termination(11, "Error", 50))),
+        case("failed-oom")
+            .phase("Failed")
+            .once()
+            .app_with_limit("1Gi", ended("app", termination(137, "OOMKilled", 50))),
         case("failed-silently").phase("Failed").unreported("containers", "app"),
         case("init-failed")
             .phase("Failed")
             .once()
             .uninitialized("prep")
             .phase("Failed")
-            .init(ended("prep", life(1, "Error", 50)))
+            .init(ended("prep", termination(1, "Error", 50)))
             .app(waiting("app", "PodInitializing", "")),
         // A container failed and was restarted.
-        case("restarted").app(after(life(1, "Error", 50), 4, running("app", 60))).ready(60),
+        case("restarted").app(after(termination(1, "Error", 50), 4, running("app", 60))).ready(60),
         case("restarted-oom")
-            .app_with_limit("512Mi", after(life(137, "OOMKilled", 50), 1, running("app", 60)))
+            .app_with_limit("512Mi", after(termination(137, "OOMKilled", 50), 1, running("app", 60)))
             .ready(60),
         case("restarted-sidecar")
-            .sidecar(after(life(1, "Error", 50), 1, running("mesh", 60)))
+            .sidecar(after(termination(1, "Error", 50), 1, running("mesh", 60)))
             .app(running("app", 5))
             .ready(60),
         case("restarted-init")
             .uninitialized("prep")
-            .init(after(life(1, "Error", 50), 1, running("prep", 60)))
+            .init(after(termination(1, "Error", 50), 1, running("prep", 60)))
             .app(waiting("app", "PodInitializing", "")),
         case("restarting")
-            .app(after(life(255, "Unknown", 50), 1, waiting("app", "ContainerCreating", "")))
+            .app(after(termination(255, "Unknown", 50), 1, waiting("app", "ContainerCreating", "")))
             .not_ready("app", 50),
         // Running, Ready is not True.
         case("not-ready").app(unready("app", 5)).not_ready("app", 0),
@@ -137,7 +152,7 @@ pub fn made() -> Vec<Case> {
         case("not-ready-unstarted").app(unstarted("app", 5)).not_ready("app", 0),
         case("not-ready-completed")
             .once()
-            .app(ended("app", life(0, "Completed", 50)))
+            .app(ended("app", termination(0, "Completed", 50)))
             .app(running("proxy", 5))
             .not_ready("app", 50),
         case("readiness-gate").app(running("app", 5)).ready(10).condition(condition(
@@ -209,10 +224,13 @@ pub fn made() -> Vec<Case> {
             .not_ready("mesh", 50),
         // deletionTimestamp has passed.
         case("terminating").app(running("app", 5)).ready(10).deleted(30, &[]),
-        case("terminating-killed").app(ended("app", life(137, "Error", 40))).not_ready("app", 40).deleted(30, &[]),
+        case("terminating-killed")
+            .app(ended("app", termination(137, "Error", 40)))
+            .not_ready("app", 40)
+            .deleted(30, &[]),
         case("terminating-finalizer")
             .phase("Failed")
-            .app(ended("app", life(137, "Error", 40)))
+            .app(ended("app", termination(137, "Error", 40)))
             .deleted(30, &["example.com/hold"]),
         case("terminating-finalizers")
             .app(running("app", 5))
@@ -248,48 +266,55 @@ pub fn made() -> Vec<Case> {
         case("terminating-succeeded")
             .phase("Succeeded")
             .once()
-            .app(ended("app", life(0, "Completed", 20)))
+            .app(ended("app", termination(0, "Completed", 20)))
             .deleted(30, &["example.com/hold"]),
         // Phase Unknown.
         case("unknown").phase("Unknown").app(running("app", 5)).not_ready("app", 50),
         case("unknown-lost").phase("Unknown").because("NodeLost", "Node node-7 is unresponsive").app(running("app", 5)),
         // Never a problem.
-        case("succeeded").phase("Succeeded").once().app(ended("app", life(0, "Completed", 50))),
+        case("succeeded").phase("Succeeded").once().app(ended("app", termination(0, "Completed", 50))),
         case("succeeded-sidecar-killed")
             .phase("Succeeded")
             .once()
-            .sidecar(ended("mesh", life(137, "Error", 60)))
-            .app(ended("app", life(0, "Completed", 50))),
+            .sidecar(ended("mesh", termination(137, "Error", 60)))
+            .app(ended("app", termination(0, "Completed", 50))),
         case("finishing-sidecar-killed")
             .once()
-            .sidecar(ended("mesh", life(137, "Error", 60)))
-            .app(ended("app", life(0, "Completed", 50)))
+            .sidecar(ended("mesh", termination(137, "Error", 60)))
+            .app(ended("app", termination(0, "Completed", 50)))
             .not_ready("mesh app", 60),
         case("ignored")
             .app(crash("OOMKilled", 137))
             .with(|pod| pod["metadata"]["annotations"] = json!({"kopf.dev/ignore": "true"})),
-        case("job-complete").phase("Failed").once().owned_by("Job", "sums").app(ended("app", life(1, "Error", 50))),
+        case("job-complete")
+            .phase("Failed")
+            .once()
+            .owned_by("Job", "sums")
+            .app(ended("app", termination(1, "Error", 50))),
         // Healthy.
         case("healthy").app(running("app", 5)).ready(6),
         case("healthy-sidecar").sidecar(running("mesh", 3)).app(running("app", 5)).ready(6),
         case("healthy-after-init").init(done()).app(running("app", 25)).ready(26),
         case("healthy-after-failed-init")
-            .init(after(life(1, "Error", 10), 1, done()))
+            .init(after(termination(1, "Error", 10), 1, done()))
             .app(running("app", 25))
             .ready(26),
-        case("completed-but-ready").app(running("app", 5)).app(ended("once", life(0, "Completed", 50))).ready(6),
+        case("completed-but-ready").app(running("app", 5)).app(ended("once", termination(0, "Completed", 50))).ready(6),
         // Oddities.
         case("completed-beside-error")
             .once()
-            .app(ended("app", life(0, "Completed", 50)))
-            .app(ended("proxy", life(9, "", 50))),
+            .app(ended("app", termination(0, "Completed", 50)))
+            .app(ended("proxy", termination(9, "", 50))),
         case("no-containers").with(|pod| pod["status"] = json!({"phase": "Running"})),
         case("no-status").with(|pod| pod["status"] = json!({})).unreported("containers", "app"),
         case("null-lists")
             .with(|pod| pod["status"] = json!({"phase": "Pending", "conditions": null, "containerStatuses": null}))
             .unreported("containers", "app"),
         case("unknown-containers").app(running("app", 5)).ready(6).with(|pod| {
-            pod["status"]["containerStatuses"].as_array_mut().unwrap().push(ended("ghost", life(7, "Error", 50)));
+            pod["status"]["containerStatuses"]
+                .as_array_mut()
+                .unwrap()
+                .push(ended("ghost", termination(7, "Error", 50)));
             pod["status"]["initContainerStatuses"] = json!([running("spirit", 5)]);
         }),
         case("many-containers")
@@ -303,27 +328,27 @@ pub fn made() -> Vec<Case> {
                     let status = if index < 50 {
                         running(&name, 5)
                     } else {
-                        after(life(1, "Error", 50), index, waiting(&name, "CrashLoopBackOff", BACK_OFF))
+                        after(termination(1, "Error", 50), index, waiting(&name, "CrashLoopBackOff", BACK_OFF))
                     };
                     pod["status"]["containerStatuses"].as_array_mut().unwrap().push(status);
                 }
             })
             .not_ready("app-50", 50),
         case("restarts-of-all-kinds")
-            .init(after(life(1, "Error", 10), 5, done()))
-            .sidecar(after(life(1, "Error", 30), 3, running("mesh", 31)))
-            .app(after(life(1, "Error", 40), 2, running("app", 45)))
+            .init(after(termination(1, "Error", 10), 5, done()))
+            .sidecar(after(termination(1, "Error", 30), 3, running("mesh", 31)))
+            .app(after(termination(1, "Error", 40), 2, running("app", 45)))
             .ready(46),
         case("restarts-while-initializing")
             .uninitialized("more")
-            .init(after(life(1, "Error", 10), 5, done()))
-            .sidecar(after(life(1, "Error", 30), 3, running("mesh", 31)))
-            .init(after(life(1, "Error", 40), 2, unready("more", 45)))
+            .init(after(termination(1, "Error", 10), 5, done()))
+            .sidecar(after(termination(1, "Error", 30), 3, running("mesh", 31)))
+            .init(after(termination(1, "Error", 40), 2, unready("more", 45)))
             .app(waiting("app", "PodInitializing", "")),
         case("weird-phase").phase("Weird").app(unready("app", 5)),
         case("all-states-at-once").app(running("app", 5)).not_ready("app", 50).with(|pod| {
             pod["status"]["containerStatuses"][0]["state"] = json!({
-                "running": {"startedAt": t(5)}, "terminated": life(3, "Error", 50), "waiting": {"reason": "Odd"},
+                "running": {"startedAt": t(5)}, "terminated": termination(3, "Error", 50), "waiting": {"reason": "Odd"},
             });
         }),
         case("running-again-pending").phase("Pending").app(running("app", 5)).not_ready("app", 0),

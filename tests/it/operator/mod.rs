@@ -8,7 +8,7 @@ mod decoding;
 mod endings;
 mod events;
 mod exclusion;
-mod first_look;
+mod failing_pod;
 mod jobs;
 mod kopf;
 mod lifecycle;

@@ -20,7 +20,7 @@ use crate::{
 const BATCH: usize = 100;
 
 /// Concurrent requests. etcd applies them one after another, and decodes the others in the meantime.
-const LANES: usize = 8;
+const CONNECTIONS: usize = 8;
 
 impl ControlPlane {
     /// Writes objects while the API server is running, each under its key in etcd, such as
@@ -56,8 +56,8 @@ impl ControlPlane {
     }
 
     async fn write<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>, batch: usize) -> Result<u64> {
-        let mut connections = Vec::with_capacity(LANES);
-        for _ in 0..LANES {
+        let mut connections = Vec::with_capacity(CONNECTIONS);
+        for _ in 0..CONNECTIONS {
             connections.push(Mutex::new(self.etcd().await?));
         }
         let connections = &connections;
@@ -65,11 +65,11 @@ impl ControlPlane {
         let transactions = std::iter::from_fn(|| transaction(&mut objects, batch));
         stream::iter(transactions.enumerate())
             .map(|(index, (body, count))| async move {
-                let mut connection = connections[index % LANES].lock().await;
+                let mut connection = connections[index % CONNECTIONS].lock().await;
                 connection.post("/v3/kv/txn", body).await?;
                 Ok(count)
             })
-            .buffer_unordered(LANES)
+            .buffer_unordered(CONNECTIONS)
             .try_fold(0, async |sum, count| Ok(sum + count))
             .await
     }

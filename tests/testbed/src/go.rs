@@ -173,12 +173,12 @@ struct Progress {
     what: String,
     terminal: bool,
     since: Instant,
-    told: Option<Instant>,
+    last_printed: Option<Instant>,
 }
 
 impl Progress {
     fn new(what: String) -> Self {
-        Self { what, terminal: stderr().is_terminal(), since: Instant::now(), told: None }
+        Self { what, terminal: stderr().is_terminal(), since: Instant::now(), last_printed: None }
     }
 
     /// Whether the time limit has passed.
@@ -190,8 +190,8 @@ impl Progress {
     async fn wait(&mut self) {
         let [terminal, log] = PROGRESS;
         let every = if self.terminal { terminal } else { log };
-        if self.told.is_none_or(|told| told.elapsed() >= every) {
-            self.told = Some(Instant::now());
+        if self.last_printed.is_none_or(|printed| printed.elapsed() >= every) {
+            self.last_printed = Some(Instant::now());
             let seconds = self.since.elapsed().as_secs();
             let (start, end) = if self.terminal { ("\r", "") } else { ("", "\n") };
             let mut stderr = stderr().lock();
@@ -205,7 +205,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.terminal && self.told.is_some() {
+        if self.terminal && self.last_printed.is_some() {
             let _ = writeln!(stderr());
         }
     }

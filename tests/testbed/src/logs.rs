@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_lines_and_not_records() {
+    fn adds_timestamps_to_lines_and_not_to_records() {
         let options = LogOptions { timestamps: true, ..LogOptions::default() };
         let log = format!("{}\nend", "x".repeat(RECORD + 1));
         let sent = String::from_utf8(options.cut(log.as_bytes())).unwrap();

@@ -11,9 +11,9 @@ use std::{
 use orchestr_testbed::{binaries, finish};
 
 /// Calls [`binaries`] in another process with these values of `KUBEBUILDER_ASSETS`, `PATH` and `CARGO_TARGET_DIR`.
-fn look(assets: &Path, path: &Path, target: &Path) -> Output {
+fn find_binaries(assets: &Path, path: &Path, target: &Path) -> Output {
     let process = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "binaries::looking_process", "--ignored", "--nocapture"])
+        .args(["--exact", "binaries::binaries_process", "--ignored", "--nocapture"])
         .env("KUBEBUILDER_ASSETS", assets)
         .env("PATH", path)
         .env("CARGO_TARGET_DIR", target)
@@ -26,33 +26,33 @@ fn look(assets: &Path, path: &Path, target: &Path) -> Output {
 
 #[tokio::test]
 #[ignore = "the other tests run it, in a process of its own"]
-async fn looking_process() {
+async fn binaries_process() {
     match binaries().await {
         Ok(found) => println!("found: {found:?}"),
         Err(error) => println!("error: {error}"),
     }
 }
 
-fn told(output: &Output) -> String {
+fn error_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (_, told) = text.split_once("error: ").expect(&text);
-    told.to_owned()
+    let (_, error) = text.split_once("error: ").expect(&text);
+    error.to_owned()
 }
 
 #[test]
 fn names_what_a_folder_lacks() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("etcd"), "").unwrap();
-    let told = told(&look(dir.path(), Path::new("/nowhere"), dir.path()));
+    let error = error_text(&find_binaries(dir.path(), Path::new("/nowhere"), dir.path()));
     let wanted = format!("KUBEBUILDER_ASSETS is {}, which has no kube-apiserver:", dir.path().display());
-    assert!(told.starts_with(&wanted), "{told}");
+    assert!(error.starts_with(&wanted), "{error}");
 }
 
 #[test]
-fn says_to_install_go() {
+fn asks_to_install_go() {
     let dir = tempfile::tempdir().unwrap();
-    let told = told(&look(Path::new(""), dir.path(), dir.path()));
-    assert!(told.contains("install Go 1.26.0 or later"), "{told}");
+    let error = error_text(&find_binaries(Path::new(""), dir.path(), dir.path()));
+    assert!(error.contains("install Go 1.26.0 or later"), "{error}");
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn shows_the_output_of_go() {
     fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
     let others = std::env::var_os("PATH").unwrap();
     let path = std::env::join_paths(std::iter::once(dir.path().to_owned()).chain(std::env::split_paths(&others)));
-    let output = look(Path::new(""), Path::new(&path.unwrap()), dir.path());
-    let told = told(&output);
-    assert!(told.contains("failed: it ended (exit status: 1)"), "{told}");
-    assert!(told.contains("go: module lookup disabled"), "{told}");
+    let output = find_binaries(Path::new(""), Path::new(&path.unwrap()), dir.path());
+    let error = error_text(&output);
+    assert!(error.contains("failed: it ended (exit status: 1)"), "{error}");
+    assert!(error.contains("go: module lookup disabled"), "{error}");
     let progress = String::from_utf8_lossy(&output.stderr);
     assert!(progress.contains("building etcd and kube-apiserver with Go (once"), "{progress}");
     // No incomplete build remains that a later run could use.

@@ -29,7 +29,7 @@ fn code<T: std::fmt::Debug>(refused: kube::Result<T>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn draws_pods_as_kubectl_does() {
+async fn renders_pods_like_kubectl() {
     let plane = shared().await;
     let namespace = plane.namespace("table").await.unwrap();
     let pods: Api<Pod> = Api::namespaced(plane.admin().unwrap(), &namespace);
@@ -99,7 +99,7 @@ async fn gives_a_service_account_its_rights_and_no_more() {
 }
 
 #[tokio::test]
-async fn knows_users_by_name_and_groups() {
+async fn authenticates_users_by_name_and_groups() {
     let plane = shared().await;
     let jane = Client::try_from(plane.user("jane", &["developers", "on-call"])).unwrap();
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -164,7 +164,7 @@ async fn serves_objects_written_directly_to_etcd() {
 }
 
 #[tokio::test]
-async fn comes_back_with_its_data_and_forgets_its_history() {
+async fn keeps_its_data_but_not_its_history_after_a_restart() {
     let options = Options { audit_log: true, streaming_lists: false, ..Options::default() };
     let plane = ControlPlane::start(options).await.unwrap();
     let namespace = plane.namespace("restart").await.unwrap();

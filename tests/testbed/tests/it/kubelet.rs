@@ -118,7 +118,7 @@ async fn answers_with_logs_of_every_kind() {
 }
 
 #[tokio::test]
-async fn refuses_as_a_real_kubelet_does() {
+async fn rejects_requests_like_a_real_kubelet() {
     let (kubelet, pods, namespace) = kubelet("refusals").await;
     create(&pods, "web", Some("refusals"), &["app"]).await;
     let script = |answer| kubelet.script(&namespace, "web", "app", false, answer);
@@ -149,7 +149,7 @@ async fn refuses_as_a_real_kubelet_does() {
 }
 
 #[tokio::test]
-async fn holds_connections_and_sees_them_given_up() {
+async fn keeps_connections_open_and_notices_disconnects() {
     let (kubelet, pods, namespace) = kubelet("hangs").await;
     create(&pods, "web", Some("hangs"), &["app"]).await;
     let script = |answer| kubelet.script(&namespace, "web", "app", false, answer);

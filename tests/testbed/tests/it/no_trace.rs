@@ -44,18 +44,18 @@ async fn starter_by(command: &mut Command, role: &str) -> Starter {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let run = lines.find_map(|line| Some(line.ok()?.split_once("run: ")?.1.into()));
-        let _ = tell.send(run);
+        let _ = sender.send(run);
         // Read all output, so that the process never ends because its output pipe is closed or full.
         lines.for_each(drop);
     });
-    match told.recv_timeout(START) {
+    match receiver.recv_timeout(START) {
         Ok(Some(run)) => Starter { process, run },
         other => {
             process.kill().unwrap();
-            panic!("the other process does not tell where its control plane is: {other:?}");
+            panic!("the other process did not print the folder of its control plane: {other:?}");
         }
     }
 }
@@ -72,7 +72,7 @@ fn interrupt_is_ignored() -> bool {
 #[ignore = "the other tests run it, in a process of its own"]
 async fn starter_process() {
     let role = std::env::var(ROLE).expect("only the other tests run this one");
-    let tell = |plane: &ControlPlane| {
+    let print_run = |plane: &ControlPlane| {
         let run = plane.admin_kubeconfig().parent().unwrap();
         assert!(processes(run).len() >= 4, "two programs and their shells");
         println!("run: {}", run.display());
@@ -80,22 +80,22 @@ async fn starter_process() {
     match role.as_str() {
         "panic" => {
             let plane = ControlPlane::start(Options::default()).await.unwrap();
-            tell(&plane);
+            print_run(&plane);
             panic!("as asked");
         }
         "exit" => {
-            tell(shared().await);
+            print_run(shared().await);
             std::process::exit(0);
         }
         _ => {
             let plane = shared().await;
             if interrupt_is_ignored() {
                 let mut interrupt = signal(SignalKind::interrupt()).unwrap();
-                tell(plane);
+                print_run(plane);
                 interrupt.recv().await;
                 std::process::exit(130);
             }
-            tell(plane);
+            print_run(plane);
             std::future::pending().await
         }
     }
