@@ -92,7 +92,7 @@ struct Estimate {
     has_warned: bool,
 }
 
-/// What to log after a measurement.
+/// A message to log after a measurement.
 #[derive(Debug, PartialEq, Eq)]
 enum Notice {
     None,

@@ -55,12 +55,12 @@ impl Default for Timings {
 /// fraction of the memory of a list in pages, on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum StreamingLists {
-    /// If the API server supports it, else in pages
+    /// Stream the list if the API server supports it, otherwise request pages
     #[default]
     Auto,
-    /// Always; if the API server does not support it, no pods are read
+    /// Always stream the list; if the API server does not support it, no pods are read
     Always,
-    /// Always in pages
+    /// Always request pages
     Never,
 }
 
@@ -74,7 +74,7 @@ pub struct Logging {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Text on a terminal, else JSON
+    /// Text on a terminal, otherwise JSON
     #[default]
     Auto,
     /// One JSON object per line

@@ -1,4 +1,4 @@
-//! What a decision about one webhook depends on, apart from the webhook's stored status.
+//! The inputs of a decision about one webhook, apart from the webhook's stored status.
 
 use jiff::Timestamp;
 

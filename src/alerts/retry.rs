@@ -35,7 +35,7 @@ pub enum AttemptOutcome {
     Unusable(String),
 }
 
-/// What to do after an attempt.
+/// The action after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
     Delivered,

@@ -19,11 +19,11 @@ const CONTEXTS_LISTED: usize = 8;
 
 #[derive(Debug, Default, Args)]
 pub(super) struct ConnectionFlags {
-    /// The kubeconfig; otherwise $KUBECONFIG, ~/.kube/config, or the pod's own service account
+    /// The kubeconfig file; by default $KUBECONFIG, ~/.kube/config, or the pod's own service account
     #[arg(long, env = "ORCHESTR_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The kubeconfig's context; its current one by default
+    /// The context in the kubeconfig; its current context by default
     #[arg(long, env = "ORCHESTR_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 }

@@ -24,7 +24,7 @@ pub(super) struct RunFlags {
     #[command(flatten)]
     connection: ConnectionFlags,
 
-    /// Watch only these namespaces, for which Roles in them are enough
+    /// Watch only these namespaces, which requires only Roles in them; the whole cluster by default
     #[arg(long, env = "ORCHESTR_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
     namespaces: Vec<String>,
 

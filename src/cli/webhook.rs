@@ -45,11 +45,11 @@ pub(super) struct TestFlags {
     #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]
     object: NamespacedName,
 
-    /// Only this webhook of it; all of them by default
+    /// Test only this webhook; all webhooks of the object by default
     #[arg(long, value_name = "WEBHOOK")]
     webhook: Option<String>,
 
-    /// The operator's service account, whose right to read the Secrets is checked
+    /// The operator's service account, for which the command checks whether it may read the Secrets
     #[arg(
         long, value_name = "NAMESPACE/NAME", value_parser = object_name,
         default_value = "orchestr-system/orchestr",

@@ -26,7 +26,7 @@ pub(super) struct Container<'a> {
     pub(super) spec: Option<&'a ContainerSpec>,
 }
 
-/// What is wrong with a container.
+/// The problem of a container.
 #[derive(Clone, Copy)]
 pub(super) enum Trouble<'a> {
     /// It is waiting for a reason that is not part of a normal start.
@@ -131,7 +131,7 @@ impl<'a> Container<'a> {
         !succeeded(terminated) && !self.has_restart_rule(terminated)
     }
 
-    /// What is wrong with it now, without failures before its last restart.
+    /// Its present problem, without failures before its last restart.
     pub(super) fn failing(&self) -> Option<Trouble<'a>> {
         let state = &self.status.state;
         match self.state() {
@@ -176,8 +176,8 @@ impl<'a> Container<'a> {
             && restarted.duration_since(finished) >= BACK_OFF_DELAY
     }
 
-    /// What is wrong with it and since when. A restarted container stays in trouble until it has run for `restarted` and
-    /// its readiness probe, if it has one, passes.
+    /// Its problem, and since when it has had it. A restarted container stays in trouble until it has run for
+    /// `restarted` and its readiness probe, if it has one, passes.
     pub(super) fn trouble(
         &self,
         restarted: Duration,

@@ -27,7 +27,7 @@ pub enum Health {
     Problem(Box<Finding>),
 }
 
-/// What is wrong with a pod.
+/// The problem of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The STATUS column of `kubectl get pods`.
@@ -78,7 +78,7 @@ impl Finding {
     }
 }
 
-/// What is wrong with a container.
+/// The problem of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerFinding {
     pub name: String,

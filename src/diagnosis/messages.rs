@@ -1,4 +1,4 @@
-//! The texts of messages.
+//! Composes the messages of findings.
 
 use std::fmt::Write as _;
 

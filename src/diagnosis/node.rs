@@ -1,4 +1,4 @@
-//! What a pod shows about its node. Node objects are not read.
+//! Derives the state of a node from a pod on it. Node objects are not read.
 
 use crate::pods::Pod;
 

@@ -28,8 +28,8 @@ static ERRORS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Where a kubelet's error begins at the end of a body, and its meaning. `whole` means that the body is all that the
-/// kubelet sent.
+/// Returns where a kubelet's error begins at the end of a body, and the meaning of the error. `whole` means that the
+/// body is complete.
 ///
 /// A kubelet writes its error without a line break, while a runtime ends each line of a log with one, so the same text
 /// printed by a program is not mistaken for an error. A line break is accepted only if the error is the whole body.

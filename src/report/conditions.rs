@@ -7,7 +7,7 @@ use crate::api::OrchestrStatus;
 
 use super::{truncate, wire::wire_time};
 
-/// What the conditions of one status have in common.
+/// The values that all conditions of one status share.
 pub(super) struct Conditions<'a> {
     pub(super) generation: i64,
     pub(super) previous: Option<&'a OrchestrStatus>,

@@ -21,7 +21,7 @@ use super::{
     wire::{count, wire_time},
 };
 
-/// How many pods an incident names.
+/// The number of pods that an incident names at most.
 const EXAMPLES: usize = 3;
 
 /// An incident and the pods that belong to it.

@@ -19,6 +19,6 @@ pub enum WatchUpdate<K> {
     CaughtUp,
     /// The API server forbids the list or the watch. Its message names the verb and the resource.
     Denied(String),
-    /// Another error. The known objects stay valid, and the stream continues by itself.
+    /// Another error. The known objects stay valid, and the stream retries by itself.
     Failed(String),
 }

@@ -1,11 +1,11 @@
-//! What `orchestr webhook test` suggests to do about a failure.
+//! The hints of `orchestr webhook test` about failures.
 
 use crate::{
     alerts::{address::AddressRefusal, retry::AttemptOutcome},
     api::WebhookFormat,
 };
 
-/// What usually helps; absent after a success.
+/// Returns what usually fixes the failure; absent after a success.
 #[must_use]
 pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
@@ -57,7 +57,7 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
         AttemptOutcome::AddressRefused(_) => {
             "alerts are never sent to this address: check what the host's name resolves to"
         }
-        // Its text already names what is missing.
+        // The error already names the missing Secret, key or permission.
         AttemptOutcome::Unusable(_) => return None,
     };
     Some(hint)

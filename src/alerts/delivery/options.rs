@@ -1,10 +1,10 @@
-//! What the operator's flags allow webhooks to do, and the delays that tests shorten.
+//! The options of delivery that the operator's flags set, and the delays that tests shorten.
 
 use std::time::Duration;
 
 use crate::alerts::destination::UrlPolicy;
 
-/// What the operator's flags allow webhooks to do.
+/// The options of delivery that the operator's flags set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryOptions {
     pub urls: UrlPolicy,

@@ -80,7 +80,7 @@ struct UsableEndpoint {
     endpoint: Arc<Endpoint>,
 }
 
-/// What the worker must do for a queue.
+/// An action of the worker for a queue.
 pub(super) enum Action {
     Wait,
     ReadSecrets,

@@ -34,7 +34,7 @@ const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// The minimum time between two steps, so that a clock with a resolution of one second does not cause a busy loop.
 const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
-/// What all workers share.
+/// The resources that all workers share.
 pub(super) struct Context {
     pub client: Client,
     pub clock: ClusterClock,

@@ -1,4 +1,4 @@
-//! Parses the messages of each format, and checks what they say.
+//! Parses the messages of each format, and checks their contents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

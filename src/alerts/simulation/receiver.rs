@@ -1,4 +1,4 @@
-//! The simulated receiver, and what is checked of every message that it is sent.
+//! The simulated receiver, and the checks of every message that it is sent.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     api::{AlertPhase, Detail, MessageKind, WebhookFormat},
 };
 
-/// What a receiver does with a request.
+/// How a receiver handles a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::alerts) enum Behaviour {
     Accepts,
@@ -30,7 +30,7 @@ pub(in crate::alerts) enum Behaviour {
     Gone,
 }
 
-/// What the receiver may have seen of one attempt.
+/// How much of an attempt may have reached the receiver.
 pub(super) struct Attempt {
     pub at: Timestamp,
     pub id: String,

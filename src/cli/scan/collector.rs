@@ -1,4 +1,5 @@
-//! Collects what a scan reads: checks each pod as it comes, keeps those with a problem and counts the others.
+//! Collects the objects that a scan reads: checks each pod immediately, keeps those with a problem, and counts the
+//! others.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -71,7 +71,7 @@ pub(super) struct ScanFlags {
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
 
-    /// Check the pods of a file as of this time, such as 2026-03-01T12:00:00Z; now by default
+    /// The time for which to check the pods of a file, such as 2026-03-01T12:00:00Z; now by default
     #[arg(long, value_name = "TIME", requires = "filename", value_parser = time)]
     at: Option<Timestamp>,
 

@@ -39,7 +39,7 @@ pub(super) struct ProtobufResponse {
     has_ended: bool,
 }
 
-/// What [`ProtobufResponse::receive`] got.
+/// The result of [`ProtobufResponse::receive`].
 enum Received {
     Chunk,
     End,
