@@ -276,7 +276,7 @@ async fn names_a_missing_permission_and_the_command_that_grants_it() {
     let subject = format!("--serviceaccount={namespace}:nobody");
     let granted = env.plane.kubectl(&[grant.as_slice(), &[&subject]].concat(), None).await.unwrap();
     assert!(granted.status.success(), "{}", granted.stderr);
-    let (_, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::TIMEOUT, async || {
+    let (_, _, err) = orchestr_testbed::eventually("the grant is in effect", crate::support::TIMEOUT, async || {
         let outcome = ends(&mut orchestr(&["scan", "--kubeconfig", path, "-n", namespace]));
         if outcome.0 == 0 { Ok(outcome) } else { Err(outcome.2) }
     })

@@ -148,7 +148,7 @@ async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace
 async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess {
     let access = plane.service_account(SYSTEM, "orchestr").await.unwrap();
     let client = access.client().unwrap();
-    eventually("the operator's rights count", TIMEOUT, async || {
+    eventually("the operator's rights are in effect", TIMEOUT, async || {
         let rights = rights(&client, namespace).await;
         if rights == expected_rights() { Ok(()) } else { Err(format!("{rights:#?}")) }
     })
@@ -219,7 +219,7 @@ async fn grants_access_to_orchestrs_only_by_explicit_roles() {
     let namespace = plane.namespace("people").await.unwrap();
     bind(plane, &namespace, "orchestr-viewer", "viewer").await;
     let viewer = Client::try_from(plane.user("viewer", &[])).unwrap();
-    eventually("the binding counts", TIMEOUT, async || {
+    eventually("the binding is in effect", TIMEOUT, async || {
         let may_list = may(&viewer, "list", "kopf.dev", "orchestrs", Some(&namespace)).await;
         if may_list { Ok(()) } else { Err("not yet".to_owned()) }
     })
@@ -261,7 +261,7 @@ async fn the_tenancy_policy_limits_an_object_to_the_rights_of_its_writer() {
         outcome.map(drop).map_err(|error| error.to_string())
     };
     let own = json!({"namespaces": [namespace]});
-    eventually("the policy counts", TIMEOUT, async || match write("tenant", json!({}), true).await {
+    eventually("the policy is in effect", TIMEOUT, async || match write("tenant", json!({}), true).await {
         Err(refusal) if refusal.contains("list pods in all namespaces") => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -355,7 +355,7 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
     let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
     let mut operator = command.kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
-    eventually("the operator has done it all", TIMEOUT, async || {
+    eventually("the operator has used all its rights", TIMEOUT, async || {
         let object = objects.get("cluster").await.map_err(|error| error.to_string())?;
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);

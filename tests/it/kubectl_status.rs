@@ -69,7 +69,7 @@ async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bo
     assert!(matches!(events.next().await, Some(Ok(WatchUpdate::Relisting))));
     let mut pods = BTreeMap::new();
     loop {
-        let event = tokio::time::timeout(TIMEOUT, events.next()).await.expect("the list goes on");
+        let event = tokio::time::timeout(TIMEOUT, events.next()).await.expect("the list continues");
         match event.unwrap().unwrap() {
             WatchUpdate::Listed(seen) => {
                 let pod = seen.pod.unwrap();

@@ -1,6 +1,6 @@
 //! Reads logs through a real API server from a scripted kubelet.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also where it makes ready")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also while it is set up")]
 
 use std::{sync::Arc, time::Duration};
 

@@ -42,7 +42,7 @@ fn modules_import_only_modules_to_their_left() {
             continue;
         }
         let position = |name: &str| ORDER.iter().position(|module| *module == name);
-        let own = position(module).unwrap_or_else(|| panic!("{module} is in no place of ORDER"));
+        let own = position(module).unwrap_or_else(|| panic!("{module} is not in ORDER"));
         for imported in imports(&fs::read_to_string(&file).unwrap()) {
             let place = position(&imported);
             if imported != module && place.is_none_or(|place| place > own) {

@@ -83,7 +83,7 @@ async fn fails_if_it_cannot_check_that_the_namespace_exists() {
         "orchestr: found no pods in \"{namespace}\", and cannot check whether it exists: RBAC does not allow \
          \"system:serviceaccount:{namespace}:blind\" to get namespaces in namespace {namespace}"
     );
-    let (code, _, err) = orchestr_testbed::eventually("the grant counts", crate::support::TIMEOUT, async || {
+    let (code, _, err) = orchestr_testbed::eventually("the grant is in effect", crate::support::TIMEOUT, async || {
         let outcome = scan();
         if outcome.2.contains("list pods") { Err(outcome.2) } else { Ok(outcome) }
     })

@@ -80,7 +80,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     );
     assert_eq!(ours["alerts"][0]["labels"], theirs["alerts"][0]["labels"]);
     let shown = alertmanager.alerts().await.unwrap();
-    assert_eq!(shown, json!([]), "nothing goes on any more");
+    assert_eq!(shown, json!([]), "no alert is active any more");
     operator.stop().await;
 }
 

@@ -88,7 +88,7 @@ impl TestEnv {
         }}))
         .unwrap();
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        eventually("the Role counts", TIMEOUT, async || {
+        eventually("the Role is in effect", TIMEOUT, async || {
             let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
             if answer.status.unwrap().allowed { Ok(()) } else { Err("not yet".to_owned()) }
         })

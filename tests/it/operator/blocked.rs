@@ -69,7 +69,7 @@ async fn hanging_writes_do_not_delay_another_namespace() {
     webhooks.delete(&stuck.namespace, &DeleteParams::default()).await.unwrap();
     // The API server may call the deleted webhook for a while, and the retries have backed off.
     stuck
-        .wait_for_status_within(Duration::from_secs(90), "hangs-0", "it goes on by itself", |status| {
+        .wait_for_status_within(Duration::from_secs(90), "hangs-0", "it recovers without a restart", |status| {
             !status.conditions.is_empty()
         })
         .await;
@@ -93,7 +93,7 @@ async fn backs_off_failed_writes_of_one_object() {
         restarts += 1;
         env.set_status("cart", crash_looping(restarts)).await;
     }
-    env.wait_for_status("good", "the other goes on", |status| {
+    env.wait_for_status("good", "the other object is still updated", |status| {
         status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == restarts)
     })
     .await;

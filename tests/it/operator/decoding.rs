@@ -78,7 +78,7 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         // A watch continues after it.
         env.set_status("bad", crash_looping(4)).await;
         env.set_status("web", crash_looping(1)).await;
-        env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
+        env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "web"]).await;
 
         // Once it can be decoded, it is handled like the others.
         proxy.rule(|_| ProxyAction::Forward);

@@ -18,8 +18,10 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     env.set_status("cart", crash_looping(3)).await;
     env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
     env.set_status("cart", crash_looping(4)).await;
-    env.wait_for_status("cluster", "it goes on", |status| status.problematic_pods[0].container_issues[0].restarts == 4)
-        .await;
+    env.wait_for_status("cluster", "the crash loop continues", |status| {
+        status.problematic_pods[0].container_issues[0].restarts == 4
+    })
+    .await;
     env.set_status("cart", healthy()).await;
     env.wait_for_status("cluster", "it is over", |status| listed(status).is_empty()).await;
     orchestr_testbed::eventually("both events are there", crate::support::TIMEOUT, async || {

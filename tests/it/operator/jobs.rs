@@ -125,7 +125,10 @@ async fn clears_failed_pods_when_their_job_completes() {
     env.wait_until_caught_up().await;
     set_job(&env, "sums", complete()).await;
     let soon = std::time::Duration::from_secs(30);
-    env.wait_for_status_within(soon, "cluster", "the failure is made good", |status| listed(status).is_empty()).await;
+    env.wait_for_status_within(soon, "cluster", "the pods of the completed Job are no longer reported", |status| {
+        listed(status).is_empty()
+    })
+    .await;
     operator.stop().await;
 }
 

@@ -52,7 +52,7 @@ async fn removes_kopf_metadata_and_replaces_the_status() {
     let operator = env.operator().start();
     let status = env.wait_for_status("old", "it is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!(listed(&status), ["cart"]);
-    eventually("its marks are gone", TIMEOUT, async || {
+    eventually("the metadata of Kopf is removed", TIMEOUT, async || {
         let object = env.raw_objects().get("old").await.unwrap();
         let (finalizers, annotations) = (object.finalizers(), object.annotations());
         if finalizers == ["example.com/ours"] && annotations.keys().eq(["team"]) {

@@ -208,7 +208,7 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     tokio::time::sleep(SETTLE_TIME).await;
     proxy.rule(|_| ProxyAction::Forward);
     env.set_status("cart", healthy()).await;
-    env.wait_for_status("cluster", "the watch goes on", |status| listed(status).is_empty()).await;
+    env.wait_for_status("cluster", "the watch continues", |status| listed(status).is_empty()).await;
     let reasons: Vec<String> = record
         .states()
         .iter()

@@ -35,14 +35,14 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     let status = env.wait_for_status("cluster", "one is gone", |status| listed(status) == ["cart"]).await;
     assert_eq!((status.watched_pods, condition(&status, "Ready").1), (2, "Watching"));
     env.set_status("web", crash_looping(1)).await;
-    env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "web"]).await;
+    env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "web"]).await;
 
     // It is restarted as by an upgrade, and changes happen in the meantime.
     let restart = env.plane.restart_api_server();
     restart.await.unwrap();
     env.set_status("web", healthy()).await;
     env.pod("late", crash_looping(1)).await;
-    env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart", "late"]).await;
+    env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "late"]).await;
     env.object("second", watch_all()).await;
     env.wait_for_ready("second", "Watching").await;
 

@@ -111,7 +111,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
         assert!(ready == "False" && message.contains(part), "{message}");
     }
     assert_eq!(condition(&denied, "PodsHealthy").0, "Unknown");
-    assert_eq!(condition(&denied, "Stalled").0, "", "it goes on by itself");
+    assert_eq!(condition(&denied, "Stalled").0, "", "it recovers without a restart");
     assert_eq!((&denied.problematic_pods, &denied.incidents), (&before.problematic_pods, &before.incidents));
     assert_eq!((denied.watched_pods, denied.problematic_pod_count), (2, 1));
 
@@ -123,7 +123,7 @@ async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted()
         .wait_for_status_within(soon, "cluster", "it watches again", |status| condition(status, "Ready").0 == "True")
         .await;
     assert_eq!(condition(&status, "Ready").1, "Watching");
-    env.wait_for_status("cluster", "what is gone is gone", |status| listed(status).is_empty()).await;
+    env.wait_for_status("cluster", "the deleted pod is no longer listed", |status| listed(status).is_empty()).await;
 
     revoke(&env, PODS).await;
     proxy.end_watches();

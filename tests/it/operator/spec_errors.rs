@@ -116,7 +116,7 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
     // A rule that cannot be evaluated also rejects the status.
     let unwritable = watch_with(json!({"logs": {"redactPatterns": ["("]}}));
     env.old_object("unwritable", json!({}), unwritable, json!(null)).await;
-    let event = eventually("an event tells instead", TIMEOUT, async || {
+    let event = eventually("an event reports it instead", TIMEOUT, async || {
         env.events("unwritable").await.pop().ok_or_else(|| "there is none".to_owned())
     });
     let note = event.await.unwrap().note.unwrap();

@@ -89,8 +89,9 @@ async fn finds_older_restarts_when_the_threshold_is_raised() {
     let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!((status.watched_pods, listed(&status)), (1, vec![]));
     env.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "1h"}}})).await;
-    let status =
-        env.wait_for_status_within(SOON, "cluster", "it is remembered", |status| listed(status) == ["cart"]).await;
+    let status = env
+        .wait_for_status_within(SOON, "cluster", "the old restart is reported", |status| listed(status) == ["cart"])
+        .await;
     assert_eq!(status.watched_pods, 1);
     operator.stop().await;
 }

@@ -155,7 +155,7 @@ async fn serves_objects_written_directly_to_etcd() {
 
     let prefix = format!("/registry/pods/{namespace}/");
     assert_eq!(plane.delete_prefix(&prefix).await.unwrap(), 25);
-    eventually("the deletion's being seen", LIMIT, async || {
+    eventually("the deletion is noticed", LIMIT, async || {
         let left = plane.table("/api/v1/pods").await.map_err(|error| error.to_string())?;
         if left.rows.len() == 2475 { Ok(()) } else { Err(format!("{} left", left.rows.len())) }
     })
