@@ -641,7 +641,7 @@ fn healthy_pods_are_healthy_under_any_thresholds() {
 }
 
 #[test]
-fn odd_pods() {
+fn judges_unusual_pods() {
     settles("no-status", 60, 0, "ContainerCreating", "", "node node-7 has not reported on it yet");
     settles("null-lists", 60, 0, "ContainerCreating", "", "node node-7 has not reported on it yet");
     settles("running-again-pending", 60, 0, "Pending", "", "its containers run, but its phase is Pending");

@@ -300,7 +300,7 @@ pub fn made() -> Vec<Case> {
             .app(running("app", 25))
             .ready(26),
         case("completed-but-ready").app(running("app", 5)).app(ended("once", termination(0, "Completed", 50))).ready(6),
-        // Oddities.
+        // Unusual pods.
         case("completed-beside-error")
             .once()
             .app(ended("app", termination(0, "Completed", 50)))
