@@ -1,8 +1,8 @@
 //! A fake kubelet that serves only container logs, as scripted by a test.
 //!
-//! The API server takes its address and port from its Node object, and proxies `GET
-//! /api/v1/namespaces/NS/pods/NAME/log` to its `/containerLogs/NS/NAME/CONTAINER` with the same options. The API server
-//! answers these requests itself, without asking a kubelet:
+//! The API server takes its address and port from its Node object, and proxies
+//! `GET /api/v1/namespaces/NS/pods/NAME/log` to its `/containerLogs/NS/NAME/CONTAINER` with the same options. The API
+//! server answers these requests itself, without asking a kubelet:
 //!
 //! | if | the API server answers |
 //! |---|---|
