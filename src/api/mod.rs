@@ -62,7 +62,7 @@ pub mod reason {
     pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
     /// Ready=False: a value of the spec is invalid; permanent until the spec changes.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Ready=Unknown: the list of pods is not complete yet, or pods can't be read at present.
+    /// Ready=Unknown: the list of pods is not complete yet, or pods cannot be read at present.
     pub const SYNCING: &str = "Syncing";
     /// Ready=False: RBAC does not allow what the operator needs.
     pub const POD_ACCESS_DENIED: &str = "PodAccessDenied";
@@ -70,7 +70,7 @@ pub mod reason {
     pub const PODS_HEALTHY: &str = "PodsHealthy";
     /// PodsHealthy=Unknown: the object selects no pod that exists.
     pub const NO_PODS_SELECTED: &str = "NoPodsSelected";
-    /// PodsHealthy=Unknown: a selected pod can't be decoded.
+    /// PodsHealthy=Unknown: a selected pod cannot be decoded.
     pub const PODS_UNREADABLE: &str = "PodsUnreadable";
     /// PodsHealthy=Unknown: the object selects only namespaces outside `--namespaces`.
     pub const OUTSIDE_NAMESPACES: &str = "OutsideNamespaces";

@@ -24,7 +24,7 @@ pub enum LoggingError {
 /// Sets up the log of this process.
 ///
 /// # Errors
-/// When the filter can't be parsed, or the process already has a log.
+/// When the filter cannot be parsed, or the process already has a log.
 pub fn init(logging: &Logging) -> Result<(), LoggingError> {
     let json = match logging.format {
         LogFormat::Json => true,
@@ -49,7 +49,7 @@ where
 }
 
 /// Whether an event may be logged at all, whatever the user's filter is. Other crates may log secrets: kube-client logs
-/// the whole response of the API server when it can't decode it, and other crates log requests below `WARN`. Nothing is
+/// the whole response of the API server when it cannot decode it, and other crates log requests below `WARN`. Nothing is
 /// lost, because kube returns its errors to us, and we log them without the contents of the response.
 fn is_allowed(metadata: &Metadata<'_>) -> bool {
     let max_level = match metadata.target().split("::").next() {

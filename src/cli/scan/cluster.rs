@@ -62,7 +62,7 @@ pub(super) async fn read(
     check_namespaces_exist(cluster, collector.namespaces()).await
 }
 
-/// Fails if a name or pattern of `-n` matches no namespace, or if that can't be checked: a namespace that does not exist
+/// Fails if a name or pattern of `-n` matches no namespace, or if that cannot be checked: a namespace that does not exist
 /// must not pass as healthy. Only names and patterns that matched no pod are checked.
 async fn check_namespaces_exist(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), Failure> {
     let mut patterns: Vec<&NamespacePattern> = Vec::new();
@@ -167,7 +167,7 @@ pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> u
     unread
 }
 
-/// `None` if the Job can't be read, an empty Job if it does not exist.
+/// `None` if the Job cannot be read, an empty Job if it does not exist.
 async fn read_job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
     let request = request.get(&name, &GetParams::default()).ok()?;

@@ -16,7 +16,7 @@ use crate::{
 
 use super::{namespaces::Namespaces, selector::LabelSelector};
 
-/// How many pods that can't be decoded are named.
+/// How many pods that cannot be decoded are named.
 const NAMED: usize = 3;
 
 /// Which pods to check.
@@ -99,7 +99,7 @@ impl Collector {
         }
     }
 
-    /// Counts a pod that can't be decoded, unless the filter excludes its namespace or labels. An absent namespace or
+    /// Counts a pod that cannot be decoded, unless the filter excludes its namespace or labels. An absent namespace or
     /// absent labels could not be decoded either, and are not excluded.
     pub(super) fn add_undecodable(
         &mut self,

@@ -1,4 +1,4 @@
-//! Why a file can't be read as pods.
+//! Why a file cannot be read as pods.
 
 use std::io;
 

@@ -250,7 +250,7 @@ fn print_table(collector: &Collector, wide: bool) -> Result<(), Failure> {
     let layout = Layout {
         namespaces: collector.namespaces().single().is_none(),
         wide,
-        // A wrapped line can't be read as a row. `-o wide` shows the whole text.
+        // A wrapped line cannot be read as a row. `-o wide` shows the whole text.
         width: terminal_size::terminal_size_of(io::stdout()).filter(|_| !wide).map(|(width, _)| width.0.into()),
     };
     if !collector.problems.is_empty() {

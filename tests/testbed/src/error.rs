@@ -17,7 +17,7 @@ pub enum Error {
         /// The programs that it lacks.
         missing: String,
     },
-    /// `ORCHESTR_TEST_KUBERNETES` names a version that can't be built here.
+    /// `ORCHESTR_TEST_KUBERNETES` names a version that cannot be built here.
     #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to {known}")]
     Version {
         /// The value of the variable.

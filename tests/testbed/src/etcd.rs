@@ -121,7 +121,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When etcd can't be reached.
+    /// When etcd cannot be reached.
     pub async fn writer(&self) -> Result<Writer> {
         Ok(Writer(self.etcd().await?))
     }

@@ -98,7 +98,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// When it can't listen.
+    /// When it cannot listen.
     pub async fn start() -> Result<Self> {
         Self::serve(None, None).await
     }
@@ -107,7 +107,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// When it can't listen.
+    /// When it cannot listen.
     pub async fn start_tls() -> Result<Self> {
         let pki = Pki::new()?;
         let pair = pki.server("receiver")?;
@@ -201,7 +201,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`](crate::Error::Timeout) when they don't come.
+    /// [`Error::Timeout`](crate::Error::Timeout) when they do not come.
     pub async fn wait_for(&self, count: usize, timeout: Duration) -> Result<Vec<Received>> {
         eventually(&format!("the receiver has {count} requests"), timeout, async || {
             let received = self.received();
