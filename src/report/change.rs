@@ -220,6 +220,11 @@ mod tests {
         let shrunk = transitions(Some(&many), &few);
         assert_eq!(keys(&shrunk.began), Vec::<String>::new(), "d001 to d004 are shown again");
         assert_eq!(shrunk.ended.len(), 5);
+
+        let without = Scenario::of(seconds(0..50).chain(seconds(51..full + 5))).status(Some(&many));
+        assert_eq!(without.omitted_incidents, 4);
+        let one_less = transitions(Some(&many), &without);
+        assert_eq!(keys(&one_less.ended), ["shop/d050"], "it is younger than the oldest that is listed");
     }
 
     #[test]
