@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    diagnosis::Cause,
     pods::{ContainerState, ContainerStatus, Controller},
     report::identity::Identity,
 };
@@ -138,4 +139,39 @@ fn a_run_keeps_its_cron_job_while_its_job_cannot_be_read() {
     update(&mut tracker, &other, None, 3, &|_, _| false);
     let found = update(&mut tracker, &unread, None, 3, &|_, _| false).unwrap();
     assert_eq!(found.owner, unread.1.owner, "not a run of weekly");
+}
+
+#[test]
+fn the_reason_of_a_new_incident_does_not_depend_on_the_order_of_its_pods() {
+    let first = crash_in("app", "OOMKilled", 50);
+    let (pod, finding) = crash_in("app", "ContainerCannotRun", 50);
+    let second = (Pod { uid: Uid::from(8), name: "cart-2".to_owned(), ..pod }, finding);
+    for pods in [[&first, &second], [&second, &first]] {
+        let mut found: Vec<_> = pods.iter().map(|(pod, finding)| (pod, finding.clone())).collect();
+        let mut tracker = Tracker::default();
+        let context = UpdateContext { previous: None, generation: 3, ignores: &|_, _| false, remains: &|_| true };
+        tracker.update(&mut found, &context);
+        let known = tracker.incident(&Identity::of(found[0].0, &found[0].1)).unwrap();
+        assert_eq!(known.reason, "ContainerCannotRun");
+    }
+}
+
+#[test]
+fn a_further_pod_joins_the_open_incident_after_a_restart() {
+    let (pod, finding) = crash_in("proxy", "ImagePullBackOff", 50);
+    let open = Finding { kind: ProblemKind::Image, ..*finding };
+    let status = Scenario { pods: vec![(pod, open)], ..Scenario::default() }.status(None);
+
+    let (pod, finding) = crash_in("app", "Error", 60);
+    let image = Cause {
+        kind: ProblemKind::Image,
+        reason: "ImagePullBackOff".to_owned(),
+        container: "proxy".to_owned(),
+        message: String::new(),
+        since: at(60),
+    };
+    let further = Pod { uid: Uid::from(8), name: "cart-2".to_owned(), ..pod };
+    let finding = Box::new(Finding { others: vec![image], ..*finding });
+    let found = update(&mut Tracker::default(), &(further, finding), Some(&status), 3, &|_, _| false).unwrap();
+    assert_eq!((found.kind, found.container.as_str()), (ProblemKind::Image, "proxy"));
 }
