@@ -147,9 +147,9 @@ async fn is_unknown_if_nothing_is_selected() {
         record.assert_never_healthy(1);
         operator.stop().await;
     }
-    // It becomes healthy once there is a pod.
-    let operator = env.operator().start();
+    // It becomes healthy once there is a pod. A running operator counts healthy pods once a minute only.
     env.patch_pod("web", json!({"metadata": {"labels": {"app": "wbe"}}})).await;
+    let operator = env.operator().start();
     let is_healthy = |status: &orchestr::api::OrchestrStatus| condition(status, "PodsHealthy").0 == "True";
     env.wait_for_status("typo-in-label", "there is a pod", is_healthy).await;
     operator.stop().await;
