@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use kube::runtime::watcher;
+use kube::{Api, ResourceExt, runtime::watcher};
 use orchestr::api::Orchestr;
 use orchestr_testbed::eventually;
 use tokio::task::AbortHandle;
@@ -18,6 +18,8 @@ use crate::{
 
 /// The recorded states, each with the time at which it was received. Recording stops when the value is dropped.
 pub struct StatusRecorder {
+    objects: Api<Orchestr>,
+    name: String,
     states: Arc<Mutex<Vec<(Instant, Orchestr)>>>,
     task: AbortHandle,
 }
@@ -36,26 +38,34 @@ impl TestEnv {
                 }
             }
         });
-        let recorder = StatusRecorder { states, task: task.abort_handle() };
-        eventually("the recorder has the current state", TIMEOUT, async || {
-            if recorder.states().is_empty() { Err("it has no state".to_owned()) } else { Ok(()) }
-        })
-        .await
-        .unwrap();
+        let (objects, name) = (self.objects(), name.to_owned());
+        let recorder = StatusRecorder { objects, name, states, task: task.abort_handle() };
+        recorder.states().await;
         recorder
     }
 }
 
 impl StatusRecorder {
-    pub fn states(&self) -> Vec<(Instant, Orchestr)> {
-        self.states.lock().unwrap().clone()
+    /// All states up to the present one. Watches do not receive an event at the same moment, so this waits for its own.
+    pub async fn states(&self) -> Vec<(Instant, Orchestr)> {
+        let version = |object: &Orchestr| object.resource_version().unwrap().parse::<u64>().unwrap();
+        let present = version(&self.objects.get(&self.name).await.unwrap());
+        eventually("the recorder has the present state", TIMEOUT, async || {
+            let states = self.states.lock().unwrap().clone();
+            match states.last().is_some_and(|(_, object)| version(object) >= present) {
+                true => Ok(states),
+                false => Err(format!("version {present} is not among {} states", states.len())),
+            }
+        })
+        .await
+        .unwrap()
     }
 
     /// When the status changed, without the changes of spec and metadata.
-    pub fn status_writes(&self) -> Vec<Instant> {
+    pub async fn status_writes(&self) -> Vec<Instant> {
         let mut writes = Vec::new();
         let mut last = None;
-        for (at, object) in self.states() {
+        for (at, object) in self.states().await {
             if object.status != last {
                 last = object.status;
                 writes.push(at);
@@ -65,9 +75,9 @@ impl StatusRecorder {
     }
 
     /// The values of PodsHealthy in order, without repetitions, in states that observed this generation of the spec.
-    fn pods_healthy(&self, generation: i64) -> Vec<String> {
+    async fn pods_healthy(&self, generation: i64) -> Vec<String> {
         let mut values = Vec::new();
-        for (_, object) in self.states() {
+        for (_, object) in self.states().await {
             let Some(status) = object.status.filter(|status| status.observed_generation >= Some(generation)) else {
                 continue;
             };
@@ -79,8 +89,8 @@ impl StatusRecorder {
     }
 
     /// Fails if PodsHealthy was True in any recorded state that observed this generation.
-    pub fn assert_never_healthy(&self, generation: i64) {
-        let values = self.pods_healthy(generation);
+    pub async fn assert_never_healthy(&self, generation: i64) {
+        let values = self.pods_healthy(generation).await;
         assert!(!values.iter().any(|value| value.starts_with("True")), "{values:?}");
     }
 }

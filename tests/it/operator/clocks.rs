@@ -29,7 +29,7 @@ async fn uses_the_clock_of_the_api_server() {
         let theirs = Timestamp::now() + SignedDuration::from_secs(ahead);
         let lasted = theirs.duration_since(status.problematic_pods[0].since.0).as_secs();
         assert!((178..240).contains(&lasted), "{name}: it has lasted {lasted} s");
-        for (_, object) in record.states() {
+        for (_, object) in record.states().await {
             let status = object.status.unwrap_or_default();
             assert!(!listed(&status).contains(&"starting"), "{name}: {status:?}");
             assert_ne!(condition(&status, "PodsHealthy").0, "True", "{name}: {status:?}");

@@ -151,7 +151,7 @@ async fn shows_the_newer_log_after_a_restart_during_the_read() {
     kubelet.wait_until_idle(crate::support::TIMEOUT).await.unwrap();
     env.wait_until_caught_up().await;
     assert_eq!(log(&env.status("cluster").await, "cart"), "the newer life", "and stays");
-    for (_, object) in record.states() {
+    for (_, object) in record.states().await {
         let status = object.status.unwrap_or_default();
         let restarts = issue(&status, "cart").map(|issue| issue.restarts);
         assert!(
@@ -223,7 +223,7 @@ async fn writes_the_first_status_without_waiting_for_logs() {
     let record = env.record("cluster").await;
     let operator = env.operator().start();
     env.wait_for_status("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
-    let states = record.states();
+    let states = record.states().await;
     let statuses: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
     assert_eq!((listed(statuses[0]), log(statuses[0], "cart")), (vec!["cart"], ""));
     operator.stop().await;

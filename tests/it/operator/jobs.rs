@@ -205,7 +205,7 @@ async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
     // The second problem makes the operator write the status.
     env.pod("cart", crash_looping(3)).await;
     let after = env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
-    for (_, object) in record.states() {
+    for (_, object) in record.states().await {
         let status = object.status.unwrap_or_default();
         assert_eq!(condition(&status, "PodsHealthy").0, "False", "{status:?}");
         assert!(listed(&status).contains(&"sums-1"), "{status:?}");
@@ -291,7 +291,7 @@ async fn retries_a_job_read_before_reporting_its_pods() {
     let operator = env.operator().through(&proxy).start();
     env.pod("cart", crash_looping(3)).await;
     env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart"]).await;
-    for (_, object) in record.states() {
+    for (_, object) in record.states().await {
         let status = object.status.unwrap_or_default();
         assert!(!listed(&status).contains(&"sums-1"), "{status:?}");
     }

@@ -30,7 +30,7 @@ async fn waits_for_the_list_before_judging_the_first_object() {
     env.object("cluster", watch_with(json!({"thresholds": {"restarted": "2h"}}))).await;
     let record = env.record("cluster").await;
     env.wait_for_status("cluster", "the restart is reported", |status| listed(status) == ["cart"]).await;
-    record.assert_never_healthy(1);
+    record.assert_never_healthy(1).await;
     operator.stop().await;
 }
 
@@ -50,7 +50,7 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
         .rule(|request| if request.is_streaming_list() { ProxyAction::AnswerLate(LATE) } else { ProxyAction::Forward });
     env.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "2h"}}})).await;
     env.wait_for_status("cluster", "the restart is reported", |status| listed(status) == ["cart"]).await;
-    record.assert_never_healthy(2);
+    record.assert_never_healthy(2).await;
 
     // The lookback was extended by a whole step, so the next objects need no further list.
     let lists = proxy.count(ProxiedRequest::is_streaming_list);
@@ -82,7 +82,7 @@ async fn stays_unhealthy_while_missed_events_are_delayed(name: &str, refusal: Pr
     env.wait_for_ready("cluster", awaited).await;
     proxy.rule(|request| if request.is_of_pods() { ProxyAction::Stall(1, LATE) } else { ProxyAction::Forward });
     env.wait_for_status("cluster", "all of it is seen", |status| listed(status) == ["web"]).await;
-    record.assert_never_healthy(1);
+    record.assert_never_healthy(1).await;
     operator.stop().await;
 }
 
@@ -118,7 +118,7 @@ async fn stays_unhealthy_until_the_new_list_is_complete() {
         _ => ProxyAction::Forward,
     });
     env.wait_for_status("cluster", "all of it is seen", |status| listed(status) == ["web"]).await;
-    record.assert_never_healthy(1);
+    record.assert_never_healthy(1).await;
     operator.stop().await;
 }
 
@@ -144,7 +144,7 @@ async fn is_unknown_if_nothing_is_selected() {
         let (healthy, found, message) = condition(&status, "PodsHealthy");
         assert_eq!((healthy, found), ("Unknown", reason), "{name}: {message}");
         assert!(name != "half-outside" || message.contains("elsewhere"), "{message}");
-        record.assert_never_healthy(1);
+        record.assert_never_healthy(1).await;
         operator.stop().await;
     }
     // It becomes healthy once there is a pod. A running operator counts healthy pods once a minute only.
@@ -175,7 +175,7 @@ async fn is_unknown_if_a_pod_cannot_be_decoded() {
     let (healthy, reason, message) = condition(&status, "PodsHealthy");
     assert_eq!((healthy, reason), ("Unknown", "PodsUnreadable"), "{message}");
     assert!(message.contains(&format!("{}/bad", env.namespace)), "{message}");
-    record.assert_never_healthy(1);
+    record.assert_never_healthy(1).await;
     operator.stop().await;
 }
 

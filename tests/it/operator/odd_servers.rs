@@ -211,6 +211,7 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     env.wait_for_status("cluster", "the watch continues", |status| listed(status).is_empty()).await;
     let reasons: Vec<String> = record
         .states()
+        .await
         .iter()
         .map(|(_, object)| condition(object.status.as_ref().unwrap(), "Ready").1.to_owned())
         .collect();

@@ -54,7 +54,7 @@ async fn reports_pods_without_events_when_they_reach_their_thresholds() {
             ("unscheduled", "Pending"),
         ]
     );
-    for (_, object) in record.states() {
+    for (_, object) in record.states().await {
         let at = jiff::Timestamp::now();
         for pod in object.status.unwrap_or_default().problematic_pods {
             assert!(at.duration_since(pod.since.0).as_secs() >= 1, "{} was reported too early", pod.name);

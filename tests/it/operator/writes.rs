@@ -59,9 +59,9 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
     futures::future::join_all(all).await;
     env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 20).await;
     // One write before the burst, and up to three on a slow machine.
-    assert!(record.status_writes().len() <= 4, "{} writes", record.status_writes().len());
+    assert!(record.status_writes().await.len() <= 4, "{} writes", record.status_writes().await.len());
 
-    let before = record.status_writes().len();
+    let before = record.status_writes().await.len();
     let begun = std::time::Instant::now();
     let mut restarts = 3;
     while begun.elapsed() < Duration::from_secs(5) {
@@ -73,7 +73,7 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
     })
     .await;
     let seconds = begun.elapsed().as_secs_f64();
-    let during = record.status_writes().len() - before;
+    let during = record.status_writes().await.len() - before;
     assert!(during >= 2 && during as f64 <= seconds + 2.0, "{during} writes in {seconds:.1} s, {restarts} changes");
     operator.stop().await;
 }
@@ -92,6 +92,7 @@ async fn writes_a_first_change_immediately() {
     env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
     let (at, _) = record
         .states()
+        .await
         .into_iter()
         .find(|(_, object)| object.status.as_ref().is_some_and(|status| status.problematic_pod_count == 1))
         .unwrap();
