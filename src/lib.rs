@@ -4,6 +4,7 @@
 //!
 //! - [`watch`] lists and watches a kind of objects, with fallback, backoff and error classification.
 //! - [`pods`] decodes pods into the fields that are used.
+//! - [`events`] watches Warning events, which are evidence for causes.
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
@@ -23,6 +24,7 @@ mod clock;
 pub mod config;
 mod controller;
 pub mod diagnosis;
+pub mod events;
 mod glob;
 mod hex;
 pub mod index;

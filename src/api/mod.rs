@@ -3,6 +3,7 @@
 //! The documentation of the types in `spec` and `status` is what `kubectl explain` shows. The operator does not use a spec
 //! directly but validates it first, see [`crate::settings`].
 
+mod cause;
 pub mod crd;
 mod duration;
 mod kind;
@@ -14,6 +15,7 @@ mod spec;
 mod status;
 mod webhook_status;
 
+pub use cause::Cause;
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use kind::{ProblemKind, matches_reason};
@@ -25,7 +27,8 @@ pub use spec::{
     SecretSource, Thresholds, Webhook, WebhookFormat,
 };
 pub use status::{
-    ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource, OrchestrStatus, PodProblem,
+    CommonCause, ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource,
+    OrchestrStatus, PodProblem, Revision,
 };
 pub use webhook_status::{
     AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus,

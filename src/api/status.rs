@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ProblemKind, WebhookStatus};
+use super::{Cause, Owner, ProblemKind, WebhookStatus};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,9 @@ pub struct OrchestrStatus {
     /// How many of these pods have a problem, including those that the list omits.
     #[serde(default)]
     pub problematic_pod_count: i64,
+    /// How many pods should exist but do not, because their controllers cannot create them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_pods: i64,
     /// How many pods have a problem that is not reported because of `ignoreReasons` or the annotation kopf.dev/ignore.
     #[serde(default)]
     pub ignored_pods: i64,
@@ -39,6 +42,9 @@ pub struct OrchestrStatus {
     /// How many incidents `incidents` omits.
     #[serde(default)]
     pub omitted_incidents: i64,
+    /// Causes that several incidents have in common, such as a node. Those that explain most pods come first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub common_causes: Vec<CommonCause>,
     /// One entry per namespace, owner, container and kind of problem; the most recent first.
     #[serde(default)]
     pub incidents: Vec<Incident>,
@@ -71,13 +77,58 @@ pub struct Incident {
     pub container: String,
     /// The most specific reason among the pods, such as OOMKilled. It may change while the incident lasts.
     pub reason: String,
+    /// The proven cause, such as OutOfMemory; Unknown if the API does not prove any.
+    #[serde(default)]
+    pub cause: Cause,
+    /// A sentence that explains the cause, or what is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// How many pods are affected.
     pub pods: i64,
+    /// How many pods the owner has, or should have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub of: i64,
+    /// The revision of the owner that fails, if an earlier one is still healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// When the first of the pods began to fail.
     pub since: Time,
     /// The names of up to three of the pods.
     #[serde(default)]
     pub example_pods: Vec<String>,
+}
+
+/// A revision of a workload that fails while an earlier one is healthy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Revision {
+    /// The name of the ReplicaSet or ControllerRevision.
+    pub name: String,
+    /// How many pods of the earlier revision are healthy.
+    #[serde(default)]
+    pub healthy_before: i64,
+    /// What changed in the pod template: images, commands, arguments, limits and probes with their values, environment
+    /// variables only by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+}
+
+/// A cause that several incidents have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommonCause {
+    /// Node, Image, Registry, ConfigMap, Secret, ResourceQuota or StorageClass.
+    pub kind: String,
+    /// The name, with the namespace of a namespaced object.
+    pub name: String,
+    /// How many owners of pods are affected.
+    pub owners: i64,
+    /// How many pods are affected.
+    pub pods: i64,
+    /// When the first of the incidents began.
+    pub since: Time,
+    /// A sentence that explains it.
+    pub message: String,
 }
 
 /// A pod with a problem.
@@ -95,9 +146,15 @@ pub struct PodProblem {
     pub kind: ProblemKind,
     /// The reason, such as OOMKilled.
     pub reason: String,
+    /// The proven cause, such as OutOfMemory; Unknown if the API does not prove any.
+    #[serde(default)]
+    pub cause: Cause,
     /// A description of the problem.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// What proves or supports the cause beside the pod itself, mostly events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
     /// The pod's phase.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
@@ -189,6 +246,10 @@ pub struct LastTermination {
     /// The termination message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }
 
 fn no_signal(signal: &i32) -> bool {

@@ -243,7 +243,11 @@ mod tests {
             container: "app".to_owned(),
             kind: crate::api::ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
+            cause: crate::api::Cause::OutOfMemory,
+            message: String::new(),
             pods: 3,
+            of: 0,
+            revision: None,
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
             example_pods: vec![format!("{name}-1")],
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, Thresholds, judge, needs_job},
+    diagnosis::{Facts, Finding, Health, Thresholds, explain, judge, needs_job},
     pods::Pod,
     report::Tracker,
 };
@@ -66,7 +66,7 @@ pub(super) fn judge_pods<'p>(
     let mut unread = Vec::new();
     let mut lacks_jobs = false;
     for pod in pods {
-        let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod) };
+        let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod), ..Facts::default() };
         let mut verdict = judge(pod, &facts, thresholds, wall);
         if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
             let answer = jobs.ask(JobKey::new(pod, job), now);
@@ -98,7 +98,10 @@ pub(super) fn judge_pods<'p>(
         verdict.recheck.into_iter().for_each(|at| verdicts.recheck_at(at));
         match verdict.health {
             Health::Problem(_) if pod.ignored => verdicts.ignored += 1,
-            Health::Problem(finding) => verdicts.found.push((pod, finding)),
+            Health::Problem(mut finding) => {
+                explain(pod, &mut finding, &facts, wall);
+                verdicts.found.push((pod, finding));
+            }
             Health::Healthy | Health::Settling => {}
         }
     }

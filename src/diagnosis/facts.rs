@@ -8,13 +8,18 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// Facts besides the pod that a verdict depends on.
+use crate::events::Event;
+
+/// Facts besides the pod that a verdict or its explanation depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The Job named by `needs_job`, if it could be read.
     pub job: Option<Arc<JobFacts>>,
     /// Whether the pod's controller runs a younger, healthy pod.
     pub replaced: bool,
+    /// The Warning events about the pod, the most recent last. They explain a problem but do not decide whether there is
+    /// one.
+    pub events: Arc<[Event]>,
 }
 
 /// The relevant fields of a Job.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::{
-    api::{ContainerKind, ContainerStateName, Owner, ProblemKind},
+    api::{self, ContainerKind, ContainerStateName, Owner, ProblemKind},
     pods::Terminated,
 };
 
@@ -48,12 +48,13 @@ pub struct Finding {
     /// The containers in trouble: those that cause the problem first, then in the order of the pod.
     pub containers: Vec<ContainerFinding>,
     /// The problems of the other containers in trouble.
-    pub others: Vec<Cause>,
+    pub others: Vec<OtherProblem>,
+    pub explanation: Explanation,
 }
 
 /// One of several simultaneous problems of a pod.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cause {
+pub struct OtherProblem {
     pub kind: ProblemKind,
     pub reason: String,
     pub container: String,
@@ -61,6 +62,18 @@ pub struct Cause {
     pub message: String,
     /// When it began, as far as the pod shows it.
     pub since: Timestamp,
+    pub explanation: Explanation,
+}
+
+/// Why a pod has its problem. Empty until [`explain`](super::explain) fills it in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// Unknown unless the API proves a cause.
+    pub cause: api::Cause,
+    /// One sentence: the cause, or what is known. Not specific to the pod, so that it also describes the incident.
+    pub message: String,
+    /// What proves it beside the pod itself, one line each. May contain the output of probes.
+    pub evidence: Vec<String>,
 }
 
 impl Finding {
@@ -72,6 +85,7 @@ impl Finding {
         std::mem::swap(&mut self.container, &mut other.container);
         std::mem::swap(&mut self.message, &mut other.message);
         std::mem::swap(&mut self.since, &mut other.since);
+        std::mem::swap(&mut self.explanation, &mut other.explanation);
         if let Some(place) = self.containers.iter().position(|container| container.name == self.container) {
             self.containers[..=place].rotate_right(1);
         }

@@ -12,7 +12,7 @@ use crate::{
 use super::{
     container::{Container, Trouble, containers},
     facts::Facts,
-    finding::{Cause, ContainerFinding, Finding, Health, Verdict},
+    finding::{ContainerFinding, Explanation, Finding, Health, OtherProblem, Verdict},
     kubectl_columns::kubectl_status,
     messages, node,
     one_line::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
@@ -109,7 +109,7 @@ struct Problem<'a> {
     /// The threshold that has passed.
     tolerated: Duration,
     containers: Vec<ContainerFinding>,
-    others: Vec<Cause>,
+    others: Vec<OtherProblem>,
 }
 
 impl<'a> Problem<'a> {
@@ -130,12 +130,13 @@ impl<'a> Problem<'a> {
         let mut causes = troubles.iter().map(|troubled| {
             let mut message = messages::container(troubled.container, troubled.trouble);
             message.push_str(&messages::job_attempts(facts));
-            Cause {
+            OtherProblem {
                 kind: troubled.container.kind_of(troubled.trouble),
                 reason: troubled.container.reason(troubled.trouble),
                 container: troubled.container.status.name.clone(),
                 message: one_line(&message, MESSAGE_LIMIT),
                 since: troubled.since.unwrap_or(clock.now()),
+                explanation: Explanation::default(),
             }
         });
         let Some((first, container)) = causes.next().zip(troubles.first().map(|first| first.container)) else {
@@ -165,6 +166,7 @@ impl<'a> Problem<'a> {
             owner: owner_with(pod, facts),
             containers: self.containers,
             others: self.others,
+            explanation: Explanation::default(),
         }))
     }
 }

@@ -1,5 +1,6 @@
 //! Computes what is wrong with a pod. Pure functions: the pod, facts, thresholds and the time in, a verdict out.
 
+mod causes;
 mod container;
 mod facts;
 mod finding;
@@ -14,8 +15,9 @@ mod pod_clock;
 mod reasons;
 mod thresholds;
 
+pub use causes::explain;
 pub use facts::{Facts, JobFacts};
-pub use finding::{Cause, ContainerFinding, Finding, Health, LogChoice, Verdict};
+pub use finding::{ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Verdict};
 pub use judge::{is_healthy_under_any_thresholds, judge};
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};

@@ -12,8 +12,8 @@ mod watched_pod;
 pub use history::{History, StartCause};
 pub use json::{JsonPod, from_json};
 pub use pod::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, RestartPolicy, Running,
-    TEXT_LIMIT, Terminated, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, Probe, RestartPolicy,
+    Running, TEXT_LIMIT, Terminated, Waiting,
 };
 pub use selection::PodSelection;
 pub use uid::Uid;

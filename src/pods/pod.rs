@@ -33,6 +33,14 @@ pub struct Pod {
     /// `spec.nodeName`; empty until the pod is scheduled.
     pub node: String,
     pub restart_policy: RestartPolicy,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub termination_grace: Option<u32>,
+    /// Whether `spec.imagePullSecrets` names any.
+    pub has_pull_secrets: bool,
+    /// The names in `spec.schedulingGates`.
+    pub scheduling_gates: Vec<String>,
+    /// The condition types in `spec.readinessGates`.
+    pub readiness_gates: Vec<String>,
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     /// `status.phase`: Pending, Running, Succeeded, Failed, Unknown, or empty.
@@ -72,10 +80,32 @@ pub struct ContainerSpec {
     pub restart_rules: Vec<ExitCodes>,
     /// Whether `resizePolicy` asks for a restart when a resource is resized.
     pub restarts_on_resize: bool,
-    /// Whether the container has a readiness probe.
-    pub readiness_probe: bool,
+    pub image: String,
+    /// The first word of `command`, or else of `args`; empty if the image decides. Further words may contain secrets.
+    pub command: String,
+    pub liveness_probe: Option<Box<Probe>>,
+    pub readiness_probe: Option<Box<Probe>>,
+    pub startup_probe: Option<Box<Probe>>,
     /// `resources.limits.memory` as written; empty without a limit.
     pub memory_limit: String,
+}
+
+/// A probe of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// What is probed, for example `GET :8080/healthz`, `TCP :5432`, `gRPC :9000` or `exec pg_isready`. Only the first word
+    /// of a command, because further words may contain secrets.
+    pub action: String,
+    /// `initialDelaySeconds`.
+    pub initial_delay: u32,
+    /// `periodSeconds`.
+    pub period: u32,
+    /// `timeoutSeconds`.
+    pub timeout: u32,
+    /// `failureThreshold`.
+    pub failure_threshold: u32,
+    /// `terminationGracePeriodSeconds`, which overrides that of the pod.
+    pub termination_grace: Option<u32>,
 }
 
 /// When a container is restarted after it has ended.

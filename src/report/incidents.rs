@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::{
     api::{Incident, Owner},
     diagnosis::Finding,
+    logs::{LogPolicy, clean_text},
     pods::Pod,
 };
 
@@ -21,6 +22,8 @@ use super::{
     wire::{count, wire_time},
 };
 
+/// The longest message of an incident, in bytes.
+const MESSAGE_LIMIT: usize = 512;
 /// The number of pods that an incident names at most.
 const EXAMPLES: usize = 3;
 
@@ -33,6 +36,7 @@ pub(super) struct Group<'a> {
     /// The pod whose problem began last.
     pub(super) example: (&'a Pod, &'a Finding),
     since: Timestamp,
+    masking: Option<&'a LogPolicy>,
     examples: BTreeSet<&'a str>,
 }
 
@@ -48,6 +52,7 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec
             pods: 0,
             example: (problem.pod, problem.finding),
             since: problem.since,
+            masking: problem.masking,
             examples: BTreeSet::new(),
         });
         group.pods += 1;
@@ -70,6 +75,10 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec
 }
 
 impl Group<'_> {
+    fn message(&self) -> String {
+        clean_text(&self.example.1.explanation.message, self.masking, MESSAGE_LIMIT)
+    }
+
     /// The incident as the status lists it.
     pub(super) fn incident(&self) -> Incident {
         Incident {
@@ -79,7 +88,11 @@ impl Group<'_> {
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
             container: self.identity.container.to_owned(),
             reason: self.reason.to_owned(),
+            cause: self.example.1.explanation.cause,
+            message: self.message(),
             pods: count(self.pods),
+            of: 0,
+            revision: None,
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
         }

@@ -18,6 +18,10 @@ use super::{
     wire::{seconds, wire_time},
 };
 
+/// The most lines of evidence for a pod, and the longest, in bytes.
+const EVIDENCE: usize = 4;
+const EVIDENCE_LIMIT: usize = 512;
+
 /// A pod with a problem. Its names are truncated to their limits.
 pub(super) struct Problem<'a> {
     pub(super) pod: &'a Pod,
@@ -90,6 +94,8 @@ impl<'a> Problem<'a> {
             kind: self.finding.kind,
             reason: truncate::name(&self.finding.reason).to_owned(),
             message,
+            cause: self.finding.explanation.cause,
+            evidence: self.evidence(),
             phase: truncate::name(&self.pod.phase).to_owned(),
             node: truncate::name(&self.pod.node).to_owned(),
             owner: self.finding.owner.as_ref().map(|owner| Owner {
@@ -99,6 +105,13 @@ impl<'a> Problem<'a> {
             since: wire_time(self.since),
             container_issues: shown.iter().map(|container| issue(container, detail, self.masking)).collect(),
         }
+    }
+}
+
+impl Problem<'_> {
+    fn evidence(&self) -> Vec<String> {
+        let lines = self.finding.explanation.evidence.iter().take(EVIDENCE);
+        lines.map(|line| clean_text(line, self.masking, EVIDENCE_LIMIT)).collect()
     }
 }
 

@@ -123,6 +123,7 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
         owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
         containers: vec![container("app")],
         others: Vec::new(),
+        explanation: crate::diagnosis::Explanation::default(),
     };
     (pod, finding)
 }
@@ -174,11 +175,12 @@ fn builds_a_complete_status() {
             "omittedIncidents": 0,
             "incidents": [{
                 "key": "2d18a6fd2c0d6a36", "kind": "Crash", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"},
-                "container": "app", "reason": "OOMKilled", "pods": 1, "since": "1970-01-01T00:00:50Z",
+                "container": "app", "reason": "OOMKilled", "cause": "Unknown", "pods": 1, "since": "1970-01-01T00:00:50Z",
                 "examplePods": ["cart-0"],
             }],
             "problematicPods": [{
                 "name": "cart-0", "namespace": "shop", "status": "CrashLoopBackOff", "kind": "Crash", "reason": "OOMKilled",
+                "cause": "Unknown",
                 "message": "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi",
                 "phase": "Running", "node": "node-7", "owner": {"kind": "Deployment", "name": "cart"},
                 "since": "1970-01-01T00:00:50Z",

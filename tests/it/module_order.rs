@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "hex",
     "backoff",
     "clock",
@@ -19,6 +19,7 @@ const ORDER: [&str; 21] = [
     "config",
     "watch",
     "pods",
+    "events",
     "diagnosis",
     "index",
     "logs",

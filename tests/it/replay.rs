@@ -111,7 +111,7 @@ impl Replay {
         let mut recheck: Option<Timestamp> = None;
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.suspects(self.view) {
-            let facts = Facts { job: None, replaced: self.index.is_replaced(pod) };
+            let facts = Facts { job: None, replaced: self.index.is_replaced(pod), ..Facts::default() };
             let verdict = judge(pod, &facts, &self.settings.thresholds, self.now);
             recheck = recheck.into_iter().chain(verdict.recheck).min();
             if let Health::Problem(finding) = verdict.health {

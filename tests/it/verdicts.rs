@@ -44,6 +44,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     (any::<Option<bool>>(), any::<bool>()).prop_map(|(complete, replaced)| Facts {
         job: complete.map(|complete| Arc::new(JobFacts { complete, ..JobFacts::default() })),
         replaced,
+        ..Facts::default()
     })
 }
 

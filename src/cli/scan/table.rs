@@ -165,6 +165,7 @@ mod tests {
             owner: None,
             containers: Vec::new(),
             others: Vec::new(),
+            explanation: crate::diagnosis::Explanation::default(),
         };
         (pod, finding)
     }

@@ -50,6 +50,7 @@ impl From<PodJson> for Pod {
             init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
             history: History::default(),
+            ..Self::default()
         }
     }
 }
@@ -173,8 +174,9 @@ impl From<ContainerJson> for ContainerSpec {
             restart_policy: RestartPolicy::from_name(&json.restart_policy),
             restart_rules: json.restart_policy_rules.into_iter().filter_map(RestartRuleJson::into_exit_codes).collect(),
             restarts_on_resize: json.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            readiness_probe: json.readiness_probe.is_some(),
+            readiness_probe: json.readiness_probe.map(|_| Box::default()),
             memory_limit: json.resources.limits.memory,
+            ..Self::default()
         }
     }
 }

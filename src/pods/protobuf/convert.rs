@@ -136,6 +136,7 @@ impl From<message::Pod> for Pod {
             init_statuses: list(status.init_container_statuses, Into::into),
             statuses: list(status.container_statuses, Into::into),
             history: History::default(),
+            ..Self::default()
         }
     }
 }
@@ -149,8 +150,9 @@ impl From<message::Container> for ContainerSpec {
             restart_policy: restart_policy(&container.restart_policy),
             restart_rules: container.restart_policy_rules.into_iter().take(LIST_LIMIT).filter_map(exit_codes).collect(),
             restarts_on_resize: container.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            readiness_probe: container.readiness_probe.is_some(),
+            readiness_probe: container.readiness_probe.map(|_| Box::default()),
             memory_limit: text(&memory.unwrap_or_default().string),
+            ..Self::default()
         }
     }
 }

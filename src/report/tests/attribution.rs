@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    diagnosis::Cause,
+    diagnosis::{Explanation, OtherProblem},
     pods::{ContainerState, ContainerStatus, Controller},
     report::identity::Identity,
 };
@@ -163,7 +163,8 @@ fn a_further_pod_joins_the_open_incident_after_a_restart() {
     let status = Scenario { pods: vec![(pod, open)], ..Scenario::default() }.status(None);
 
     let (pod, finding) = crash_in("app", "Error", 60);
-    let image = Cause {
+    let image = OtherProblem {
+        explanation: Explanation::default(),
         kind: ProblemKind::Image,
         reason: "ImagePullBackOff".to_owned(),
         container: "proxy".to_owned(),
