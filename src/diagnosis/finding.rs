@@ -74,6 +74,61 @@ pub struct Explanation {
     pub message: String,
     /// What proves it beside the pod itself, one line each. May contain the output of probes.
     pub evidence: Vec<String>,
+    /// The object that causes it, if the cause names one. Incidents of several owners with the same subject have a common
+    /// cause.
+    pub subject: Option<Subject>,
+}
+
+/// The object that causes a problem, such as a missing ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Subject {
+    pub kind: SubjectKind,
+    /// Empty for nodes, images, registries and StorageClasses.
+    pub namespace: String,
+    /// The name. Of an image, the whole reference as in the pod's spec; of a registry, the host with its port.
+    pub name: String,
+}
+
+/// The kinds of subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SubjectKind {
+    Node,
+    Image,
+    Registry,
+    ConfigMap,
+    Secret,
+    ResourceQuota,
+    StorageClass,
+}
+
+impl SubjectKind {
+    /// The kind in statuses and alerts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Image => "Image",
+            Self::Registry => "Registry",
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::ResourceQuota => "ResourceQuota",
+            Self::StorageClass => "StorageClass",
+        }
+    }
+}
+
+impl Subject {
+    /// A subject in a namespace.
+    #[must_use]
+    pub fn namespaced(kind: SubjectKind, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// A subject that belongs to no namespace.
+    #[must_use]
+    pub fn cluster_wide(kind: SubjectKind, name: &str) -> Self {
+        Self { kind, namespace: String::new(), name: name.to_owned() }
+    }
 }
 
 impl Finding {

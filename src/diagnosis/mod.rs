@@ -17,7 +17,9 @@ mod thresholds;
 
 pub use causes::explain;
 pub use facts::{Facts, JobFacts};
-pub use finding::{ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Verdict};
+pub use finding::{
+    ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
+};
 pub use judge::{is_healthy_under_any_thresholds, judge};
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
