@@ -65,6 +65,13 @@ use super::{GoDuration, OrchestrStatus, limits, schema};
         priority = 1
     ),
     printcolumn(
+        name = "Cause",
+        type_ = "string",
+        json_path = ".status.topCause",
+        description = "The most frequent proven cause of the problems.",
+        priority = 1
+    ),
+    printcolumn(
         name = "Delivered",
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="AlertsDelivered")].status"#,

@@ -36,6 +36,9 @@ pub struct OrchestrStatus {
     /// The most frequent reason of the problems.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub top_reason: String,
+    /// The most frequent proven cause of the problems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_cause: Option<Cause>,
     /// How many pods `problematicPods` omits.
     #[serde(default)]
     pub omitted_pods: i64,

@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
+use crate::api::Cause;
+
 use super::{
     problem::Problem,
     truncate::{self, CONDITION_MESSAGE_LIMIT},
@@ -64,6 +66,16 @@ impl<'a> Reasons<'a> {
     pub(super) fn top(&self) -> &'a str {
         self.0.first().map_or("", |reason| reason.name)
     }
+}
+
+/// The proven cause with the most pods; the first by name if several have the same number.
+pub(super) fn top_cause(problems: &[Problem<'_>]) -> Option<Cause> {
+    let mut causes = BTreeMap::<&str, (usize, Cause)>::new();
+    for cause in problems.iter().map(|problem| problem.finding.explanation.cause) {
+        causes.entry(cause.as_str()).or_insert((0, cause)).0 += 1;
+    }
+    causes.remove(Cause::Unknown.as_str());
+    causes.into_values().min_by_key(|(pods, _)| Reverse(*pods)).map(|(_, cause)| cause)
 }
 
 /// PodsHealthy, if pods have problems: the most frequent reasons, each with the owners of most of its pods.
@@ -207,6 +219,25 @@ mod tests {
         }
         assert_eq!(healthy(1284), "all 1284 pods are healthy");
         assert_eq!(healthy(1), "the 1 pod is healthy");
+    }
+
+    #[test]
+    fn the_top_cause_is_the_most_frequent_proven_one() {
+        use Cause::{ExitCode, OutOfMemory, Unknown};
+        for (causes, expected) in [
+            (&[Unknown, OutOfMemory, Unknown][..], Some(OutOfMemory)),
+            (&[OutOfMemory, ExitCode, ExitCode], Some(ExitCode)),
+            (&[OutOfMemory, ExitCode], Some(ExitCode)),
+            (&[Unknown], None),
+            (&[], None),
+        ] {
+            let pods = causes.iter().map(|cause| {
+                let (pod, mut finding) = crashing("shop", "cart", "OOMKilled", 50);
+                finding.explanation.cause = *cause;
+                (pod, finding)
+            });
+            assert_eq!(Scenario::of(pods).status(None).top_cause, expected, "{causes:?}");
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         problematic_pod_count: count(problems.len()),
         ignored_pods: count(input.ignored_pods),
         top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
+        top_cause: summary::top_cause(&problems),
         // Nothing is listed yet, so the size includes the most digits that these counts may have.
         omitted_pods: count(problems.len()),
         omitted_incidents: count(incidents.len()),

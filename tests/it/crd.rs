@@ -395,6 +395,7 @@ async fn kubectl_columns_show_the_problem() {
         "watchedPods": 1284,
         "problematicPodCount": 3,
         "topReason": "OOMKilled",
+        "topCause": "OutOfMemory",
         "incidents": [
             {"key": "5f0c2a91", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"}, "container": "app",
              "reason": "OOMKilled", "pods": 3, "since": "2026-01-01T00:00:00Z"},
@@ -424,6 +425,7 @@ async fn kubectl_columns_show_the_problem() {
             ("Checked", 0),
             ("Age", 0),
             ("Message", 1),
+            ("Cause", 1),
             ("Delivered", 1)
         ]
     );
@@ -443,11 +445,12 @@ async fn kubectl_columns_show_the_problem() {
             "True",
             "<none>",
             "3 of 1284 pods: 3 OOMKilled (shop/cart)",
+            "OutOfMemory",
             "Unknown"
         ]
     );
     let none = "<none>";
-    assert_eq!(without_age("new"), ["new", "true", none, none, none, none, none, none, none]);
+    assert_eq!(without_age("new"), ["new", "true", none, none, none, none, none, none, none, none]);
 }
 
 #[tokio::test]

@@ -163,7 +163,7 @@ pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> u
             None => unread += 1,
         }
     }
-    collector.apply_jobs();
+    collector.finish();
     unread
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, judge, needs_job},
+    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, needs_job},
     pods::Pod,
 };
 
@@ -125,7 +125,7 @@ impl Collector {
         self.other_kind.get_or_insert(kind);
     }
 
-    /// Keeps a Job for [`apply_jobs`](Self::apply_jobs).
+    /// Keeps a Job for [`finish`](Self::finish).
     pub(super) fn add_job(&mut self, job: &Job) {
         if let Some(uid) = &job.metadata.uid {
             self.jobs.insert(uid.clone(), Arc::new(JobFacts::of(job)));
@@ -144,8 +144,17 @@ impl Collector {
         jobs
     }
 
+    /// Completes the problems: checks the pods of Jobs again with the state of their Jobs, and explains each problem.
+    pub(super) fn finish(&mut self) {
+        self.apply_jobs();
+        for (pod, finding) in &mut self.problems {
+            let job = needs_job(pod).and_then(|job| self.jobs.get(&job.uid)).map(Arc::clone);
+            explain(pod, finding, &Facts { job, ..Facts::default() }, self.now);
+        }
+    }
+
     /// Checks the pods of Jobs again with the state of their Jobs. A pod whose Job is not known stays a problem.
-    pub(super) fn apply_jobs(&mut self) {
+    fn apply_jobs(&mut self) {
         let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
         self.problems.retain_mut(|(pod, finding)| {
             let Some(job) = needs_job(pod).and_then(|job| jobs.get(&job.uid)) else { return true };

@@ -93,7 +93,7 @@ mod tests {
         // A small buffer, so that every token is split across two reads in some test.
         let input = io::BufReader::with_capacity(7, bytes);
         read(input, &mut collector, &mut |_| {}).map_err(|error| error.to_string())?;
-        collector.apply_jobs();
+        collector.finish();
         Ok(collector)
     }
 

@@ -225,7 +225,7 @@ fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Collector
     if let Some(wanted) = collector.namespaces().unmatched().next() {
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
-    collector.apply_jobs();
+    collector.finish();
     Ok(collector)
 }
 

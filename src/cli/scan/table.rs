@@ -100,6 +100,7 @@ fn columns(layout: Layout) -> Vec<Column> {
     ]);
     if layout.wide {
         columns.extend([
+            column("CAUSE", |_, finding, _| finding.explanation.cause.to_string()),
             column("CONTAINER", |_, finding, _| or_none(&finding.container)),
             column("SINCE", |_, finding, now| human_duration(now.duration_since(finding.since))),
             column("OWNER", |_, finding, _| match &finding.owner {
@@ -109,7 +110,7 @@ fn columns(layout: Layout) -> Vec<Column> {
             column("NODE", |pod, _, _| or_none(&pod.node)),
         ]);
     }
-    columns.push(column("MESSAGE", |_, finding, _| finding.message.clone()));
+    columns.push(column("MESSAGE", |_, finding, _| finding.explanation.message.clone()));
     columns
 }
 
@@ -159,13 +160,17 @@ mod tests {
             kind: crate::api::ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             container: "app".to_owned(),
-            message: message.to_owned(),
+            message: String::new(),
             since: "2026-03-01T11:30:00Z".parse().unwrap(),
             tolerated: std::time::Duration::ZERO,
             owner: None,
             containers: Vec::new(),
             others: Vec::new(),
-            explanation: crate::diagnosis::Explanation::default(),
+            explanation: crate::diagnosis::Explanation {
+                cause: crate::api::Cause::OutOfMemory,
+                message: message.to_owned(),
+                evidence: Vec::new(),
+            },
         };
         (pod, finding)
     }
@@ -194,8 +199,8 @@ mod tests {
     fn omits_the_namespace_column_and_adds_the_wide_columns() {
         assert_eq!(
             table(&[pod("shop", "cart", "killed")], Layout { namespaces: false, wide: true, width: None }),
-            "NAME   READY   STATUS             RESTARTS   AGE    REASON      CONTAINER   SINCE   OWNER    NODE     MESSAGE\n\
-             cart   0/2     CrashLoopBackOff   7          120m   OOMKilled   app         30m     <none>   node-7   killed\n"
+            "NAME   READY   STATUS             RESTARTS   AGE    REASON      CAUSE         CONTAINER   SINCE   OWNER    NODE     MESSAGE\n\
+             cart   0/2     CrashLoopBackOff   7          120m   OOMKilled   OutOfMemory   app         30m     <none>   node-7   killed\n"
         );
     }
 
