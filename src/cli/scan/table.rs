@@ -169,7 +169,7 @@ mod tests {
             explanation: crate::diagnosis::Explanation {
                 cause: crate::api::Cause::OutOfMemory,
                 message: message.to_owned(),
-                evidence: Vec::new(),
+                ..crate::diagnosis::Explanation::default()
             },
         };
         (pod, finding)
