@@ -3,6 +3,7 @@
 mod history;
 mod json;
 mod pod;
+mod probe;
 pub mod protobuf;
 mod selection;
 mod uid;

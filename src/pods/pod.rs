@@ -93,8 +93,8 @@ pub struct ContainerSpec {
 /// A probe of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// What is probed, for example `GET :8080/healthz`, `TCP :5432`, `gRPC :9000` or `exec pg_isready`. Only the first word
-    /// of a command, because further words may contain secrets.
+    /// What is probed, for example `GET :8080/healthz`, `GET https://:8443/healthz`, `TCP :5432`, `gRPC :9000` or
+    /// `exec pg_isready`. Only the first word of a command and no query of a URL, because they may contain secrets.
     pub action: String,
     /// `initialDelaySeconds`.
     pub initial_delay: u32,
@@ -106,6 +106,25 @@ pub struct Probe {
     pub failure_threshold: u32,
     /// `terminationGracePeriodSeconds`, which overrides that of the pod.
     pub termination_grace: Option<u32>,
+}
+
+/// A number of seconds, or of failures. None if it is negative; a number too large for the type is cut to its maximum.
+pub(super) fn seconds(value: i64) -> Option<u32> {
+    (value >= 0).then(|| u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+/// The text, cut to at most `limit` bytes.
+pub(super) fn within(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        text.shrink_to_fit();
+    }
+    text
+}
+
+/// The first word of a command line, whose further words may contain secrets.
+pub(super) fn first_word(text: &str) -> String {
+    text.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 /// When a container is restarted after it has ended.

@@ -11,7 +11,7 @@ use kube::{
 };
 use orchestr::{
     diagnosis::{kubectl_status, ready_counts, restarts},
-    pods::{Pod, from_json, protobuf},
+    pods::{ContainerSpec, Pod, Probe, from_json, protobuf},
     watch::{WatchUpdate, list_watch::ListWatch},
 };
 use orchestr_testbed::{ControlPlane, fixtures, shared};
@@ -195,6 +195,73 @@ async fn columns_of_constructed_pods_match_kubectl() {
     ] {
         assert!(statuses.values().any(|printed| printed == status), "no pod is printed as {status}: {statuses:?}");
     }
+}
+
+/// A pod that sets every field of the spec that is decoded, as a user writes it.
+fn with_probes_and_gates() -> Case {
+    case("probes-and-gates").app(running("app", 5)).with(|pod| {
+        pod["metadata"]["finalizers"] = json!([]);
+        let spec = &mut pod["spec"];
+        spec["nodeName"] = Value::Null;
+        spec["terminationGracePeriodSeconds"] = 7.into();
+        spec["imagePullSecrets"] = json!([{"name": "regcred"}]);
+        spec["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+        spec["readinessGates"] = json!([{"conditionType": "example.com/registered"}]);
+        spec["initContainers"] = json!([{
+            "name": "mesh", "image": "example/mesh:2", "restartPolicy": "Always", "args": ["proxy", "--token=x"],
+            "startupProbe": {"grpc": {"port": 9000}, "terminationGracePeriodSeconds": 3},
+            "livenessProbe": {"tcpSocket": {"port": "sql", "host": "127.0.0.1"}},
+            "readinessProbe": {"exec": {"command": ["pg_isready", "-p", "hunter2"]}, "periodSeconds": 3},
+            "ports": [{"name": "sql", "containerPort": 5432}],
+        }]);
+        let app = &mut spec["containers"][0];
+        app["command"] = json!(["/app/srv", "--password=x"]);
+        app["args"] = json!(["serve"]);
+        app["resources"] = json!({"limits": {"memory": "512Mi"}});
+        app["livenessProbe"] = json!({"httpGet": {"port": 8080}, "initialDelaySeconds": 30, "failureThreshold": 6});
+        app["readinessProbe"] =
+            json!({"httpGet": {"port": "web", "path": "/ready", "scheme": "HTTPS"}, "timeoutSeconds": 4});
+        app["startupProbe"] = json!({"grpc": {"port": 9000, "service": "start"}});
+        app["ports"] = json!([{"name": "web", "containerPort": 8443}]);
+    })
+}
+
+#[tokio::test]
+async fn decodes_probes_and_gates_alike_from_json_and_protobuf() {
+    let plane = shared().await;
+    let namespace = write_all(plane, vec![with_probes_and_gates()]).await;
+    compare(plane, &namespace, 1, "").await;
+    let pods = listed_in_protobuf(plane, &namespace, true).await;
+    let pod = &pods["probes-and-gates"];
+    assert_eq!((pod.termination_grace, pod.has_pull_secrets), (Some(7), true));
+    assert_eq!(pod.scheduling_gates, ["example.com/quota"]);
+    assert_eq!(pod.readiness_gates, ["example.com/registered"]);
+    let [mesh, app] = [&pod.init_containers[0], &pod.containers[0]];
+    assert_eq!((&*mesh.image, &*mesh.command, &*app.command), ("example/mesh:2", "proxy", "/app/srv"));
+    let shown = |spec: &ContainerSpec| {
+        [&spec.startup_probe, &spec.liveness_probe, &spec.readiness_probe].map(|probe| {
+            let Probe { action, initial_delay, period, timeout, failure_threshold, termination_grace } =
+                &**probe.as_ref().unwrap();
+            (action.clone(), [*initial_delay, *period, *timeout, *failure_threshold], *termination_grace)
+        })
+    };
+    let probe = |action: &str, times, grace| (action.to_owned(), times, grace);
+    assert_eq!(
+        shown(app),
+        [
+            probe("gRPC :9000 start", [0, 10, 1, 3], None),
+            probe("GET :8080/", [30, 10, 1, 6], None),
+            probe("GET https://:web/ready", [0, 10, 4, 3], None),
+        ]
+    );
+    assert_eq!(
+        shown(mesh),
+        [
+            probe("gRPC :9000", [0, 10, 1, 3], Some(3)),
+            probe("TCP 127.0.0.1:sql", [0, 10, 1, 3], None),
+            probe("exec pg_isready", [0, 3, 1, 3], None),
+        ]
+    );
 }
 
 #[tokio::test]

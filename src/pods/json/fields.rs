@@ -9,7 +9,10 @@ use serde::{
 
 use crate::{
     api::IGNORE_ANNOTATION,
-    pods::{TEXT_LIMIT, pod::LIST_LIMIT},
+    pods::{
+        TEXT_LIMIT,
+        pod::{LIST_LIMIT, within},
+    },
 };
 
 /// Reads null as the default: Go writes null for an empty list or map.
@@ -21,12 +24,7 @@ pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
 
 /// A text of at most [`TEXT_LIMIT`] bytes.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let mut text: String = or_default(deserializer)?;
-    if text.len() > TEXT_LIMIT {
-        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
-        text.shrink_to_fit();
-    }
-    Ok(text)
+    Ok(within(or_default(deserializer)?, TEXT_LIMIT))
 }
 
 /// An element of a list, or a label, as [`text`] reads it.
@@ -69,6 +67,31 @@ pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
     }
 
     deserializer.deserialize_any(List(PhantomData))
+}
+
+/// The first text of a list, of at most [`TEXT_LIMIT`] bytes. The others are skipped.
+pub(super) fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    struct First;
+
+    impl<'de> Visitor<'de> for First {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let first = seq.next_element()?.map(|Text(text)| text);
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(first)
+        }
+    }
+
+    deserializer.deserialize_any(First)
 }
 
 /// Label pairs, sorted by key.

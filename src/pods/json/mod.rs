@@ -2,6 +2,7 @@
 
 mod fields;
 mod model;
+mod probe;
 
 use std::borrow::Cow;
 

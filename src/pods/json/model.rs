@@ -1,14 +1,18 @@
 //! The shape of a pod in JSON. serde_json skips fields that are not listed here without building them.
 
 use jiff::Timestamp;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 
 use crate::pods::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, History, Pod, PodCondition, RestartPolicy,
-    Running, Terminated, Uid, Waiting, pod::RESTART_CONTAINER,
+    Running, Terminated, Uid, Waiting,
+    pod::{RESTART_CONTAINER, first_word, seconds},
 };
 
-use super::fields::{IgnoreAnnotation, Labels, Text, list, or_default, text};
+use super::{
+    fields::{IgnoreAnnotation, Labels, Text, first, list, or_default, text},
+    probe::ProbeJson,
+};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -40,6 +44,10 @@ impl From<PodJson> for Pod {
             deletion: metadata.deletion_timestamp,
             node: spec.node_name,
             restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
+            termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
+            has_pull_secrets: spec.image_pull_secrets.iter().any(|secret| !secret.name.is_empty()),
+            scheduling_gates: spec.scheduling_gates.into_iter().map(|gate| gate.name).collect(),
+            readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
             init_containers: spec.init_containers.into_iter().map(Into::into).collect(),
             containers: spec.containers.into_iter().map(Into::into).collect(),
             phase: status.phase,
@@ -50,7 +58,6 @@ impl From<PodJson> for Pod {
             init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
             history: History::default(),
-            ..Self::default()
         }
     }
 }
@@ -100,10 +107,31 @@ struct SpecJson {
     node_name: String,
     #[serde(deserialize_with = "text")]
     restart_policy: String,
+    termination_grace_period_seconds: Option<i64>,
+    #[serde(deserialize_with = "list")]
+    image_pull_secrets: Vec<NameJson>,
+    #[serde(deserialize_with = "list")]
+    scheduling_gates: Vec<NameJson>,
+    #[serde(deserialize_with = "list")]
+    readiness_gates: Vec<ReadinessGateJson>,
     #[serde(deserialize_with = "list")]
     init_containers: Vec<ContainerJson>,
     #[serde(deserialize_with = "list")]
     containers: Vec<ContainerJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NameJson {
+    #[serde(deserialize_with = "text")]
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ReadinessGateJson {
+    #[serde(deserialize_with = "text")]
+    condition_type: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -117,7 +145,15 @@ struct ContainerJson {
     restart_policy_rules: Vec<RestartRuleJson>,
     #[serde(deserialize_with = "list")]
     resize_policy: Vec<ResizePolicyJson>,
-    readiness_probe: Option<IgnoredAny>,
+    #[serde(deserialize_with = "text")]
+    image: String,
+    #[serde(deserialize_with = "first")]
+    command: Option<String>,
+    #[serde(deserialize_with = "first")]
+    args: Option<String>,
+    liveness_probe: Option<ProbeJson>,
+    readiness_probe: Option<ProbeJson>,
+    startup_probe: Option<ProbeJson>,
     #[serde(deserialize_with = "or_default")]
     resources: ResourcesJson,
 }
@@ -174,9 +210,12 @@ impl From<ContainerJson> for ContainerSpec {
             restart_policy: RestartPolicy::from_name(&json.restart_policy),
             restart_rules: json.restart_policy_rules.into_iter().filter_map(RestartRuleJson::into_exit_codes).collect(),
             restarts_on_resize: json.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            readiness_probe: json.readiness_probe.map(|_| Box::default()),
+            image: json.image,
+            command: first_word(&json.command.or(json.args).unwrap_or_default()),
+            liveness_probe: json.liveness_probe.map(Into::into),
+            readiness_probe: json.readiness_probe.map(Into::into),
+            startup_probe: json.startup_probe.map(Into::into),
             memory_limit: json.resources.limits.memory,
-            ..Self::default()
         }
     }
 }

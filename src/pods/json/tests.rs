@@ -42,6 +42,54 @@ fn bounds_texts_and_lists() {
 }
 
 #[test]
+fn accepts_nulls_and_empty_objects_in_a_spec() {
+    let pod = from_json(
+        r#"{"spec":{"terminationGracePeriodSeconds":null,"imagePullSecrets":[{}],"schedulingGates":null,"readinessGates":[{}],
+            "containers":[{"image":null,"command":null,"args":[],"livenessProbe":null,"readinessProbe":{},
+                "startupProbe":{"httpGet":{"port":null},"periodSeconds":null,"terminationGracePeriodSeconds":-1}},
+                {"command":["  "],"startupProbe":{"exec":{}},"livenessProbe":{"grpc":null,"tcpSocket":{}}}]}}"#,
+    )
+    .unwrap();
+    assert!(!pod.has_pull_secrets, "no secret is named");
+    assert_eq!((pod.termination_grace, pod.readiness_gates), (None, vec![String::new()]));
+    let [app, other] = &pod.containers[..] else { panic!() };
+    assert!(app.image.is_empty() && app.command.is_empty() && other.command.is_empty());
+    assert_eq!(app.liveness_probe, None);
+    assert_eq!(app.readiness_probe.as_ref().unwrap().action, "");
+    let startup = app.startup_probe.as_ref().unwrap();
+    assert_eq!((&*startup.action, startup.period, startup.termination_grace), ("GET :0/", 10, None));
+    assert_eq!(other.startup_probe.as_ref().unwrap().action, "exec ");
+    assert_eq!(other.liveness_probe.as_ref().unwrap().action, "TCP :0");
+}
+
+#[test]
+fn keeps_only_the_first_word_of_a_command() {
+    let first = |container: &str| {
+        let pod = from_json(&format!(r#"{{"spec":{{"containers":[{container}]}}}}"#)).unwrap();
+        pod.containers[0].command.clone()
+    };
+    let long = format!(r#"{{"command":["/{}"],"args":["x"]}}"#, "x".repeat(2 * TEXT_LIMIT));
+    assert_eq!(first(r#"{"command":["/app/srv --password=hunter2","x"],"args":["y"]}"#), "/app/srv");
+    assert_eq!(first(r#"{"args":["serve","--password=hunter2"]}"#), "serve");
+    assert_eq!(first(&long).len(), TEXT_LIMIT);
+}
+
+#[test]
+fn refuses_values_of_another_type_in_a_spec() {
+    for container in [
+        r#"{"command":"sh"}"#,
+        r#"{"command":[7]}"#,
+        r#"{"image":7}"#,
+        r#"{"livenessProbe":[7]}"#,
+        r#"{"livenessProbe":{"periodSeconds":"10"}}"#,
+        r#"{"livenessProbe":{"httpGet":{"port":{}}}}"#,
+    ] {
+        let error = from_json(&format!(r#"{{"spec":{{"containers":[{container}]}}}}"#)).unwrap_err().to_string();
+        assert!(error.contains("wrong type"), "{container}: {error}");
+    }
+}
+
+#[test]
 fn errors_name_the_position_but_not_the_content() {
     let error = from_json(r#"{"status":{"phase":{"password":"hunter2"}}}"#).unwrap_err().to_string();
     assert!(error.contains("wrong type") && error.contains("line 1"), "{error}");

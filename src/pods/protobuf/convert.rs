@@ -9,8 +9,9 @@ use crate::{
     api::IGNORE_ANNOTATION,
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
-        RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
-        pod::{LIST_LIMIT, RESTART_CONTAINER},
+        Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
+        pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds, within},
+        probe::{Handler, Timing},
     },
     watch::{collection::WatchEvent, json::INITIAL_EVENTS_END},
 };
@@ -126,6 +127,10 @@ impl From<message::Pod> for Pod {
             deletion: time(metadata.deletion_timestamp),
             node: text(&spec.node_name),
             restart_policy: restart_policy(&spec.restart_policy).unwrap_or_default(),
+            termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
+            has_pull_secrets: spec.image_pull_secrets.iter().any(|secret| !secret.name.is_empty()),
+            scheduling_gates: list(spec.scheduling_gates, |gate| text(&gate.name)),
+            readiness_gates: list(spec.readiness_gates, |gate| text(&gate.name)),
             init_containers: list(spec.init_containers, Into::into),
             containers: list(spec.containers, Into::into),
             phase: text(&status.phase),
@@ -136,7 +141,6 @@ impl From<message::Pod> for Pod {
             init_statuses: list(status.init_container_statuses, Into::into),
             statuses: list(status.container_statuses, Into::into),
             history: History::default(),
-            ..Self::default()
         }
     }
 }
@@ -150,10 +154,53 @@ impl From<message::Container> for ContainerSpec {
             restart_policy: restart_policy(&container.restart_policy),
             restart_rules: container.restart_policy_rules.into_iter().take(LIST_LIMIT).filter_map(exit_codes).collect(),
             restarts_on_resize: container.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
-            readiness_probe: container.readiness_probe.map(|_| Box::default()),
+            image: text(&container.image),
+            command: container.command.first().or(container.args.first()).map_or_else(String::new, first),
+            liveness_probe: container.liveness_probe.map(probe),
+            readiness_probe: container.readiness_probe.map(probe),
+            startup_probe: container.startup_probe.map(probe),
             memory_limit: text(&memory.unwrap_or_default().string),
-            ..Self::default()
         }
+    }
+}
+
+fn first(word: &Bytes) -> String {
+    first_word(&text(word))
+}
+
+fn probe(probe: message::Probe) -> Box<Probe> {
+    let handler = match probe.handler.unwrap_or_default() {
+        message::ProbeHandler { exec: Some(exec), .. } => {
+            Handler::Exec { program: exec.command.first().map_or_else(String::new, first) }
+        }
+        message::ProbeHandler { http_get: Some(get), .. } => Handler::HttpGet {
+            scheme: text(&get.scheme),
+            host: text(&get.host),
+            port: port(get.port),
+            path: text(&get.path),
+        },
+        message::ProbeHandler { tcp_socket: Some(socket), .. } => {
+            Handler::TcpSocket { host: text(&socket.host), port: port(socket.port) }
+        }
+        message::ProbeHandler { grpc: Some(grpc), .. } => {
+            Handler::Grpc { port: grpc.port.into(), service: text(&grpc.service) }
+        }
+        _ => Handler::Unknown,
+    };
+    let timing = Timing {
+        initial_delay: probe.initial_delay_seconds.into(),
+        period: probe.period_seconds.into(),
+        timeout: probe.timeout_seconds.into(),
+        failure_threshold: probe.failure_threshold.into(),
+        termination_grace: probe.termination_grace_period_seconds,
+    };
+    Box::new(Probe::new(&handler, &timing))
+}
+
+fn port(port: Option<message::IntOrString>) -> String {
+    match port.unwrap_or_default() {
+        message::IntOrString { kind: 0, int, .. } => int.to_string(),
+        message::IntOrString { string, .. } => text(&string),
     }
 }
 
@@ -229,10 +276,5 @@ fn time(time: Option<message::Time>) -> Option<Timestamp> {
 /// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.
 pub(super) fn text(bytes: &[u8]) -> String {
     // A character has at most four bytes, so the cut below removes any character that is split here.
-    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned();
-    if text.len() > TEXT_LIMIT {
-        text.truncate(text.floor_char_boundary(TEXT_LIMIT));
-        text.shrink_to_fit();
-    }
-    text
+    within(String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned(), TEXT_LIMIT)
 }

@@ -133,20 +133,45 @@ pub(super) struct PodSpec {
     pub containers: Vec<Container>,
     #[prost(bytes = "bytes", tag = "3")]
     pub restart_policy: Bytes,
+    #[prost(int64, optional, tag = "4")]
+    pub termination_grace_period_seconds: Option<i64>,
     #[prost(bytes = "bytes", tag = "10")]
     pub node_name: Bytes,
+    #[prost(message, repeated, tag = "15")]
+    pub image_pull_secrets: Vec<Name>,
     #[prost(message, repeated, tag = "20")]
     pub init_containers: Vec<Container>,
+    #[prost(message, repeated, tag = "28")]
+    pub readiness_gates: Vec<Name>,
+    #[prost(message, repeated, tag = "38")]
+    pub scheduling_gates: Vec<Name>,
+}
+
+/// `LocalObjectReference`, `PodReadinessGate` (its `conditionType`) and `PodSchedulingGate`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Name {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Container {
     #[prost(bytes = "bytes", tag = "1")]
     pub name: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub image: Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub command: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub args: Vec<Bytes>,
     #[prost(message, optional, tag = "8")]
     pub resources: Option<ResourceRequirements>,
+    #[prost(message, optional, tag = "10")]
+    pub liveness_probe: Option<Probe>,
     #[prost(message, optional, tag = "11")]
     pub readiness_probe: Option<Probe>,
+    #[prost(message, optional, tag = "22")]
+    pub startup_probe: Option<Probe>,
     #[prost(message, repeated, tag = "23")]
     pub resize_policy: Vec<ContainerResizePolicy>,
     #[prost(bytes = "bytes", tag = "24")]
@@ -155,9 +180,79 @@ pub(super) struct Container {
     pub restart_policy_rules: Vec<ContainerRestartRule>,
 }
 
-/// Only the presence of a probe matters.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Probe {}
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Probe {
+    #[prost(message, optional, tag = "1")]
+    pub handler: Option<ProbeHandler>,
+    #[prost(int32, tag = "2")]
+    pub initial_delay_seconds: i32,
+    #[prost(int32, tag = "3")]
+    pub timeout_seconds: i32,
+    #[prost(int32, tag = "4")]
+    pub period_seconds: i32,
+    #[prost(int32, tag = "6")]
+    pub failure_threshold: i32,
+    #[prost(int64, optional, tag = "7")]
+    pub termination_grace_period_seconds: Option<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ProbeHandler {
+    #[prost(message, optional, tag = "1")]
+    pub exec: Option<ExecAction>,
+    #[prost(message, optional, tag = "2")]
+    pub http_get: Option<HttpGetAction>,
+    #[prost(message, optional, tag = "3")]
+    pub tcp_socket: Option<TcpSocketAction>,
+    #[prost(message, optional, tag = "4")]
+    pub grpc: Option<GrpcAction>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExecAction {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub command: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct HttpGetAction {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub path: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub port: Option<IntOrString>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub host: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub scheme: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TcpSocketAction {
+    #[prost(message, optional, tag = "1")]
+    pub port: Option<IntOrString>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub host: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GrpcAction {
+    #[prost(int32, tag = "1")]
+    pub port: i32,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub service: Bytes,
+}
+
+/// `util/intstr.IntOrString`: a port or its name.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct IntOrString {
+    /// 1 for a string.
+    #[prost(int64, tag = "1")]
+    pub kind: i64,
+    #[prost(int32, tag = "2")]
+    pub int: i32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub string: Bytes,
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ContainerResizePolicy {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use crate::{
-    pods::{Pod, TEXT_LIMIT},
+    pods::{Pod, Probe, TEXT_LIMIT, pod::LIST_LIMIT},
     watch::collection,
 };
 
@@ -140,6 +140,38 @@ fn names_a_pod_that_cannot_be_decoded() {
     let undecodable = pod.pod.unwrap_err();
     assert_eq!(undecodable.name, "bad");
     assert_eq!(undecodable.error.to_string(), "a value of the wrong type, or an unexpected end");
+}
+
+#[test]
+fn decodes_malformed_probes_with_defaults() {
+    let probe = |handler| message::Probe { handler, period_seconds: -1, ..Default::default() };
+    let name = |kind| Some(message::IntOrString { kind, int: -7, string: Bytes::from_static(b"w\xffb") });
+    let get = message::HttpGetAction { port: name(2), scheme: "HTTPS".into(), ..Default::default() };
+    let socket = message::TcpSocketAction { port: name(0), host: "\u{202e}".into() };
+    let container = message::Container {
+        command: vec![Bytes::new()],
+        args: vec!["serve".into()],
+        liveness_probe: Some(probe(None)),
+        readiness_probe: Some(probe(Some(message::ProbeHandler { http_get: Some(get), ..Default::default() }))),
+        startup_probe: Some(probe(Some(message::ProbeHandler { tcp_socket: Some(socket), ..Default::default() }))),
+        ..Default::default()
+    };
+    let spec = message::PodSpec {
+        containers: vec![container],
+        termination_grace_period_seconds: Some(i64::MIN),
+        image_pull_secrets: vec![message::Name::default()],
+        scheduling_gates: vec![message::Name::default(); 2 * LIST_LIMIT],
+        ..Default::default()
+    };
+    let pod: Pod = message::Pod { spec: Some(spec), ..Default::default() }.into();
+    assert_eq!((pod.termination_grace, pod.has_pull_secrets, pod.scheduling_gates.len()), (None, false, LIST_LIMIT));
+    let container = &pod.containers[0];
+    assert_eq!(container.command, "", "the arguments are not the command");
+    let action = |probe: &Option<Box<Probe>>| probe.as_ref().unwrap().action.clone();
+    assert_eq!(action(&container.liveness_probe), "");
+    assert_eq!(action(&container.readiness_probe), "GET https://:w\u{fffd}b/");
+    assert_eq!(action(&container.startup_probe), "TCP \u{202e}:-7");
+    assert_eq!(container.startup_probe.as_ref().unwrap().period, 10);
 }
 
 #[test]
