@@ -311,10 +311,12 @@ impl Simulation {
     /// Notes which incidents are due and not firing at the receiver, neither before nor after the plan.
     fn note_due_incidents(&mut self, planned: &WebhookStatus) {
         let is_sent = |state: &WebhookStatus, key: &String| {
-            state
-                .alerts
-                .iter()
-                .any(|alert| alert.key == *key && matches!(alert.phase, AlertPhase::Firing | AlertPhase::Resolving))
+            state.alerts.iter().filter(|alert| alert.key == *key).any(|alert| match alert.phase {
+                AlertPhase::Firing | AlertPhase::Resolving => true,
+                // In a repetition to PagerDuty.
+                AlertPhase::Announcing => alert.sent_at.is_some(),
+                AlertPhase::Queued | AlertPhase::Resolved => false,
+            })
         };
         let due = self.active.iter().filter(|(key, since)| {
             self.is_due(**since) && self.storm == 0 && !(is_sent(&self.stored, key) && is_sent(planned, key))
