@@ -202,13 +202,8 @@ fn attempt_pending(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>) -> Opt
 
 /// Sets the timer to when the decision may change although the incidents do not.
 fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
-    let is_active =
-        |key: &str| webhook.status.alerts.iter().any(|alert| alert.key == key && alert.phase != AlertPhase::Resolved);
     for incident in webhook.incidents.values() {
-        let due = webhook.policy.due_at(incident, webhook.now);
-        if due.is_some_and(|due| due > webhook.now) && !is_active(&incident.key) {
-            timer.is_due(due);
-        }
+        timer.is_due(webhook.policy.due_at(incident, webhook.now));
     }
     for alert in &webhook.status.alerts {
         let (since, duration) = match alert.phase {

@@ -81,7 +81,7 @@ fn shrink(
 }
 
 fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
-    let recovered = state.failures > 0 || state.last_error.is_some();
+    let recovered = state.last_error.is_some();
     state.failures = 0;
     state.next_attempt = None;
     state.last_error = None;

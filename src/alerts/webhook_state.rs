@@ -164,14 +164,13 @@ impl<'a> WebhookState<'a> {
         if self.status.pending.is_none() {
             self.revert_pending();
         }
-        let limit = |at: &mut Option<Time>, latest: Option<Timestamp>| {
-            let latest = latest.unwrap_or(Timestamp::MAX);
-            if at.as_ref().is_some_and(|at| at.0 > latest) {
-                *at = Some(whole_seconds(latest));
+        let limit = |at: &mut Option<Time>, latest: Timestamp| {
+            if let Some(at) = at {
+                at.0 = at.0.min(whole_seconds(latest).0);
             }
         };
-        let now = Some(self.now);
-        limit(&mut self.status.next_attempt, later(self.now, retry::MAX_WAIT));
+        let now = self.now;
+        limit(&mut self.status.next_attempt, later(now, retry::MAX_WAIT).unwrap_or(Timestamp::MAX));
         limit(&mut self.status.last_success, now);
         for alert in &mut self.status.alerts {
             limit(&mut alert.sent_at, now);
