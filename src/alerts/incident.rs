@@ -132,4 +132,37 @@ mod tests {
         memory.update(&[]);
         assert!(memory.reasons("a").is_empty());
     }
+
+    #[test]
+    fn gone_alerts_are_unresolved_ones_without_incident() {
+        let alert = |key: &str, phase: AlertPhase| {
+            serde_json::json!({
+                "key": key, "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"}, "container": "",
+                "kind": "Crash", "reason": "Error", "since": "2026-07-01T10:00:00Z", "phase": phase,
+            })
+        };
+        let webhook = |alerts: &[serde_json::Value]| {
+            serde_json::from_value(serde_json::json!({"name": "ops", "alerts": alerts})).unwrap()
+        };
+        let webhooks = [
+            webhook(&[
+                alert("a", AlertPhase::Firing),
+                alert("b", AlertPhase::Queued),
+                alert("c", AlertPhase::Resolved),
+            ]),
+            webhook(&[alert("a", AlertPhase::Resolved), alert("d", AlertPhase::Resolving)]),
+        ];
+        let gone = |incidents: &[Incident]| -> Vec<String> {
+            gone_alerts(&webhooks, incidents).map(|alert| alert.key.clone()).collect()
+        };
+        assert_eq!(gone(&[incident("Error")]), ["b", "d"]);
+        assert_eq!(gone(&[]), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn a_source_without_uid_and_cluster_has_only_a_name() {
+        let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+        let expected = Source { object: object.clone(), uid: String::new(), cluster: String::new() };
+        assert_eq!(Source::from(object), expected);
+    }
 }

@@ -186,3 +186,65 @@ pub(super) fn count_reasons<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(
     counts.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     counts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::NamespacedName;
+
+    fn message() -> Notification {
+        let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+        Notification::test("first".to_owned(), object, "ops".to_owned(), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn counts_everything_that_fires() {
+        let storm = |count| Some(Storm { count, since: Timestamp::UNIX_EPOCH, resolved_at: None });
+        let alert = message().started;
+        let (none, two) = (Vec::new(), [alert.clone(), alert.clone()].concat());
+        for (started, ongoing, omitted, storm, firing) in [
+            (&none, &none, 0, None, 0),
+            (&none, &none, 0, storm(0), 0),
+            (&alert, &none, 0, None, 1),
+            (&two, &alert, 0, None, 3),
+            (&none, &two, 5, None, 7),
+            (&two, &two, 5, storm(100), 109),
+        ] {
+            let (started, ongoing) = (started.clone(), ongoing.clone());
+            let message = Notification { started, ongoing, omitted, storm, ..message() };
+            assert_eq!((message.firing(), message.is_resolved()), (firing, firing == 0));
+            for (unsent, object_deleted) in [(0, false), (3, false), (0, true), (3, true)] {
+                let message = Notification { unsent, object_deleted, ..message.clone() };
+                let is_all_clear = firing == 0 && unsent == 0 && !object_deleted;
+                assert_eq!(message.is_all_clear(), is_all_clear, "{firing} {unsent} {object_deleted}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_test_ends_with_a_message_that_resolves_it() {
+        let later = Timestamp::from_second(90).unwrap();
+        let firing = message();
+        let resolved = firing.clone().resolved("second".to_owned(), later);
+        let mut alert = firing.started[0].clone();
+        (alert.resolved_at, alert.pods) = (Some(later), 0);
+        let expected = Notification {
+            id: "second".to_owned(),
+            created: later,
+            now: later,
+            started: Vec::new(),
+            resolved: vec![alert],
+            reasons: Vec::new(),
+            ..firing
+        };
+        assert_eq!(resolved, expected);
+    }
+
+    #[test]
+    fn counts_reasons_by_frequency_and_then_by_name() {
+        let reasons = ["Error", "OOMKilled", "Evicted", "OOMKilled", "OOMKilled", "Error", "BackOff", "Evicted"];
+        let counts: Vec<_> = count_reasons(reasons.into_iter());
+        let counts: Vec<_> = counts.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        assert_eq!(counts, [("OOMKilled", 3), ("Error", 2), ("Evicted", 2), ("BackOff", 1)]);
+    }
+}

@@ -259,5 +259,36 @@ mod tests {
         assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1090)));
         incident.tolerated = Duration::ZERO;
         assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1030)));
+        // A clock may be a minute ahead. Beyond that, the incident's age is unknown.
+        for (since, due) in [(1_120, 1_150), (1_121, 1_060)] {
+            incident.since = at(since);
+            assert_eq!(policy.due_at(&incident, at(1_060)), Some(at(due)), "{since}");
+        }
+    }
+
+    #[test]
+    fn drops_unsent_alerts_later_if_each_needs_a_message_of_its_own() {
+        for (format, seconds) in [(WebhookFormat::Slack, [90, 120]), (WebhookFormat::PagerDuty, [72, 102])] {
+            let policy = NotificationPolicy::new(0, &Webhook { format, ..webhook() }).unwrap();
+            assert_eq!([0, 1].map(|returns| policy.drop_after(returns).as_secs()), seconds, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn divides_all_times_and_no_limits() {
+        let pacing = Pacing::of(WebhookFormat::Alertmanager);
+        assert_eq!(pacing.divided_by(1), pacing);
+        let expected = Pacing {
+            group_interval: Duration::from_millis(500),
+            single_incident: false,
+            max_incidents: 250,
+            resend_interval: Some(Duration::from_secs(6)),
+            keep_firing_for: Duration::from_secs(3),
+            max_keep_firing_for: Duration::from_secs(30),
+            keep_deleted_firing_for: Duration::from_millis(200),
+            resolved_retention: Duration::from_secs(90),
+            storm_interval: Duration::from_secs(30),
+        };
+        assert_eq!(pacing.divided_by(10), expected);
     }
 }

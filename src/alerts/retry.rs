@@ -263,6 +263,30 @@ mod tests {
     }
 
     #[test]
+    fn waits_twice_as_long_after_the_second_refusal() {
+        for (refusals, random, seconds) in [(1, 0.0, 10), (1, 0.5, 15), (1, 1.0, 20), (2, 0.0, 20), (2, 1.0, 40)] {
+            let decision = decide(&answered(404), Failures { all: 9, refusals }, NOW, random);
+            assert_eq!(decision, RetryDecision::Retry { at: at(seconds) }, "{refusals} {random}");
+        }
+    }
+
+    #[test]
+    fn explains_status_codes_that_a_person_can_do_something_about() {
+        for (status, hint) in [
+            (302, ": redirects are not followed, so the URL must be the final one"),
+            (401, ": it does not accept the credentials"),
+            (403, ": it does not accept the credentials"),
+            (404, ": the webhook does not exist"),
+            (410, ": the webhook was deleted"),
+            (413, ": the message is too large"),
+            (429, ": too many messages"),
+            (500, ""),
+        ] {
+            assert_eq!(answered(status).reason(), format!("the receiver answered {status}{hint}"));
+        }
+    }
+
+    #[test]
     fn honours_retry_after_up_to_an_hour() {
         let decision = |asked| {
             decide(

@@ -26,6 +26,8 @@ mod guarantees;
 mod properties;
 mod receiver;
 mod repair;
+mod repetitions;
+mod resending;
 mod returning;
 mod scenarios;
 mod storms;
@@ -118,6 +120,11 @@ pub(super) fn webhook(format: WebhookFormat) -> Webhook {
 
 fn key(number: u8) -> String {
     format!("key{number}")
+}
+
+/// A key with this prefix whose alert takes exactly 1 KiB of the space for alerts.
+fn kibibyte_key(prefix: &str) -> String {
+    format!("{prefix:x<443}")
 }
 
 impl Simulation {

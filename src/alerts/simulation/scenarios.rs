@@ -275,6 +275,7 @@ fn sends_no_end_without_send_resolved() {
         sim.advance(3_600);
         let after: Vec<_> = accepted(&sim).into_iter().skip(resent).collect();
         assert!(before > 0 && after.iter().all(|(.., resolved)| resolved.is_empty()), "{after:?}");
+        assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?}: nor is it sent again");
         assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
 }
@@ -303,6 +304,64 @@ fn repeats_an_uncertain_message_before_any_other() {
     use MessageKind::{Firing, Resolved};
     let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
     assert_eq!(kinds, [Firing, Resolved, Firing]);
+}
+
+#[test]
+fn sends_the_end_of_an_incident_whose_start_may_have_been_delivered() {
+    // The first attempt is uncertain, the later ones are not.
+    for crash in [None, Some(CrashPoint::Sending)] {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.receiver = if crash.is_none() { Behaviour::Fails } else { Behaviour::Unreachable };
+        sim.crash = crash;
+        sim.start(1);
+        sim.advance(31);
+        sim.receiver = Behaviour::Unreachable;
+        sim.advance(60);
+        sim.end(1);
+        sim.advance(600);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(600);
+        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
+        assert_eq!((kinds, sim.stored.dropped), (vec![MessageKind::Firing, MessageKind::Resolved], 0), "{crash:?}");
+    }
+}
+
+#[test]
+fn sends_no_message_about_dropped_incidents() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.advance(60);
+    sim.receiver = Behaviour::Unreachable;
+    sim.start(2);
+    sim.advance(60);
+    sim.end(2);
+    sim.advance(300);
+    assert!(sim.stored.dropped == 1 && sim.stored.pending.is_none(), "{:?}", sim.stored);
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(600);
+    assert_eq!(accepted(&sim).len(), 1);
+}
+
+#[test]
+fn sends_starts_before_ends_to_pagerduty() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.start(1);
+    sim.start(2);
+    sim.advance(100);
+    for (ends, starts) in [(1, 4), (2, 3)] {
+        sim.end(ends);
+        sim.start(starts);
+    }
+    sim.advance(100);
+    let messages: Vec<_> =
+        accepted(&sim).into_iter().skip(2).map(|(at, _, started, over)| (at, started, over)).collect();
+    let expected = [
+        (130, vec![key(3)], vec![]),
+        (132, vec![key(4)], vec![]),
+        (134, vec![], vec![key(1)]),
+        (136, vec![], vec![key(2)]),
+    ];
+    assert_eq!(messages, expected);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Storms: more incidents than are tracked one by one.
 
-use super::{Behaviour, Simulation, accepted};
+use super::{Behaviour, Simulation, accepted, kibibyte_key};
 use crate::{
     alerts::{Notification, compose::resend},
     api::{AlertPhase, MessageKind, WebhookFormat},
@@ -142,4 +142,142 @@ fn sends_a_changed_storm_exactly_after_the_storm_interval() {
     let resolved =
         sim.sent.iter().find(|message| message.storm.as_ref().is_some_and(|storm| storm.count == 0)).unwrap();
     assert_eq!(resolved.now.duration_since(end).as_secs(), 30);
+}
+
+/// A storm of eight incidents beside two tracked ones, which the receiver was sent.
+fn storm_of_eight(format: WebhookFormat) -> Simulation {
+    let mut sim = Simulation::new(format);
+    sim.policy.pacing.max_incidents = 2;
+    sim.add_storm(0..10);
+    sim.advance(60);
+    assert_eq!(sim.storm, 8);
+    sim
+}
+
+/// Of each accepted message after the first `skip` ones, the kind and the size of the storm.
+fn storms(sim: &Simulation, skip: usize) -> Vec<(MessageKind, Option<u64>)> {
+    sim.sent[skip..].iter().map(|sent| (sent.kind, sent.storm.as_ref().map(|storm| storm.count))).collect()
+}
+
+#[test]
+fn tracks_the_incidents_of_a_storm_when_a_quarter_of_the_space_is_free() {
+    // A hundred alerts, or 64 KiB.
+    for (format, name, tracked) in [
+        (WebhookFormat::Slack, str::to_owned as fn(&str) -> String, 100),
+        (WebhookFormat::Alertmanager, kibibyte_key, 64),
+    ] {
+        let mut sim = Simulation::new(format);
+        let calm = tracked * 3 / 4;
+        sim.active = (0..tracked + 20).map(|number| (name(&format!("{number:04}")), sim.now)).collect();
+        sim.advance(200);
+        assert_eq!(sim.storm, 20, "{format:?}");
+        sim.active = sim.active.split_off(&format!("{:04}", tracked + 20 - calm - 1));
+        sim.advance(400);
+        assert_eq!((sim.active.len(), sim.storm), (calm + 1, 20), "{format:?}");
+        sim.active.pop_first();
+        sim.advance(400);
+        assert_eq!((sim.active.len(), sim.storm, sim.stored.storm.is_some()), (calm, 0, false), "{format:?}");
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+        assert_eq!((firing, sim.stored.dropped), (calm, 0), "{format:?}");
+    }
+}
+
+#[test]
+fn counts_the_incidents_of_a_storm_as_sent() {
+    for (format, unsent) in [(WebhookFormat::Slack, &[0][..]), (WebhookFormat::PagerDuty, &[1, 0, 0])] {
+        let mut sim = storm_of_eight(format);
+        let last = sim.sent.last().unwrap().now;
+        assert_eq!(sim.sent.iter().map(|sent| sent.unsent).collect::<Vec<_>>(), unsent, "{format:?}");
+        let wake = sim.run().unwrap();
+        assert!(wake.duration_since(last).as_secs() > 3_500, "{format:?}: an unchanged storm wakes at {wake}");
+    }
+}
+
+#[test]
+fn includes_a_changed_storm_in_a_message_that_is_sent_anyway() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.policy.pacing.max_incidents = 4;
+    sim.add_storm(0..14);
+    sim.advance(60);
+    sim.add_storm(14..16);
+    sim.active.remove("storm0000");
+    sim.advance(3_000);
+    assert_eq!(storms(&sim, 1), [(MessageKind::Firing, Some(12))]);
+    assert_eq!(sim.sent[1].resolved.len(), 1);
+    // A message that is sent while the storm is gone, but not over.
+    sim.active.remove("storm0001");
+    sim.advance(20);
+    let end = sim.now;
+    sim.active.retain(|key, _| key.as_str() < "storm0004");
+    sim.advance(600);
+    assert_eq!(storms(&sim, 2), [(MessageKind::Resolved, Some(0)), (MessageKind::Resolved, Some(0))]);
+    let ends: Vec<_> = sim.sent[2..].iter().map(|sent| sent.storm.as_ref().unwrap().resolved_at).collect();
+    assert_eq!(ends, [None, Some(end)]);
+}
+
+#[test]
+fn sends_the_end_of_a_storm_whose_growth_could_not_be_sent() {
+    use MessageKind::{Firing, Resolved};
+    for (receiver, expected) in [
+        (Behaviour::Unreachable, &[(Resolved, Some(0))][..]),
+        // The growth may have been delivered, so it must be delivered before the end.
+        (Behaviour::Fails, &[(Firing, Some(28)), (Resolved, Some(0))]),
+    ] {
+        let mut sim = storm_of_eight(WebhookFormat::Slack);
+        sim.receiver = receiver;
+        sim.add_storm(10..30);
+        sim.advance(60);
+        sim.active.clear();
+        sim.advance(120);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(900);
+        assert_eq!(storms(&sim, 1), expected, "{receiver:?}");
+        assert_eq!((sim.storm, sim.stored.dropped), (0, 0));
+    }
+}
+
+#[test]
+fn sends_the_end_of_a_storm_that_returns_only_if_it_may_have_been_delivered() {
+    use MessageKind::{Firing, Resolved};
+    for (receiver, expected) in
+        [(Behaviour::Unreachable, &[][..]), (Behaviour::Fails, &[(Resolved, Some(0)), (Firing, Some(8))])]
+    {
+        let mut sim = storm_of_eight(WebhookFormat::Slack);
+        sim.receiver = receiver;
+        sim.active.retain(|key, _| key.as_str() < "storm0002");
+        sim.advance(60);
+        assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Resolving);
+        sim.add_storm(2..10);
+        sim.advance(60);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(900);
+        assert_eq!(storms(&sim, 1), expected, "{receiver:?}");
+        assert!(sim.stored.storm.is_some());
+    }
+}
+
+#[test]
+fn keeps_the_end_of_a_storm_until_it_can_be_sent() {
+    let mut sim = storm_of_eight(WebhookFormat::Slack);
+    sim.receiver = Behaviour::Unreachable;
+    let end = sim.now;
+    sim.active.retain(|key, _| key.as_str() < "storm0002");
+    sim.advance(600);
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(600);
+    assert_eq!(storms(&sim, 1), [(MessageKind::Resolved, Some(0))]);
+    assert_eq!(sim.sent[1].storm.as_ref().unwrap().resolved_at, Some(end));
+}
+
+#[test]
+fn drops_an_unsent_storm_that_ends_while_another_message_is_uncertain() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.policy.pacing.max_incidents = 2;
+    sim.receiver = Behaviour::Fails;
+    sim.add_storm(0..6);
+    sim.advance(60);
+    assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.phase), Some(AlertPhase::Queued));
+    sim.active.retain(|key, _| key.as_str() < "storm0002");
+    sim.advance(60);
+    assert_eq!((sim.stored.storm.as_ref(), sim.stored.dropped), (None, 4));
 }
