@@ -7,7 +7,7 @@ use kube::{Api, Client};
 
 use crate::{
     config::StreamingLists,
-    watch::{PAGE_SIZE, WatchUpdate, json::Json, watch_either},
+    watch::{PAGE_SIZE, WatchUpdate, collection::Selection, json::Json, watch_either},
 };
 
 use super::{JsonPod, WatchedPod, protobuf};
@@ -23,7 +23,7 @@ pub(crate) fn watch_pods(
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let json = Json { api, map: |pod: JsonPod| pod.pod };
+    let json = Json { api, selection: Selection::default(), map: |pod: JsonPod| pod.pod };
     let protobuf = protobuf::Pods::new(client, namespace, PAGE_SIZE);
     watch_either(Box::new(protobuf), Some(Box::new(json)), lists, forbidden_confirmation)
 }

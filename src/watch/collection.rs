@@ -1,7 +1,10 @@
 //! The requests for a collection, and their responses, independent of the encoding.
 
 use futures::{future::BoxFuture, stream::BoxStream};
-use kube::{api::WatchParams, core::Status};
+use kube::{
+    api::{ListParams, WatchParams},
+    core::Status,
+};
 
 /// Objects per page of a list. Smaller pages cost round trips. Larger ones cost memory in JSON: kube holds the bytes of a
 /// page twice while it decodes them.
@@ -11,6 +14,37 @@ pub(crate) const PAGE_SIZE: u32 = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the response came in another encoding than requested")]
 pub struct WrongEncoding;
+
+/// Which objects of a collection are requested.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    /// Objects per page of a list that is not streamed.
+    pub(crate) page_size: u32,
+    /// The field selector of lists.
+    pub(crate) list_fields: Option<String>,
+    /// The field selector of watches.
+    pub(crate) watch_fields: Option<String>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { page_size: PAGE_SIZE, list_fields: None, watch_fields: None }
+    }
+}
+
+impl Selection {
+    pub(crate) fn list(&self, token: Option<&str>) -> ListParams {
+        ListParams {
+            continue_token: token.map(str::to_owned),
+            field_selector: self.list_fields.clone(),
+            ..ListParams::default().limit(self.page_size)
+        }
+    }
+
+    pub(crate) fn watch(&self, params: &WatchParams) -> WatchParams {
+        WatchParams { field_selector: self.watch_fields.clone(), ..params.clone() }
+    }
+}
 
 /// The requests for a collection of objects, in one encoding. A [`WrongEncoding`] is wrapped in a
 /// [`kube::Error::Service`].

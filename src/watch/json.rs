@@ -3,14 +3,10 @@
 use std::fmt::Debug;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{ListParams, WatchParams},
-    core,
-};
+use kube::{Api, Resource, ResourceExt, api::WatchParams, core};
 use serde::de::DeserializeOwned;
 
-use super::collection::{Collection, PAGE_SIZE, Part, Parts, WatchEvent, WatchEvents};
+use super::collection::{Collection, Part, Parts, Selection, WatchEvent, WatchEvents};
 
 /// A bookmark with this annotation ends the initial events of a streaming list.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -18,6 +14,7 @@ pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// A collection in JSON. `map` converts each object.
 pub(crate) struct Json<K, F> {
     pub(crate) api: Api<K>,
+    pub(crate) selection: Selection,
     pub(crate) map: F,
 }
 
@@ -30,7 +27,7 @@ where
     type Object = O;
 
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
-        let params = ListParams { continue_token: token.map(str::to_owned), ..ListParams::default().limit(PAGE_SIZE) };
+        let params = self.selection.list(token);
         let map = self.map;
         async move {
             let list = self.api.list(&params).await?;
@@ -51,7 +48,7 @@ where
         params: &WatchParams,
         resource_version: &str,
     ) -> BoxFuture<'a, kube::Result<WatchEvents<O>>> {
-        let (params, resource_version, map) = (params.clone(), resource_version.to_owned(), self.map);
+        let (params, resource_version, map) = (self.selection.watch(params), resource_version.to_owned(), self.map);
         async move {
             let events = self.api.watch(&params, &resource_version).await?;
             // kube does not distinguish a regular end from a cut connection, so this never sends `WatchEvent::End`.

@@ -2,8 +2,10 @@
 //! protobuf to JSON, and distinguishes a missing permission from an outage.
 
 pub mod collection;
+pub(crate) mod from_now;
 pub(crate) mod json;
 pub mod list_watch;
+pub(crate) mod protobuf;
 mod update;
 
 use std::{fmt::Debug, time::Duration};
@@ -22,7 +24,7 @@ pub(crate) use self::collection::PAGE_SIZE;
 pub use self::update::WatchUpdate;
 
 use self::{
-    collection::{Collection, WrongEncoding},
+    collection::{Collection, Selection, WrongEncoding},
     json::Json,
     list_watch::{ListWatch, READ_TIMEOUT, loses_an_event},
 };
@@ -52,7 +54,12 @@ pub(crate) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    watch_either(Box::new(Json { api, map: |object| object }), None, lists, forbidden_confirmation)
+    watch_either(
+        Box::new(Json { api, selection: Selection::default(), map: |object| object }),
+        None,
+        lists,
+        forbidden_confirmation,
+    )
 }
 
 /// Watches a collection through `collection`, or through `fallback` if the server does not support the encoding of the

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use kube::core::{Status, response::StatusSummary};
 use prost::Message;
 
 use crate::{
@@ -10,74 +9,13 @@ use crate::{
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
         Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
-        pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds, within},
+        pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds},
         probe::{Handler, Timing},
     },
-    watch::{collection::WatchEvent, json::INITIAL_EVENTS_END},
+    watch::protobuf::bounded_text,
 };
 
-use super::{
-    message::{self, MAGIC},
-    wire::Malformed,
-};
-
-/// Decodes an event of a watch.
-pub(super) fn decode_event(frame: Bytes) -> Result<WatchEvent<WatchedPod>, Malformed> {
-    let message::WatchEvent { kind, object } = message::WatchEvent::decode(frame)?;
-    let message::Unknown { type_meta, raw } = envelope(&object.unwrap_or_default().raw)?;
-    let object_kind = type_meta.unwrap_or_default().kind;
-    match (&kind[..], &object_kind[..]) {
-        (b"ADDED" | b"MODIFIED", b"Pod") => {
-            let object = decode_pod(raw);
-            Ok(WatchEvent::Applied { resource_version: object.resource_version.clone(), object })
-        }
-        (b"DELETED", b"Pod") => {
-            let object = decode_pod(raw);
-            Ok(WatchEvent::Deleted { resource_version: object.resource_version.clone(), object })
-        }
-        (b"BOOKMARK", b"Pod") => {
-            let metadata = message::Pod::decode(raw)?.metadata.unwrap_or_default();
-            let resource_version = text(&metadata.resource_version);
-            if resource_version.is_empty() {
-                return Err(Malformed("a bookmark without a resource version"));
-            }
-            Ok(WatchEvent::Bookmark {
-                resource_version,
-                ends_list: metadata.annotations.iter().any(|pair| pair.key == INITIAL_EVENTS_END),
-            })
-        }
-        (b"ERROR", b"Status") => Ok(WatchEvent::Error(Box::new(message::Status::decode(raw)?.into()))),
-        _ => Err(Malformed("an event of another type")),
-    }
-}
-
-fn envelope(bytes: &Bytes) -> Result<message::Unknown, Malformed> {
-    if !bytes.starts_with(&MAGIC) {
-        return Err(Malformed("no envelope"));
-    }
-    Ok(message::Unknown::decode(bytes.slice(MAGIC.len()..))?)
-}
-
-/// Decodes a Status in its envelope, if the bytes are one.
-pub(super) fn decode_status(bytes: &Bytes) -> Option<Status> {
-    let message::Unknown { type_meta, raw } = envelope(bytes).ok()?;
-    if type_meta?.kind != "Status" {
-        return None;
-    }
-    message::Status::decode(raw).ok().map(Into::into)
-}
-
-impl From<message::Status> for Status {
-    fn from(status: message::Status) -> Self {
-        Self {
-            status: Some(StatusSummary::Failure),
-            code: status.code.try_into().unwrap_or_default(),
-            message: text(&status.message),
-            reason: text(&status.reason),
-            ..Self::default()
-        }
-    }
-}
+use super::message;
 
 /// Decodes a pod. One that is malformed is still named if its metadata precedes the problem, so that it does not fail
 /// the whole list.
@@ -268,13 +206,11 @@ fn uid(bytes: &[u8]) -> Uid {
     Uid::from_text(&String::from_utf8_lossy(bytes))
 }
 
-/// Go's zero time, and times outside the range of RFC 3339, count as absent.
 fn time(time: Option<message::Time>) -> Option<Timestamp> {
-    Timestamp::from_second(time?.seconds?).ok()
+    time?.into()
 }
 
 /// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.
 pub(super) fn text(bytes: &[u8]) -> String {
-    // A character has at most four bytes, so the cut below removes any character that is split here.
-    within(String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_LIMIT + 4)]).into_owned(), TEXT_LIMIT)
+    bounded_text(bytes, TEXT_LIMIT)
 }

@@ -1,47 +1,12 @@
-//! The protobuf messages, reduced to the fields that are used: those of a [`Pod`](crate::pods::Pod), the metadata of
-//! lists and watch events, and Status. The numbers come from `generated.proto` in `k8s.io/api/core/v1` and in
-//! apimachinery's `meta/v1` and `runtime`. All other fields are skipped.
+//! The protobuf messages of a pod, reduced to the fields that a [`Pod`](crate::pods::Pod) has. The numbers come from
+//! `generated.proto` in `k8s.io/api/core/v1` and in apimachinery's `meta/v1`. All other fields are skipped.
 //!
 //! Texts are bytes, because the API server also accepts and returns invalid UTF-8 in protobuf.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// The first bytes of an envelope.
-pub(super) const MAGIC: [u8; 4] = *b"k8s\0";
-/// `Unknown.typeMeta`.
-pub(super) const TYPE_META: u64 = 1;
-/// `Unknown.raw`.
-pub(super) const RAW: u64 = 2;
-
-/// `runtime.Unknown`, the envelope.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Unknown {
-    #[prost(message, optional, tag = "1")]
-    pub type_meta: Option<TypeMeta>,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub raw: Bytes,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct TypeMeta {
-    #[prost(bytes = "bytes", tag = "2")]
-    pub kind: Bytes,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct WatchEvent {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub kind: Bytes,
-    #[prost(message, optional, tag = "2")]
-    pub object: Option<RawExtension>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct RawExtension {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub raw: Bytes,
-}
+pub(super) use crate::watch::protobuf::message::{Pair, Time};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Pod {
@@ -51,25 +16,6 @@ pub(super) struct Pod {
     pub spec: Option<PodSpec>,
     #[prost(message, optional, tag = "3")]
     pub status: Option<PodStatus>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct ListMeta {
-    #[prost(bytes = "bytes", tag = "2")]
-    pub resource_version: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub continue_token: Bytes,
-}
-
-/// `meta/v1.Status`, an error response.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Status {
-    #[prost(bytes = "bytes", tag = "3")]
-    pub message: Bytes,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub reason: Bytes,
-    #[prost(int32, tag = "6")]
-    pub code: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -94,23 +40,6 @@ pub(super) struct ObjectMeta {
     pub owner_references: Vec<OwnerReference>,
     #[prost(bytes = "bytes", repeated, tag = "14")]
     pub finalizers: Vec<Bytes>,
-}
-
-/// An entry of a `map<string, string>`.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Pair {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub value: Bytes,
-}
-
-/// `meta/v1.Time`, in whole seconds. Go's zero time is an empty message; the epoch, which kubelets write for containers
-/// that never started, is not.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Time {
-    #[prost(int64, optional, tag = "1")]
-    pub seconds: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,21 +3,30 @@ use proptest::prelude::*;
 use prost::Message;
 
 use crate::{
-    pods::{Pod, Probe, TEXT_LIMIT, pod::LIST_LIMIT},
-    watch::collection,
+    pods::{Pod, Probe, TEXT_LIMIT, WatchedPod, pod::LIST_LIMIT},
+    watch::{
+        collection::{self, Part},
+        protobuf::{
+            Buffer, Malformed, PageReader, decode_status,
+            message::{ListMeta, MAGIC, RawExtension, Status, TypeMeta, Unknown, WatchEvent},
+        },
+    },
 };
 
 use super::{
-    convert::{decode_event, decode_pod, decode_status, text},
-    message::{self, MAGIC, RawExtension, TypeMeta, Unknown, WatchEvent},
-    page::{PageReader, Part},
-    wire::{Buffer, Malformed},
+    DecodePod,
+    convert::{decode_pod, text},
+    message,
 };
+
+fn decode_event(frame: Bytes) -> Result<collection::WatchEvent<WatchedPod>, Malformed> {
+    crate::watch::protobuf::decode_event::<DecodePod>(frame)
+}
 
 #[derive(Clone, PartialEq, Message)]
 struct PodList {
     #[prost(message, optional, tag = "1")]
-    metadata: Option<message::ListMeta>,
+    metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
     items: Vec<message::Pod>,
 }
@@ -35,7 +44,7 @@ fn pod(name: &str) -> message::Pod {
 }
 
 fn list(names: &[&str], token: &'static str) -> Bytes {
-    let metadata = message::ListMeta { resource_version: "9".into(), continue_token: token.into() };
+    let metadata = ListMeta { resource_version: "9".into(), continue_token: token.into() };
     envelope("PodList", &PodList { metadata: Some(metadata), items: names.iter().map(|name| pod(name)).collect() })
 }
 
@@ -46,7 +55,7 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
     let (mut page, mut buffer, mut names) = (PageReader::default(), Buffer::default(), Vec::new());
     for chunk in chunks {
         buffer.push(chunk);
-        while let Some(part) = page.next(&mut buffer)? {
+        while let Some(part) = page.next::<DecodePod>(&mut buffer)? {
             match part {
                 Part::Object(pod) => names.push(pod.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
                 Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
@@ -73,8 +82,8 @@ fn accepts_a_page_longer_than_any_message() {
     let (mut page, mut buffer) = (PageReader::default(), Buffer::default());
     buffer.push(start);
     buffer.push(&[&[0x12, item.len() as u8], &item[..]].concat());
-    assert!(matches!(page.next(&mut buffer), Ok(Some(Part::Object(_)))));
-    assert!(matches!(page.next(&mut buffer), Ok(None)));
+    assert!(matches!(page.next::<DecodePod>(&mut buffer), Ok(Some(Part::Object(_)))));
+    assert!(matches!(page.next::<DecodePod>(&mut buffer), Ok(None)));
 }
 
 #[test]
@@ -107,7 +116,7 @@ fn decodes_pods_bookmarks_and_errors_of_a_watch() {
         panic!("no bookmark");
     };
     assert_eq!(resource_version, "7");
-    let status = message::Status { code: 410, message: "too old".into(), reason: "Expired".into() };
+    let status = Status { code: 410, message: "too old".into(), reason: "Expired".into() };
     let Ok(collection::WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else {
         panic!("no status")
     };

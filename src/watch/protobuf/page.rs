@@ -1,23 +1,25 @@
-//! Decodes a page of a list. Each pod is returned as soon as it is complete, while the rest of the page still arrives.
+//! Decodes a page of a list. Each object is returned as soon as it is complete, while the rest of the page still arrives.
 
+use kube::Resource;
 use prost::Message;
 
-use crate::{pods::WatchedPod, watch::collection};
+use crate::watch::collection::Part;
 
 use super::{
-    convert::{decode_pod, text},
+    Decode,
+    decode::status_text,
     message::{ListMeta, MAGIC, RAW, TYPE_META, TypeMeta},
     wire::{Buffer, Malformed},
 };
 
-/// `PodList.metadata`.
+/// `metadata` of any list.
 const METADATA: u64 = 1;
-/// `PodList.items`.
+/// `items` of any list.
 const ITEMS: u64 = 2;
 
 /// The position in a page.
 #[derive(Debug, Default)]
-pub(super) enum PageReader {
+pub(crate) enum PageReader {
     /// Before the magic bytes.
     #[default]
     Start,
@@ -27,11 +29,9 @@ pub(super) enum PageReader {
     List { left: usize, metadata: ListMeta },
 }
 
-pub(super) type Part = collection::Part<WatchedPod>;
-
 impl PageReader {
     /// Takes the next part out of the buffer. Returns nothing until the part is complete.
-    pub(super) fn next(&mut self, buffer: &mut Buffer) -> Result<Option<Part>, Malformed> {
+    pub(crate) fn next<D: Decode>(&mut self, buffer: &mut Buffer) -> Result<Option<Part<D::Object>>, Malformed> {
         loop {
             match self {
                 Self::Start => match buffer.take(MAGIC.len()) {
@@ -42,7 +42,7 @@ impl PageReader {
                 Self::Envelope { type_meta } => {
                     let Some(field) = buffer.peek_field()? else { return Ok(None) };
                     match field.number {
-                        RAW if type_meta.kind == "PodList" => {
+                        RAW if is_list_of::<D>(&type_meta.kind) => {
                             buffer.skip(field.header);
                             *self = Self::List { left: field.length, metadata: ListMeta::default() };
                         }
@@ -56,8 +56,8 @@ impl PageReader {
                     }
                 }
                 Self::List { left: 0, metadata } => {
-                    let token = Some(text(&metadata.continue_token)).filter(|token| !token.is_empty());
-                    let resource_version = text(&metadata.resource_version);
+                    let token = Some(status_text(&metadata.continue_token)).filter(|token| !token.is_empty());
+                    let resource_version = status_text(&metadata.resource_version);
                     if token.is_none() && resource_version.is_empty() {
                         return Err(Malformed("a list without a resource version"));
                     }
@@ -73,11 +73,15 @@ impl PageReader {
                     *left = after;
                     match field.number {
                         METADATA => *metadata = ListMeta::decode(content)?,
-                        ITEMS => return Ok(Some(Part::Object(decode_pod(content)))),
+                        ITEMS => return Ok(Some(Part::Object(D::decode(content).object))),
                         _ => {}
                     }
                 }
             }
         }
     }
+}
+
+fn is_list_of<D: Decode>(kind: &[u8]) -> bool {
+    kind.strip_suffix(b"List").is_some_and(|kind| kind == D::Api::kind(&()).as_bytes())
 }

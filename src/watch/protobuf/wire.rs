@@ -8,7 +8,7 @@ const MESSAGE_LIMIT: u64 = 64 << 20;
 /// A malformed response. The text never quotes its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the API server's protobuf cannot be read: {0}")]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl From<prost::DecodeError> for Malformed {
     fn from(_: prost::DecodeError) -> Self {
@@ -18,11 +18,11 @@ impl From<prost::DecodeError> for Malformed {
 
 /// Received bytes that have not been consumed yet.
 #[derive(Debug, Default)]
-pub(super) struct Buffer(BytesMut);
+pub(crate) struct Buffer(BytesMut);
 
 /// The header of a length-delimited field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     pub number: u64,
     pub length: usize,
     /// The length of the header itself.
@@ -30,24 +30,24 @@ pub(super) struct Field {
 }
 
 impl Buffer {
-    pub(super) fn push(&mut self, chunk: &[u8]) {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
         self.0.extend_from_slice(chunk);
     }
 
     /// Takes `count` bytes, if they have arrived.
-    pub(super) fn take(&mut self, count: usize) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<Bytes> {
         (self.0.len() >= count).then(|| self.0.split_to(count).freeze())
     }
 
     /// Drops up to `count` bytes, and returns how many.
-    pub(super) fn skip(&mut self, count: usize) -> usize {
+    pub(crate) fn skip(&mut self, count: usize) -> usize {
         let count = count.min(self.0.len());
         self.0.advance(count);
         count
     }
 
     /// Takes a message that follows its length in four bytes, if it has arrived.
-    pub(super) fn take_frame(&mut self) -> Result<Option<Bytes>, Malformed> {
+    pub(crate) fn take_frame(&mut self) -> Result<Option<Bytes>, Malformed> {
         let Some(length) = self.0.first_chunk::<4>() else { return Ok(None) };
         let length = bounded(u32::from_be_bytes(*length).into())?;
         if self.0.len() < 4 + length {
@@ -59,7 +59,7 @@ impl Buffer {
 
     /// The header of the next field, if it has arrived. Every field of an envelope and a list is length-delimited. The
     /// length is bounded only by [`take_field`](Self::take_field): a list may be longer than any message.
-    pub(super) fn peek_field(&self) -> Result<Option<Field>, Malformed> {
+    pub(crate) fn peek_field(&self) -> Result<Option<Field>, Malformed> {
         let Some((key, key_bytes)) = varint(&self.0)? else { return Ok(None) };
         if key & 7 != 2 {
             return Err(Malformed("a field that is not length-delimited"));
@@ -70,7 +70,7 @@ impl Buffer {
     }
 
     /// Takes the content of the next field, if it has arrived.
-    pub(super) fn take_field(&mut self, field: Field) -> Result<Option<Bytes>, Malformed> {
+    pub(crate) fn take_field(&mut self, field: Field) -> Result<Option<Bytes>, Malformed> {
         let length = bounded(field.length as u64)?;
         if self.0.len() < field.header + length {
             return Ok(None);

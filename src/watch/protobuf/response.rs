@@ -8,14 +8,12 @@ use http_body_util::{BodyDataStream, BodyExt, Limited};
 use kube::{Client, client::Body, core::Status};
 use tokio::time::timeout;
 
-use crate::{
-    pods::WatchedPod,
-    watch::collection::{WatchEvent, WrongEncoding},
-};
+use crate::watch::collection::{Part, WatchEvent, WrongEncoding};
 
 use super::{
-    convert::{decode_event, decode_status},
-    page::{PageReader, Part},
+    Decode,
+    decode::{decode_event, decode_status},
+    page::PageReader,
     wire::{Buffer, Malformed},
 };
 
@@ -110,10 +108,10 @@ impl ProtobufResponse {
     }
 
     /// The next event of a watch. Returns none once the response has ended or was cut off.
-    pub(super) async fn next_event(&mut self) -> Option<kube::Result<WatchEvent<WatchedPod>>> {
+    pub(super) async fn next_event<D: Decode>(&mut self) -> Option<kube::Result<WatchEvent<D::Object>>> {
         while !self.has_ended {
             match self.buffer.take_frame() {
-                Ok(Some(frame)) => return Some(decode_event(frame).map_err(service_error)),
+                Ok(Some(frame)) => return Some(decode_event::<D>(frame).map_err(service_error)),
                 Ok(None) => {}
                 Err(malformed) => return Some(Err(service_error(malformed))),
             }
@@ -143,9 +141,9 @@ impl ProtobufResponse {
     }
 
     /// The next part of a page.
-    pub(super) async fn next_part(&mut self, page: &mut PageReader) -> kube::Result<Part> {
+    pub(super) async fn next_part<D: Decode>(&mut self, page: &mut PageReader) -> kube::Result<Part<D::Object>> {
         loop {
-            if let Some(part) = page.next(&mut self.buffer).map_err(service_error)? {
+            if let Some(part) = page.next::<D>(&mut self.buffer).map_err(service_error)? {
                 if matches!(part, Part::End { .. }) {
                     self.drain().await;
                 }
