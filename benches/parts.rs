@@ -112,6 +112,7 @@ fn status(c: &mut Criterion) {
             generation: 1,
             max_pods: PAGE,
             watched_pods: 10_000,
+            missing: &[],
             findings: pods.iter().zip(&findings).map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: None,
             outside: None,

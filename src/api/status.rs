@@ -99,6 +99,10 @@ pub struct Incident {
     /// The names of up to three of the pods.
     #[serde(default)]
     pub example_pods: Vec<String>,
+    /// If pods are missing: up to three of the owner's controllers that cannot create them, such as the ReplicaSet of a
+    /// Deployment. Absent if the owner creates its pods itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<Owner>,
 }
 
 /// A revision of a workload that fails while an earlier one is healthy.

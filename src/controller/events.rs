@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    api::{Incident, NamespacedName, OrchestrStatus, api_resource, reason},
+    api::{Incident, NamespacedName, OrchestrStatus, ProblemKind, api_resource, reason},
     report::Transitions,
     spec_error::SpecError,
 };
@@ -146,8 +146,12 @@ impl EventLimiter {
     }
 }
 
-/// The message of one of the incident's example pods, if the status lists one.
-fn cause<'s>(incident: &Incident, status: &'s OrchestrStatus) -> Option<&'s str> {
+/// The message of one of the incident's example pods, if the status lists one. Missing pods are not listed, so their
+/// incident's own message is used.
+fn cause<'s>(incident: &'s Incident, status: &'s OrchestrStatus) -> Option<&'s str> {
+    if incident.kind == ProblemKind::Missing {
+        return Some(incident.message.as_str()).filter(|message| !message.is_empty());
+    }
     let examples = status.problematic_pods.iter().filter(|pod| {
         pod.namespace == incident.namespace && pod.kind == incident.kind && incident.example_pods.contains(&pod.name)
     });
@@ -193,6 +197,8 @@ fn pods_of(incident: &Incident) -> String {
         (1, [only]) if owner.kind == "Pod" && owner.name == *only => String::new(),
         (1, [only]) => format!(" (pod {only})"),
         (1, _) => String::new(),
+        // The cause gives the number.
+        (_, []) if incident.kind == ProblemKind::Missing => String::new(),
         (pods, []) => format!(" ({pods} pods)"),
         (pods, examples) => format!(" ({pods} pods, such as {})", examples.join(", ")),
     }
@@ -250,6 +256,7 @@ mod tests {
             revision: None,
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
             example_pods: vec![format!("{name}-1")],
+            controllers: Vec::new(),
         }
     }
 

@@ -286,6 +286,7 @@ impl Reconciler {
             generation: object.generation,
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
+            missing: &[],
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),

@@ -7,7 +7,11 @@ use crate::{
     logs::{LogPolicy, clean_text},
 };
 
-use super::{incidents::Group, input::FindTail, truncate};
+use super::{
+    incidents::{Example, Group},
+    input::FindTail,
+    truncate,
+};
 
 /// The longest message, in bytes.
 const MESSAGE: usize = 1_024;
@@ -21,9 +25,15 @@ pub(super) fn alert_incident(
     find_tail: FindTail<'_>,
 ) -> alerts::Incident {
     let listed = group.incident();
-    let (pod, finding) = group.example;
-    let culprit = finding.containers.iter().find(|container| truncate::name(&container.name) == listed.container);
-    let tail = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container));
+    let (message, tail) = match group.example {
+        Example::Pod(pod, finding) => {
+            let culprit =
+                finding.containers.iter().find(|container| truncate::name(&container.name) == listed.container);
+            let tail = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container));
+            (&finding.message, tail)
+        }
+        Example::Missing(missing) => (&missing.explanation.message, None),
+    };
     let (logs, mut log_note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
     let end = end_of(&logs, LOGS);
     if end.len() < logs.len() {
@@ -38,10 +48,10 @@ pub(super) fn alert_incident(
         kind: listed.kind,
         reason: listed.reason,
         since: listed.since.0,
-        tolerated: finding.tolerated,
+        tolerated: group.example.tolerated(),
         pods: u64::try_from(listed.pods).unwrap_or_default(),
         example_pods: listed.example_pods,
-        message: clean_text(&finding.message, masking, MESSAGE),
+        message: clean_text(message, masking, MESSAGE),
         logs: Arc::from(end),
         log_note,
     }

@@ -27,6 +27,7 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     let Some(old) = old else { return Change::Substantial };
     let same = old.observed_generation == new.observed_generation
         && old.problematic_pod_count == new.problematic_pod_count
+        && old.missing_pods == new.missing_pods
         && old.ignored_pods == new.ignored_pods
         && old.top_reason == new.top_reason
         && old.omitted_pods == new.omitted_pods

@@ -4,7 +4,7 @@ use ring::digest::{Context, SHA256};
 
 use crate::{api::ProblemKind, diagnosis::Finding, pods::Pod};
 
-use super::truncate;
+use super::{missing::MissingPods, truncate};
 
 /// The identity of an incident. The problems of two pods with the same identity are one incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +28,17 @@ impl<'a> Identity<'a> {
             owner_name,
             container: truncate::name(&finding.container),
             kind: finding.kind,
+        }
+    }
+
+    /// The identity of the incident of missing pods.
+    pub(super) fn of_missing(missing: &'a MissingPods) -> Self {
+        Self {
+            namespace: truncate::name(&missing.namespace),
+            owner_kind: truncate::name(&missing.owner.kind),
+            owner_name: truncate::name(&missing.owner.name),
+            container: "",
+            kind: ProblemKind::Missing,
         }
     }
 

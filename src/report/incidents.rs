@@ -3,28 +3,30 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
 use jiff::Timestamp;
 
 use crate::{
     api::{Incident, Owner},
-    diagnosis::Finding,
+    diagnosis::{Explanation, Finding},
     logs::{LogPolicy, clean_text},
     pods::Pod,
 };
 
 use super::{
     identity::{Identity, key},
+    missing::MissingPods,
     problem::Problem,
     tracker::Tracker,
     truncate,
-    wire::{count, wire_time},
+    wire::{count, seconds, wire_time},
 };
 
 /// The longest message of an incident, in bytes.
 const MESSAGE_LIMIT: usize = 512;
-/// The number of pods that an incident names at most.
+/// The number of pods, and of controllers, that an incident names at most.
 const EXAMPLES: usize = 3;
 
 /// An incident and the pods that belong to it.
@@ -32,17 +34,47 @@ pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
     /// The most specific reason so far.
     pub(super) reason: &'a str,
-    pub(super) pods: usize,
-    /// The pod whose problem began last.
-    pub(super) example: (&'a Pod, &'a Finding),
+    pub(super) pods: u64,
+    pub(super) example: Example<'a>,
     since: Timestamp,
     masking: Option<&'a LogPolicy>,
     examples: BTreeSet<&'a str>,
 }
 
+/// What explains an incident.
+#[derive(Clone, Copy)]
+pub(super) enum Example<'a> {
+    /// The pod whose problem began last.
+    Pod(&'a Pod, &'a Finding),
+    /// Pods that do not exist.
+    Missing(&'a MissingPods),
+}
+
+impl<'a> Example<'a> {
+    pub(super) fn explanation(self) -> &'a Explanation {
+        match self {
+            Self::Pod(_, finding) => &finding.explanation,
+            Self::Missing(missing) => &missing.explanation,
+        }
+    }
+
+    /// How long after its start the state became a problem.
+    pub(super) fn tolerated(self) -> Duration {
+        match self {
+            Self::Pod(_, finding) => finding.tolerated,
+            Self::Missing(missing) => missing.tolerated,
+        }
+    }
+}
+
 /// Groups the problems. The most recent incident comes first; incidents of the same second are ordered by identity. The
 /// tracker's start time and reason take precedence over those of the present pods.
-pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec<Group<'a>> {
+pub(super) fn ordered<'a>(
+    problems: &[Problem<'a>],
+    missing: &'a [MissingPods],
+    masking: Option<&'a LogPolicy>,
+    tracker: &'a Tracker,
+) -> Vec<Group<'a>> {
     let mut groups = BTreeMap::<Identity<'a>, Group<'a>>::new();
     for problem in problems {
         let identity = problem.identity();
@@ -50,7 +82,7 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec
             identity,
             reason: truncate::name(&problem.finding.reason),
             pods: 0,
-            example: (problem.pod, problem.finding),
+            example: Example::Pod(problem.pod, problem.finding),
             since: problem.since,
             masking: problem.masking,
             examples: BTreeSet::new(),
@@ -61,6 +93,18 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec
         if group.examples.len() > EXAMPLES {
             group.examples.pop_last();
         }
+    }
+    for missing in missing {
+        let identity = Identity::of_missing(missing);
+        groups.entry(identity).or_insert_with(|| Group {
+            identity,
+            reason: truncate::name(missing.reason),
+            pods: missing.missing,
+            example: Example::Missing(missing),
+            since: seconds(missing.since),
+            masking,
+            examples: BTreeSet::new(),
+        });
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     for group in &mut groups {
@@ -76,7 +120,15 @@ pub(super) fn ordered<'a>(problems: &[Problem<'a>], tracker: &'a Tracker) -> Vec
 
 impl Group<'_> {
     fn message(&self) -> String {
-        clean_text(&self.example.1.explanation.message, self.masking, MESSAGE_LIMIT)
+        clean_text(&self.example.explanation().message, self.masking, MESSAGE_LIMIT)
+    }
+
+    /// The controllers that cannot create pods, without the owner itself.
+    fn controllers(&self) -> Vec<Owner> {
+        let Example::Missing(missing) = self.example else { return Vec::new() };
+        let others = missing.controllers.iter().filter(|controller| **controller != missing.owner).take(EXAMPLES);
+        let cut = |name: &str| truncate::name(name).to_owned();
+        others.map(|controller| Owner { kind: cut(&controller.kind), name: cut(&controller.name) }).collect()
     }
 
     /// The incident as the status lists it.
@@ -88,13 +140,17 @@ impl Group<'_> {
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
             container: self.identity.container.to_owned(),
             reason: self.reason.to_owned(),
-            cause: self.example.1.explanation.cause,
+            cause: self.example.explanation().cause,
             message: self.message(),
             pods: count(self.pods),
-            of: 0,
+            of: match self.example {
+                Example::Pod(..) => 0,
+                Example::Missing(missing) => count(missing.of),
+            },
             revision: None,
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
+            controllers: self.controllers(),
         }
     }
 }

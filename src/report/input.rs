@@ -10,7 +10,7 @@ use crate::{
     pods::Pod,
 };
 
-use super::tracker::Tracker;
+use super::{missing::MissingPods, tracker::Tracker};
 
 /// A pod with a problem.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Input<'a> {
     pub watched_pods: u64,
     /// In any order.
     pub findings: Vec<PodFinding<'a>>,
+    /// The pods that should exist but do not; at most one value per owner, in any order.
+    pub missing: &'a [MissingPods],
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
     /// Which selected namespaces are not watched and why, if any.

@@ -15,6 +15,7 @@ mod identity;
 mod incidents;
 mod input;
 mod json_size;
+mod missing;
 mod not_watching;
 mod problem;
 mod summary;
@@ -25,6 +26,7 @@ mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
 pub use input::{FindTail, Input, PodFinding, Report};
+pub use missing::MissingPods;
 pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
 

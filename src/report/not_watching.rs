@@ -103,7 +103,9 @@ pub fn not_watching(
         _ => conditions.is_false(condition::READY, state.reason(), &message),
     };
     let unknown = match kept {
-        Some(kept) if kept.problematic_pod_count > 0 => "not known at present; the lists show what was found before",
+        Some(kept) if kept.problematic_pod_count > 0 || kept.missing_pods > 0 => {
+            "not known at present; the lists show what was found before"
+        }
         _ if state.keeps_lists() => "not known yet",
         _ => "pods are not checked",
     };
@@ -126,6 +128,7 @@ pub fn not_watching(
 fn keep(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     status.watched_pods = kept.watched_pods;
     status.problematic_pod_count = kept.problematic_pod_count;
+    status.missing_pods = kept.missing_pods;
     status.incidents = fit::prefix(kept.incidents.iter().take(fit::MAX_INCIDENTS).cloned(), fit::INCIDENT_BYTES);
     let cut = count(kept.incidents.len() - status.incidents.len());
     status.omitted_incidents = kept.omitted_incidents.saturating_add(cut);

@@ -5,6 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 use crate::api::Cause;
 
 use super::{
+    identity::Identity,
+    missing::MissingPods,
     problem::Problem,
     truncate::{self, CONDITION_MESSAGE_LIMIT},
 };
@@ -46,51 +48,93 @@ pub(super) fn healthy(watched: u64) -> String {
 }
 
 /// The reasons of all problems, each with its number of pods and its owners.
-pub(super) struct Reasons<'a>(Vec<Reason<'a>>);
+pub(super) struct Reasons<'a> {
+    /// Of pods that exist.
+    existing: Vec<Reason<'a>>,
+    /// Of pods that should exist.
+    missing: Vec<Reason<'a>>,
+}
+
+/// For each reason, the number of pods by owner.
+type Counts<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a str), usize>>;
 
 impl<'a> Reasons<'a> {
     /// Sorts by the number of pods, then by name.
-    pub(super) fn of(problems: &[Problem<'a>]) -> Self {
-        let mut reasons = BTreeMap::<&str, BTreeMap<(&str, &str), usize>>::new();
+    pub(super) fn of(problems: &[Problem<'a>], missing: &'a [MissingPods]) -> Self {
+        let mut existing = Counts::new();
         for problem in problems {
-            let owners = reasons.entry(truncate::name(&problem.finding.reason)).or_default();
+            let owners = existing.entry(truncate::name(&problem.finding.reason)).or_default();
             let identity = problem.identity();
             *owners.entry((identity.namespace, identity.owner_name)).or_default() += 1;
         }
-        let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, owners)| Reason::new(reason, owners)).collect();
-        reasons.sort_by_key(|reason| Reverse(reason.pods));
-        Self(reasons)
+        let mut absent = Counts::new();
+        for missing in missing {
+            let identity = Identity::of_missing(missing);
+            let owners = absent.entry(missing.reason).or_default();
+            let pods = owners.entry((identity.namespace, identity.owner_name)).or_default();
+            *pods = pods.saturating_add(usize::try_from(missing.missing).unwrap_or(usize::MAX));
+        }
+        let sorted = |counts: Counts<'a>| {
+            let mut reasons: Vec<_> = counts.into_iter().map(|(reason, owners)| Reason::new(reason, owners)).collect();
+            reasons.sort_by_key(|reason| Reverse(reason.pods));
+            reasons
+        };
+        Self { existing: sorted(existing), missing: sorted(absent) }
     }
 
     /// The reason with the most pods; empty if there are no problems.
     pub(super) fn top(&self) -> &'a str {
-        self.0.first().map_or("", |reason| reason.name)
+        let first = [self.existing.first(), self.missing.first()].into_iter().flatten();
+        first.min_by_key(|reason| Reverse(reason.pods)).map_or("", |reason| reason.name)
     }
 }
 
 /// The proven cause with the most pods; the first by name if several have the same number.
-pub(super) fn top_cause(problems: &[Problem<'_>]) -> Option<Cause> {
-    let mut causes = BTreeMap::<&str, (usize, Cause)>::new();
-    for cause in problems.iter().map(|problem| problem.finding.explanation.cause) {
-        causes.entry(cause.as_str()).or_insert((0, cause)).0 += 1;
+pub(super) fn top_cause(problems: &[Problem<'_>], missing: &[MissingPods]) -> Option<Cause> {
+    let existing = problems.iter().map(|problem| (problem.finding.explanation.cause, 1));
+    let missing = missing.iter().map(|own| (own.explanation.cause, own.missing));
+    let mut causes = BTreeMap::<&str, (u64, Cause)>::new();
+    for (cause, pods) in existing.chain(missing) {
+        let (count, _) = causes.entry(cause.as_str()).or_insert((0, cause));
+        *count = count.saturating_add(pods);
     }
     causes.remove(Cause::Unknown.as_str());
     causes.into_values().min_by_key(|(pods, _)| Reverse(*pods)).map(|(_, cause)| cause)
 }
 
-/// PodsHealthy, if pods have problems: the most frequent reasons, each with the owners of most of its pods.
-pub(super) fn unhealthy(Reasons(reasons): &Reasons<'_>, problematic: usize, watched: u64) -> String {
+/// PodsHealthy, if pods have problems or are missing: the most frequent reasons, each with the owners of most of its pods.
+pub(super) fn unhealthy(Reasons { existing, missing }: &Reasons<'_>, problematic: usize, watched: u64) -> String {
     let render = |owners| {
-        let shown: Vec<String> = reasons.iter().take(REASONS).map(|reason| reason.to_text(owners)).collect();
-        let mut text = format!("{problematic} of {}: {}", pods(watched), shown.join(", "));
-        match reasons.len() - shown.len() {
-            0 => {}
-            1 => text.push_str(" and 1 more reason"),
-            more => _ = write!(text, " and {more} more reasons"),
+        let mut text = format!("{problematic} of {}", pods(watched));
+        match existing.as_slice() {
+            [] => text.push_str(" have a problem"),
+            reasons => _ = write!(text, ": {}", list(reasons, owners)),
+        }
+        match missing.as_slice() {
+            [] => {}
+            [only] if only.pods == 1 => {
+                _ = write!(text, "; 1 is missing: {}", only.with_owners(only.to_name(), owners))
+            }
+            [only] => _ = write!(text, "; {} are missing: {}", only.pods, only.with_owners(only.to_name(), owners)),
+            reasons => {
+                let pods = reasons.iter().map(|reason| reason.pods).fold(0, usize::saturating_add);
+                _ = write!(text, "; {pods} are missing: {}", list(reasons, owners));
+            }
         }
         text
     };
     OWNERS.map(render).into_iter().find(|text| text.len() <= CONDITION_MESSAGE_LIMIT).unwrap_or_else(|| render(0))
+}
+
+fn list(reasons: &[Reason<'_>], owners: usize) -> String {
+    let shown: Vec<String> = reasons.iter().take(REASONS).map(|reason| reason.to_text(owners)).collect();
+    let mut text = shown.join(", ");
+    match reasons.len() - shown.len() {
+        0 => {}
+        1 => text.push_str(" and 1 more reason"),
+        more => _ = write!(text, " and {more} more reasons"),
+    }
+    text
 }
 
 /// A message without the number of watched pods, to compare two messages that may differ in it.
@@ -116,13 +160,20 @@ impl<'a> Reason<'a> {
         owners.sort_by_key(|(_, pods)| Reverse(*pods));
         Self {
             name,
-            pods: owners.iter().map(|(_, pods)| pods).sum(),
+            pods: owners.iter().map(|(_, pods)| *pods).fold(0, usize::saturating_add),
             owners: owners.into_iter().map(|(owner, _)| owner).collect(),
         }
     }
 
     fn to_text(&self, owners: usize) -> String {
-        let text = format!("{} {}", self.pods, truncate::with_ellipsis(self.name, REASON_LIMIT));
+        self.with_owners(format!("{} {}", self.pods, self.to_name()), owners)
+    }
+
+    fn to_name(&self) -> String {
+        truncate::with_ellipsis(self.name, REASON_LIMIT).into_owned()
+    }
+
+    fn with_owners(&self, text: String, owners: usize) -> String {
         if owners == 0 {
             return text;
         }

@@ -2,6 +2,7 @@
 
 mod attribution;
 mod bounds;
+mod missing;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -29,6 +30,7 @@ pub(super) struct Scenario {
     pub(super) watched: u64,
     pub(super) unreadable: Option<(u64, String)>,
     pub(super) pods: Vec<(Pod, Finding)>,
+    pub(super) missing: Vec<MissingPods>,
     pub(super) tails: HashMap<(Uid, String), Tail>,
     pub(super) logs: bool,
     pub(super) webhooks: bool,
@@ -43,6 +45,7 @@ impl Default for Scenario {
             watched: 1284,
             unreadable: None,
             pods: Vec::new(),
+            missing: Vec::new(),
             tails: HashMap::new(),
             logs: true,
             webhooks: false,
@@ -88,6 +91,7 @@ impl Scenario {
             generation: self.generation,
             max_pods: self.max_pods,
             watched_pods: self.watched,
+            missing: &self.missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: self.unreadable.clone(),
             outside: None,

@@ -19,12 +19,13 @@ use super::{
 #[must_use]
 pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let problems = problem::ordered(&input.findings, input.masking);
-    let incidents = incidents::ordered(&problems, input.tracker);
+    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
-    let reasons = summary::Reasons::of(&problems);
-    let message = (!problems.is_empty()).then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
+    let reasons = summary::Reasons::of(&problems, input.missing);
+    let is_unhealthy = !problems.is_empty() || !input.missing.is_empty();
+    let message = is_unhealthy.then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
     let health = health::pods_healthy(health::Evidence {
         problems: message.as_deref(),
         watched: input.watched_pods,
@@ -39,9 +40,10 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
+        missing_pods: count(input.missing.iter().map(|own| own.missing).fold(0, u64::saturating_add)),
         ignored_pods: count(input.ignored_pods),
         top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
-        top_cause: summary::top_cause(&problems),
+        top_cause: summary::top_cause(&problems, input.missing),
         // Nothing is listed yet, so the size includes the most digits that these counts may have.
         omitted_pods: count(problems.len()),
         omitted_incidents: count(incidents.len()),
@@ -72,7 +74,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
 pub(crate) fn in_full(findings: &[PodFinding<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
-    let incidents = incidents::ordered(&problems, &tracker);
+    let incidents = incidents::ordered(&problems, &[], None, &tracker);
     (
         incidents.iter().map(incidents::Group::incident).collect(),
         problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),

@@ -129,6 +129,7 @@ impl Replay {
             generation: 1,
             max_pods: self.settings.max_pods,
             watched_pods: self.index.watched(self.view),
+            missing: &[],
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             unreadable: None,
             logs: false,

@@ -182,7 +182,7 @@ proptest! {
         let mut uncut = status.clone();
         uncut.problematic_pods = scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, input.masking);
-            let incidents = incidents::ordered(&problems, input.tracker);
+            let incidents = incidents::ordered(&problems, &[], None, input.tracker);
             let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
             picked.into_iter().map(|problem| whole(problem, &scenario)).collect()
@@ -327,6 +327,7 @@ fn the_largest_input_fits() {
         generation: i64::MAX,
         max_pods: 500,
         watched_pods: u64::MAX,
+        missing: &[],
         findings: pods.iter().map(|pod| PodFinding { pod, finding: &finding }).collect(),
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
