@@ -121,7 +121,8 @@ fn allow(allowed: bool, refusal: AddressRefusal) -> Result<(), AddressRefusal> {
 }
 
 fn v4(high: u16, low: u16) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
+    let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+    Ipv4Addr::new(a, b, c, d)
 }
 
 /// The IPv4 addresses that an IPv6 address contains.
@@ -183,6 +184,8 @@ mod tests {
             ("::127.0.0.1", Loopback),
             ("64:ff9b::7f00:1", Loopback),
             ("2002:7f00:1::", Loopback),
+            ("fd12::5efe:127.0.0.1", Loopback),
+            ("2001:db9::200:5efe:127.0.0.1", Loopback),
         ] {
             assert_eq!(check(STRICT, address), Err(refusal), "{address}");
             assert_eq!(check(LAX, address), Ok(()), "{address}");

@@ -112,6 +112,8 @@ mod tests {
     fn errors_do_not_contain_the_value() {
         let error = one("X-A", b"s3cr3t\x01").unwrap_err().to_string();
         assert_eq!(error, "the value of x-a can't be sent as a header");
+        assert_eq!(one("a b", b"s3cr3t").unwrap_err().to_string(), "\"a b\" is not a header's name");
+        assert_eq!(one(&" ".repeat(99), b"s3cr3t"), Err(HeaderError::Name(" ".repeat(64))));
     }
 
     #[test]
@@ -120,7 +122,11 @@ mod tests {
         let entries = |count: usize| names.iter().take(count).map(|name| (name.as_str(), b"v".as_slice()));
         assert_eq!(headers(entries(COUNT_LIMIT)).unwrap().len(), COUNT_LIMIT);
         assert_eq!(headers(entries(COUNT_LIMIT + 1)), Err(HeaderError::TooMany));
-        assert_eq!(one("x", &[b'v'; SIZE_LIMIT]), Err(HeaderError::TooMany));
+        let [two, most, over] = [4_094, 8_191, 8_192].map(|length| vec![b'v'; length]);
+        assert!(one("x", &most).is_ok());
+        assert_eq!(one("x", &over), Err(HeaderError::TooMany));
+        assert!(headers([("x", two.as_slice()), ("y", &two)]).is_ok());
+        assert_eq!(headers([("xyz", two.as_slice()), ("yz", &two)]), Err(HeaderError::TooMany));
         assert_eq!(headers([("x-a", b"1".as_slice()), ("X-A", b"2")]), Err(HeaderError::Name("x-a".to_owned())));
     }
 }

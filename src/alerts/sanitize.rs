@@ -8,16 +8,10 @@
 #[must_use]
 pub(crate) fn single_line(text: &str, limit: usize) -> String {
     let mut out = String::new();
-    let mut used = 0;
     for c in text.chars().filter(|&c| !is_invisible(c)) {
         let c = if c.is_control() || is_line_separator(c) { ' ' } else { c };
         if c != ' ' || !(out.is_empty() || out.ends_with(' ')) {
             out.push(c);
-            used += c.len_utf16();
-        }
-        // A trailing space may still be trimmed; two units beyond it, the result is too long in any case.
-        if used > limit.saturating_add(2) {
-            break;
         }
     }
     out.truncate(out.trim_end().len());
@@ -123,6 +117,12 @@ mod tests {
         assert_eq!(tail("one\ntwo\nthree", 9), "…\nthree");
         assert_eq!(tail("abcdefghij", 6), "…\nghij", "cuts inside a line that is too long");
         assert_eq!(tail("abc", 1), "");
+        assert_eq!(tail("a\u{202e}b\u{1b}[31mc\u{2028}d\te", 99), "ab [31mc\nd e");
+        // The beginning of the first line is cut. The rest is dropped if it is shorter than half of the space.
+        assert_eq!(tail("abcdef\nxyz", 8), "…\nxyz");
+        assert_eq!(tail("abcdef\nxy", 8), "…\ndef\nxy");
+        assert_eq!(tail("abcdef\nx", 8), "abcdef\nx");
+        assert_eq!(tail("abcdefg\nx", 8), "…\ndefg\nx");
     }
 
     proptest! {

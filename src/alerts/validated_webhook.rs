@@ -37,3 +37,27 @@ impl ValidatedWebhook {
         Ok(validated)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::simulation::webhook, *};
+    use crate::api::WebhookFormat;
+
+    #[test]
+    fn validates_each_webhook_and_rejects_a_name_that_is_used_twice() {
+        let named = |names: &[&str]| -> Vec<Webhook> {
+            let webhook = |name: &&str| Webhook { name: (*name).to_owned(), ..webhook(WebhookFormat::Slack) };
+            names.iter().map(webhook).collect()
+        };
+        let validate = |names: &[&str]| {
+            let validated = ValidatedWebhook::validate_all(&named(names)).map_err(|error| error.to_string())?;
+            Ok(validated.into_iter().map(|webhook| (webhook.policy.name, webhook.webhook.name)).collect::<Vec<_>>())
+        };
+        let both = |name: &str| (name.to_owned(), name.to_owned());
+        assert_eq!(validate(&[]), Ok(vec![]));
+        assert_eq!(validate(&["ops", "dev"]), Ok(vec![both("ops"), both("dev")]));
+        let error = "spec.webhooks[2].name: \"ops\" is already used";
+        assert_eq!(validate(&["ops", "dev", "ops"]), Err(error.to_owned()));
+        assert_eq!(validate(&["x"; 11]), Err("spec.webhooks: may have at most 10 items, not 11".to_owned()));
+    }
+}
