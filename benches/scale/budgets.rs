@@ -31,12 +31,19 @@ const LIST_MODES: [ListMode; 2] = [
     ListMode { name: "paged", flags: &["--streaming-lists", "never"], allowance: 1.5 },
 ];
 
-/// The budget for the peak resident memory, in MiB.
-fn memory_budget(pods: usize) -> Option<f64> {
+/// The budgets at a number of pods.
+struct Budgets {
+    /// The peak resident memory, in MiB.
+    memory: f64,
+    /// The first full status against one raw LIST in JSON, and against one in protobuf.
+    lists: [f64; 2],
+}
+
+fn budgets(pods: usize) -> Option<Budgets> {
     match pods {
-        10_000 => Some(16.0),
-        50_000 => Some(24.0),
-        150_000 => Some(48.0),
+        10_000 => Some(Budgets { memory: 16.0, lists: [1.0, 1.3] }),
+        50_000 => Some(Budgets { memory: 24.0, lists: [0.75, 1.2] }),
+        150_000 => Some(Budgets { memory: 40.0, lists: [0.75, 1.2] }),
         _ => None,
     }
 }
@@ -116,22 +123,18 @@ pub async fn first_status(cluster: &Cluster, flags: &Flags, figures: &mut Figure
     }
     figures.add("pods", at, "raw LIST: bytes", list_bytes as f64 / 1e6, "MB")?;
     figures.add("pods", at, "raw LIST: median", median(raw.clone()), "s")?;
-    figures.add("pods", at, "raw LIST in protobuf, for comparison: median", median(raw_protobuf), "s")?;
+    figures.add("pods", at, "raw LIST in protobuf: median", median(raw_protobuf.clone()), "s")?;
     for (index, way) in LIST_MODES.iter().enumerate() {
-        let ratios = times[index].iter().zip(&raw).map(|(time, raw)| time / raw).collect();
         let name = |what: &str| format!("{}: {what}", way.name);
+        let budgets = budgets(at);
         figures.add("pods", at, &name("exec to first full status, median"), median(times[index].clone()), "s")?;
-        // Budgets are for these sizes.
-        let budget = memory_budget(at).map(|_| 1.15 * way.allowance);
-        figures.add_budgeted(
-            "pods",
-            at,
-            &name("the same, against the raw LIST, median"),
-            median(ratios),
-            "×",
-            budget,
-        )?;
-        let budget = memory_budget(at).map(|budget| budget * way.allowance);
+        for (list, (encoding, raw)) in [("JSON", &raw), ("protobuf", &raw_protobuf)].into_iter().enumerate() {
+            let ratios = times[index].iter().zip(raw).map(|(time, raw)| time / raw).collect();
+            let budget = budgets.as_ref().map(|budgets| budgets.lists[list] * way.allowance);
+            let name = name(&format!("the same, against the raw LIST in {encoding}, median"));
+            figures.add_budgeted("pods", at, &name, median(ratios), "×", budget)?;
+        }
+        let budget = budgets.map(|budgets| budgets.memory * way.allowance);
         let peak = peaks[index].iter().copied().fold(0.0, f64::max);
         figures.add_budgeted("pods", at, &name("peak resident memory"), peak, "MiB", budget)?;
         for &(resident, anonymous, cpu) in &settled[index] {
@@ -177,7 +180,7 @@ async fn steady(cluster: &Cluster, flags: &Flags, figures: &mut Figures) -> Outc
         figures.add("pods", at, &name("attained"), written as f64 / flags.window.as_secs_f64(), "changes/s")?;
         figures.add("pods", at, &name("processor time"), cpu, "s/min")?;
         figures.add("pods", at, &name("pods sent by the API server, to itself too"), sent / 1e6, "MB/min")?;
-        let budgets = if rate == 100 { [Some(60.0), Some(250.0)] } else { [None, None] };
+        let budgets = if rate == 100 { [Some(40.0), Some(100.0)] } else { [None, Some(200.0)] };
         figures.add_latencies("pods", at, &name("latency"), latencies, budgets)?;
         for (request, count) in cluster.requests()?.since(&before.2) {
             figures.add("pods", at, &name(&format!("requests: {request}")), count as f64, "")?;

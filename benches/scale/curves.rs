@@ -26,6 +26,9 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of pods for the curves that vary something else.
 const PODS: usize = 10_000;
+/// The most pods that fail at the same time, and the budget for the peak resident memory, in MiB.
+const MOST_FAILURES: usize = 5_000;
+const FAILURES_BUDGET: f64 = 32.0;
 /// Bytes in a long line.
 const LONG_LINE: usize = 3_000_000;
 /// Containers with such a line, and pods on a node whose kubelet hangs.
@@ -110,7 +113,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
             .map(|(name, writes)| writes.len() - before.1.writes.get(name).map_or(0, Vec::len));
         add("writes of objects that it does not concern", others.sum::<usize>() as f64, "")?;
         add("peak resident memory", process.peak_mib()?, "MiB")?;
-        figures.add_latencies("objects", count, "latency", latencies, [Some(60.0), Some(250.0)])?;
+        figures.add_latencies("objects", count, "latency", latencies, [Some(40.0), Some(100.0)])?;
         process.stop().await?;
     }
     figures.print();
@@ -120,9 +123,9 @@ pub async fn objects(flags: &Flags) -> Outcome {
 /// Increasing numbers of pods that fail at the same time, each with a log.
 pub async fn failures(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("failures")?;
-    let most = flags.most.unwrap_or(5_000);
+    let most = flags.most.unwrap_or(MOST_FAILURES);
     let cluster = Cluster::start(PODS, sound()).await?;
-    for count in [1, 10, 100, 500, 1_000, 2_000, 5_000].into_iter().filter(|&count| count <= most) {
+    for count in [1, 10, 100, 500, 1_000, 2_000, MOST_FAILURES].into_iter().filter(|&count| count <= most) {
         let failing = |index| filler_as(index, &cluster.shape, Health::CrashLooping { restarts: 1 });
         storm(&cluster, flags, &mut figures, ("failing pods", count), (0..count).map(failing), has_logs).await?;
     }
@@ -238,8 +241,9 @@ async fn storm(
     add("log requests to the kubelet, with the probes'", (cluster.kubelet.requests().len() - asked) as f64, "")?;
     add("most concurrent requests", cluster.kubelet.peak_in_flight() as f64, "")?;
     add("processor time meanwhile", (process.cpu()? - before).as_secs_f64(), "s")?;
-    add("peak resident memory", process.peak_mib()?, "MiB")?;
-    figures.add_latencies(variable, at, "latency of other pods", latencies, [Some(60.0), Some(250.0)])?;
+    let budget = Some(FAILURES_BUDGET).filter(|_| variable == "failing pods" && at == MOST_FAILURES);
+    figures.add_budgeted(variable, at, "peak resident memory", process.peak_mib()?, "MiB", budget)?;
+    figures.add_latencies(variable, at, "latency of other pods", latencies, [Some(40.0), Some(100.0)])?;
 
     let healthy: Vec<_> = (0..cluster.pods)
         .map(|index| filler(index, &cluster.shape))

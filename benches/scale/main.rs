@@ -15,11 +15,13 @@ mod churn;
 mod cluster;
 mod curves;
 mod draw;
+mod events;
 mod figures;
 mod observer;
 mod process;
 mod rollout;
 mod startup;
+mod synthetic;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -43,6 +45,10 @@ pub enum Mode {
     Objects,
     /// From 1 failing pod to 5,000
     Failures,
+    /// From no Warning events an hour to 100,000
+    Events,
+    /// 1,000,000 pods, from an API server of the bench's own
+    Million,
     /// Many objects that select the pods of a rollout
     Rollout,
     /// Logs of one line of 3 MB
@@ -114,6 +120,8 @@ async fn run(flags: &Flags) -> Outcome {
         Mode::Pods => curves::pods(flags).await,
         Mode::Objects => curves::objects(flags).await,
         Mode::Failures => curves::failures(flags).await,
+        Mode::Events => events::run(flags).await,
+        Mode::Million => synthetic::run(flags).await,
         Mode::Rollout => rollout::run(flags).await,
         Mode::LongLogs => curves::long_logs(flags).await,
         Mode::Hang => curves::hang(flags).await,
