@@ -1,4 +1,4 @@
-//! Checks that the documentation names only existing code.
+//! Checks that the documentation names only existing code, and every cause.
 
 use std::{
     collections::HashSet,
@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orchestr::api::Cause;
 use regex::Regex;
 
 /// A file under `src`, with the names of the items and enum variants that it defines.
@@ -70,4 +71,17 @@ fn a_wrong_citation_is_noticed() {
     for wrong in ["application.rs", "app.rs::judge", "Index::apply_all", "judge_all", "status.noSuchField"] {
         assert!(!exists(wrong, &sources), "{wrong}");
     }
+}
+
+#[test]
+fn causes_are_documented_each_in_one_row() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/causes.md");
+    let document = fs::read_to_string(document).unwrap();
+    let codes = document.split_once("## The codes").unwrap().1.split_once("## Common causes").unwrap().0;
+    let rows = Regex::new(r"(?m)^\| `(\w+)` \|").unwrap();
+    let mut documented: Vec<&str> = rows.captures_iter(codes).map(|row| row.get(1).unwrap().as_str()).collect();
+    let mut known: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
+    documented.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(documented, known);
 }
