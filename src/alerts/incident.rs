@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::api::{AlertPhase, AlertStatus, NamespacedName, Owner, ProblemKind};
+use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision};
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl From<NamespacedName> for Source {
 /// Current problems with the same namespace, owner, container and kind.
 ///
 /// [`super::plan`] receives all incidents, including those that the status has no space for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// A hash of namespace, owner, container and kind, as in the status.
     pub key: String,
@@ -38,6 +38,8 @@ pub struct Incident {
     pub kind: ProblemKind,
     /// The most specific reason of its pods, such as OOMKilled. May change while the incident lasts.
     pub reason: String,
+    /// Unknown unless it is proven. May become known while the incident lasts.
+    pub cause: Cause,
     /// When it began. Must not move forward while the incident lasts, or it never gets older than a webhook's `after`.
     /// The report's tracker ensures that.
     pub since: Timestamp,
@@ -45,8 +47,15 @@ pub struct Incident {
     pub tolerated: Duration,
     /// The number of pods; exact.
     pub pods: u64,
+    /// How many pods the owner has in all; zero if unknown.
+    pub of: u64,
     pub example_pods: Vec<String>,
+    /// One sentence: the cause, or what is known.
     pub message: String,
+    /// The revision that fails, if an earlier one is still healthy.
+    pub revision: Option<Revision>,
+    /// What supports the cause beside the pods themselves, redacted: that of an example pod.
+    pub evidence: Vec<String>,
     /// The last lines of an example pod's log, redacted; may be empty.
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
@@ -102,16 +111,10 @@ mod tests {
             key: "a".to_owned(),
             namespace: "shop".to_owned(),
             owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
-            container: String::new(),
             kind: ProblemKind::Crash,
             reason: reason.to_owned(),
-            since: Timestamp::UNIX_EPOCH,
-            tolerated: Duration::ZERO,
             pods: 1,
-            example_pods: Vec::new(),
-            message: String::new(),
-            logs: Arc::from(""),
-            log_note: String::new(),
+            ..Incident::default()
         }
     }
 

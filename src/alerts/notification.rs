@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 use jiff::Timestamp;
 
 use super::incident::{Incident, Source};
-use crate::api::{AlertStatus, Detail, MessageKind, Owner, ProblemKind};
+use crate::api::{AlertStatus, Cause, Detail, MessageKind, Owner, ProblemKind, Revision};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
@@ -38,7 +38,7 @@ pub struct Notification {
 }
 
 /// An incident in a message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alert {
     pub key: String,
     pub namespace: String,
@@ -47,13 +47,18 @@ pub struct Alert {
     pub container: String,
     pub kind: ProblemKind,
     pub reason: String,
+    pub cause: Cause,
     pub since: Timestamp,
     /// `None` while firing.
     pub resolved_at: Option<Timestamp>,
     /// The number of pods; zero if the incident is gone.
     pub pods: u64,
+    /// How many pods the owner has in all; zero if unknown.
+    pub of: u64,
     pub example_pods: Vec<String>,
     pub message: String,
+    pub revision: Option<Revision>,
+    pub evidence: Vec<String>,
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
     pub log_note: String,
@@ -79,16 +84,13 @@ impl Notification {
             key: "test".to_owned(),
             namespace: object.namespace.clone(),
             owner: Owner { kind: "Orchestr".to_owned(), name: object.name.clone() },
-            container: String::new(),
-            kind: ProblemKind::Unknown,
             reason: "Test".to_owned(),
             since: now,
-            resolved_at: None,
             pods: 1,
             example_pods: vec!["example-pod".to_owned()],
             message: "nothing is wrong: this alert was sent by orchestr webhook test".to_owned(),
             logs: Arc::from("the last lines of a container's log appear here"),
-            log_note: String::new(),
+            ..Alert::default()
         };
         Self {
             id,
@@ -157,18 +159,17 @@ impl Alert {
             kind: status.kind,
             reason: status.reason.clone(),
             since: status.since.0,
-            resolved_at: None,
-            pods: 0,
-            example_pods: Vec::new(),
-            message: String::new(),
-            logs: Arc::from(""),
-            log_note: String::new(),
+            ..Self::default()
         };
         if let Some(incident) = incident {
             alert.reason.clone_from(&incident.reason);
+            alert.cause = incident.cause;
             alert.pods = incident.pods;
+            alert.of = incident.of;
             alert.example_pods.clone_from(&incident.example_pods);
             alert.message.clone_from(&incident.message);
+            alert.revision.clone_from(&incident.revision);
+            alert.evidence.clone_from(&incident.evidence);
             alert.logs = Arc::clone(&incident.logs);
             alert.log_note.clone_from(&incident.log_note);
         }

@@ -245,16 +245,12 @@ mod tests {
             key: "k".to_owned(),
             namespace: "shop".to_owned(),
             owner: crate::api::Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
-            container: String::new(),
             kind: crate::api::ProblemKind::Unschedulable,
             reason: "Unschedulable".to_owned(),
             since: at(1000),
             tolerated: Duration::from_secs(60),
             pods: 1,
-            example_pods: Vec::new(),
-            message: String::new(),
-            logs: std::sync::Arc::from(""),
-            log_note: String::new(),
+            ..Incident::default()
         };
         assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1090)));
         incident.tolerated = Duration::ZERO;

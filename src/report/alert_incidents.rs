@@ -10,7 +10,7 @@ use crate::{
 use super::{
     incidents::{Example, Group},
     input::FindTail,
-    truncate,
+    problem, truncate,
 };
 
 /// The longest message, in bytes.
@@ -34,6 +34,8 @@ pub(super) fn alert_incident(
         }
         Example::Missing(missing) => (&missing.explanation.message, None),
     };
+    let explanation = group.example.explanation();
+    let sentence = if explanation.message.is_empty() { message } else { &explanation.message };
     let (logs, mut log_note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
     let end = end_of(&logs, LOGS);
     if end.len() < logs.len() {
@@ -47,11 +49,15 @@ pub(super) fn alert_incident(
         container: listed.container,
         kind: listed.kind,
         reason: listed.reason,
+        cause: listed.cause,
         since: listed.since.0,
         tolerated: group.example.tolerated(),
         pods: u64::try_from(listed.pods).unwrap_or_default(),
+        of: u64::try_from(listed.of).unwrap_or_default(),
         example_pods: listed.example_pods,
-        message: clean_text(message, masking, MESSAGE),
+        message: clean_text(sentence, masking, MESSAGE),
+        revision: listed.revision,
+        evidence: problem::evidence(explanation, masking),
         logs: Arc::from(end),
         log_note,
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::{ContainerIssue, LastTermination, Owner, PodProblem},
-    diagnosis::{ContainerFinding, Finding},
+    diagnosis::{ContainerFinding, Explanation, Finding},
     logs::{LogPolicy, clean_text},
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
@@ -95,7 +95,7 @@ impl<'a> Problem<'a> {
             reason: truncate::name(&self.finding.reason).to_owned(),
             message,
             cause: self.finding.explanation.cause,
-            evidence: self.evidence(),
+            evidence: evidence(&self.finding.explanation, self.masking),
             phase: truncate::name(&self.pod.phase).to_owned(),
             node: truncate::name(&self.pod.node).to_owned(),
             owner: self.finding.owner.as_ref().map(|owner| Owner {
@@ -108,11 +108,10 @@ impl<'a> Problem<'a> {
     }
 }
 
-impl Problem<'_> {
-    fn evidence(&self) -> Vec<String> {
-        let lines = self.finding.explanation.evidence.iter().take(EVIDENCE);
-        lines.map(|line| clean_text(line, self.masking, EVIDENCE_LIMIT)).collect()
-    }
+/// The evidence of an explanation, without credentials.
+pub(super) fn evidence(explanation: &Explanation, masking: Option<&LogPolicy>) -> Vec<String> {
+    let lines = explanation.evidence.iter().take(EVIDENCE);
+    lines.map(|line| clean_text(line, masking, EVIDENCE_LIMIT)).collect()
 }
 
 fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPolicy>) -> ContainerIssue {

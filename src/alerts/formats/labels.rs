@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
-    api::MessageKind,
+    api::{Cause, MessageKind},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelledAlert {
     /// They never change while the incident lasts, because Alertmanager considers other labels another alert. That is why
-    /// the reason is an annotation.
+    /// the reason and the cause are annotations.
     pub labels: BTreeMap<&'static str, String>,
     pub annotations: BTreeMap<&'static str, String>,
     pub starts: Timestamp,
@@ -32,10 +32,13 @@ pub(super) const NAMES_BUDGET: usize = 48_000;
 pub(super) fn min_size(alert: &Alert) -> usize {
     /// Times, common labels and field names.
     const FIXED: usize = 900;
+    /// The annotation with the number of the owner's pods.
+    const OF: usize = 32;
     let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
-    // Each is a label, and part of the summary.
-    FIXED + 2 * texts.iter().map(escaped).sum::<usize>()
+    let cause = if alert.cause == Cause::Unknown { 0 } else { alert.cause.as_str().len() + 8 };
+    // Each is a label or annotation, and part of the summary.
+    FIXED + 2 * (texts.iter().map(escaped).sum::<usize>() + cause) + if alert.of == 0 { 0 } else { OF }
 }
 
 /// The alerts of a notification, newly firing ones first, and the number of incidents that are omitted.
@@ -89,12 +92,24 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
     let examples = if layout.message == 0 { 0 } else { 3 };
     let pods: Vec<String> =
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
-    let mut annotations = BTreeMap::from([("summary", format!("{reason} in {}", message_text::location(alert)))]);
+    let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
+    let summary = format!("{} in {}", message_text::caption(alert), message_text::location(alert));
+    let mut annotations = BTreeMap::from([("summary", summary)]);
+    let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
     for (name, value) in [
+        ("cause", if alert.cause == Cause::Unknown { String::new() } else { alert.cause.as_str().to_owned() }),
         ("reason", reason),
         ("note", if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { String::new() }),
         ("description", sanitize::single_line(&alert.message, layout.message)),
-        ("pods", if alert.pods == 0 { String::new() } else { alert.pods.to_string() }),
+        ("pods", number(alert.pods)),
+        ("of", if alert.pods == 0 { String::new() } else { number(alert.of) }),
+        ("revision", revision.map_or_else(String::new, |revision| sanitize::single_line(&revision.name, 253))),
+        ("healthy_before", revision.map_or_else(String::new, |revision| revision.healthy_before.to_string())),
+        (
+            "changes",
+            revision.map_or_else(String::new, |revision| message_text::join(&revision.changes, layout.message)),
+        ),
+        ("evidence", message_text::join(&alert.evidence, layout.message)),
         ("example_pods", pods.join(", ")),
         ("logs", logs),
         ("log_note", note),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::layout::Layout;
 use crate::{
     alerts::{Alert, Notification, Source, Storm, notification::count_reasons, sanitize, times::duration_between},
-    api::MessageKind,
+    api::{Cause, MessageKind, ProblemKind, Revision},
 };
 
 /// A part of a text: a literal, or untrusted text from the cluster, which a format must escape.
@@ -94,7 +94,7 @@ pub(super) fn headline(notification: &Notification) -> String {
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
     let subject = match (subjects.as_slice(), storm) {
-        ([alert], None) => format!("{} in {}", sanitize::single_line(&alert.reason, REASON), location(alert)),
+        ([alert], None) => format!("{} in {}", caption(alert), location(alert)),
         ([], Some(_)) if notification.object_deleted => "problems that were too many to list".to_owned(),
         ([], Some(_)) if resolved => "all problems that were too many to list".to_owned(),
         (_, Some(_)) if !resolved => {
@@ -106,6 +106,30 @@ pub(super) fn headline(notification: &Notification) -> String {
         }
     };
     format!("{prefix}: {subject}")
+}
+
+/// The cause, if it is known, and the reason. Contains untrusted text.
+pub(super) fn caption(alert: &Alert) -> String {
+    let segments = caption_segments(alert);
+    let text = segments.into_iter().map(|segment| match segment {
+        Segment::Literal(text) | Segment::Untrusted(text) => text,
+    });
+    text.collect()
+}
+
+fn caption_segments(alert: &Alert) -> Vec<Segment> {
+    let reason = untrusted(&alert.reason, REASON);
+    let cause = alert.cause.as_str();
+    match alert.cause {
+        Cause::Unknown => vec![reason],
+        _ if alert.reason == cause => vec![literal(cause)],
+        _ => vec![literal(format!("{cause} (")), reason, literal(")")],
+    }
+}
+
+/// Texts in one line of at most `limit` UTF-16 code units. Contains untrusted text.
+pub(super) fn join(texts: &[String], limit: usize) -> String {
+    sanitize::single_line(&texts.join("; "), limit)
 }
 
 /// The namespace, the owner's kind and name, and the container. Contains untrusted text.
@@ -137,12 +161,12 @@ pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
 
 /// The facts about an incident, without its log.
 pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> {
-    let mut reason = vec![untrusted(&alert.reason, REASON)];
+    let mut what = caption_segments(alert);
     if !alert.container.is_empty() {
-        reason.extend([literal(" in container "), untrusted(&alert.container, 63)]);
+        what.extend([literal(" in container "), untrusted(&alert.container, 63)]);
     }
     let mut facts = vec![
-        Fact { name: "What", value: reason },
+        Fact { name: "What", value: what },
         Fact {
             name: "Where",
             value: vec![
@@ -163,7 +187,8 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
     if alert.pods == 0 {
         return facts;
     }
-    let mut pods = vec![literal(alert.pods.to_string())];
+    let missing = if alert.kind == ProblemKind::Missing { " missing" } else { "" };
+    let mut pods = vec![literal(ratio(alert) + missing)];
     for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
         pods.extend([literal(if index == 0 { ": " } else { ", " }), untrusted(pod, NAME)]);
     }
@@ -171,7 +196,30 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
         pods.push(literal(", …"));
     }
     facts.push(Fact { name: "Pods", value: pods });
+    if let Some(revision) = alert.revision.as_ref().filter(|_| message > 0) {
+        facts.push(Fact { name: "Revision", value: revision_text(revision, message) });
+    }
+    let evidence = join(&alert.evidence, message);
+    if !evidence.is_empty() {
+        facts.push(Fact { name: "Evidence", value: vec![Segment::Untrusted(evidence)] });
+    }
     facts
+}
+
+/// How many pods are affected, and of how many, as far as that is known.
+fn ratio(alert: &Alert) -> String {
+    if alert.of == 0 { alert.pods.to_string() } else { format!("{} of {}", alert.pods, alert.of) }
+}
+
+fn revision_text(revision: &Revision, limit: usize) -> Vec<Segment> {
+    let healthy = u64::try_from(revision.healthy_before).unwrap_or_default();
+    let before = format!(" fails, {} of the revision before healthy", pluralize(healthy, "pod"));
+    let mut text = vec![untrusted(&revision.name, NAME), literal(before)];
+    let changes = join(&revision.changes, limit);
+    if !changes.is_empty() {
+        text.extend([literal("; changed: "), Segment::Untrusted(changes)]);
+    }
+    text
 }
 
 /// The end of an incident's log, and the note about it.
@@ -182,22 +230,23 @@ pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
 
 /// An incident in one line.
 pub(super) fn summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
-    let mut line = vec![
-        untrusted(&alert.reason, REASON),
+    let mut line = caption_segments(alert);
+    line.extend([
         literal(" in "),
         untrusted(&alert.namespace, 63),
         literal(", "),
         untrusted(&alert.owner.kind, 63),
         literal(" "),
         untrusted(&alert.owner.name, NAME),
-    ];
+    ]);
     if !alert.container.is_empty() {
         line.extend([literal(", container "), untrusted(&alert.container, 63)]);
     }
     line.push(literal(format!(", {}", if alert.resolved_at.is_some() { "lasted " } else { "for " })));
     line.push(literal(duration(duration_between(alert.since, alert.resolved_at.unwrap_or(now)))));
     if alert.pods > 0 {
-        line.push(literal(format!(", {}", pluralize(alert.pods, "pod"))));
+        let noun = if alert.of.max(alert.pods) == 1 { "pod" } else { "pods" };
+        line.push(literal(format!(", {} {noun}", ratio(alert))));
     }
     line
 }

@@ -151,12 +151,11 @@ fn cart(reason: &str) -> Incident {
         kind: ProblemKind::Crash,
         reason: reason.to_owned(),
         since: "2026-07-01T10:00:00Z".parse().unwrap(),
-        tolerated: std::time::Duration::ZERO,
         pods: 3,
         example_pods: vec!["cart-5d9f7c-a1b2c".to_owned()],
         message: "out of memory".to_owned(),
         logs: "the end".into(),
-        log_note: String::new(),
+        ..Incident::default()
     }
 }
 

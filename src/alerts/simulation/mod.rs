@@ -163,12 +163,11 @@ impl Simulation {
             kind: ProblemKind::Crash,
             reason: "OOMKilled".to_owned(),
             since: *since,
-            tolerated: Duration::ZERO,
             pods: 1,
             example_pods: vec!["cart-a".to_owned()],
             message: "out of memory".to_owned(),
             logs: "the end".into(),
-            log_note: String::new(),
+            ..Incident::default()
         };
         let all = self.active.iter().map(incident);
         all.map(|incident| match self.custom.get(&incident.key) {

@@ -13,7 +13,7 @@ use crate::{
         Incident, Notification,
         simulation::{Behaviour, FORMATS, Simulation, destination},
     },
-    api::{NamespacedName, Owner, ProblemKind, WebhookFormat},
+    api::{Cause, NamespacedName, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
 fn body(format: WebhookFormat, notification: &Notification) -> Value {
@@ -35,12 +35,11 @@ fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
         kind: ProblemKind::Crash,
         reason: reason.to_owned(),
         since: at("10:00:00"),
-        tolerated: std::time::Duration::ZERO,
         pods,
         example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
         message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
         logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".into(),
-        log_note: String::new(),
+        ..Incident::default()
     }
 }
 
@@ -104,10 +103,23 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         scenario.sim.active = (0..900).map(|number| (format!("storm{number}"), at("10:00:00"))).collect();
         scenario.advance(600)
     };
+    let explained = || Incident {
+        cause: Cause::OutOfMemory,
+        of: 10,
+        message: "app was OOM-killed 7 times, 31–34 s after its start; limit 512Mi".to_owned(),
+        revision: Some(Revision {
+            name: "cart-5d9f7c".to_owned(),
+            healthy_before: 7,
+            changes: vec!["app: memory limit 1Gi → 512Mi".to_owned(), "app: env CACHE_SIZE added".to_owned()],
+        }),
+        evidence: vec!["Unhealthy ×41, last 10:00:30Z: Readiness probe failed: <timeout> & `503`".to_owned()],
+        ..cart()
+    };
     let mut names = several();
     names.sim.receiver = Behaviour::RejectsDetails;
     let mut cases = vec![
         ("firing", firing().last()),
+        ("cause", Scenario::of(format).incident(explained()).advance(40).last()),
         ("several", several().advance(120).last()),
         ("resolved", firing().advance(300).end("key-of-cart").advance(60).last()),
         ("storm", storm().last()),
@@ -154,6 +166,38 @@ fn renders_messages_as_in_the_snapshots() {
         let bodies: Map<String, Value> =
             cases(format).iter().map(|(name, sent)| ((*name).to_owned(), body(format, sent))).collect();
         assert_snapshot(&format!("{}.json", format!("{format:?}").to_lowercase()), &Value::Object(bodies));
+    }
+}
+
+#[test]
+fn shows_cause_sentence_pods_revision_and_evidence() {
+    for format in FORMATS {
+        let text = body(format, &case(format, "cause")).to_string();
+        for part in [
+            "OutOfMemory",
+            "OOMKilled",
+            "app was OOM-killed 7 times, 31–34 s after its start; limit 512Mi",
+            "cart-5d9f7c",
+            "memory limit 1Gi → 512Mi; app: env CACHE_SIZE added",
+            "Unhealthy ×41, last 10:00:30Z: Readiness probe failed: ",
+        ] {
+            assert!(text.contains(part), "{format:?} lacks {part}: {text}");
+        }
+        let labelled = text.contains(r#""pods":"3""#) && text.contains(r#""of":"10""#);
+        assert!(labelled || text.contains("3 of 10"), "{format:?}: {text}");
+        assert!(!body(format, &case(format, "firing")).to_string().contains("Unknown"), "{format:?}");
+    }
+}
+
+#[test]
+fn keeps_the_labels_when_the_cause_becomes_known() {
+    for format in [WebhookFormat::Alertmanager, WebhookFormat::Generic] {
+        let labels = |name| {
+            let body = body(format, &case(format, name));
+            let alerts = if format == WebhookFormat::Generic { &body["alerts"] } else { &body };
+            alerts[0]["labels"].clone()
+        };
+        assert_eq!(labels("firing"), labels("cause"), "{format:?}");
     }
 }
 
@@ -240,7 +284,7 @@ fn renders_exactly_the_published_fields() {
                 WebhookFormat::Generic => assert_same_fields("generic", &generic, &rendered),
                 WebhookFormat::Alertmanager => assert_same_fields("alertmanager", &alertmanager, &rendered),
                 WebhookFormat::CloudEvents => assert_same_fields("cloudevents", &event, &rendered),
-                WebhookFormat::PagerDuty if ["firing", "repeat", "names", "test"].contains(name) => {
+                WebhookFormat::PagerDuty if ["firing", "cause", "repeat", "names", "test"].contains(name) => {
                     assert_same_fields("pagerduty", &trigger, &rendered);
                 }
                 _ => {}

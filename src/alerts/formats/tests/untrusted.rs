@@ -11,7 +11,7 @@ use crate::{
         sanitize::utf16_len,
         simulation::{Behaviour, FORMATS, Simulation, destination},
     },
-    api::{Owner, ProblemKind, WebhookFormat},
+    api::{Cause, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
 /// Fragments that attackers might write into logs and messages.
@@ -44,13 +44,21 @@ fn hostile_incident() -> impl Strategy<Value = Incident> {
             container,
             kind: ProblemKind::Crash,
             reason,
+            cause: Cause::ALL.get(example_pods.len()).copied().unwrap_or_default(),
             since: Timestamp::from_second(since).unwrap(),
-            tolerated: std::time::Duration::ZERO,
             pods,
-            example_pods,
+            of: pods,
             log_note: message.clone(),
+            revision: Some(Revision {
+                name: message.clone(),
+                healthy_before: since,
+                changes: example_pods.iter().rev().cloned().collect(),
+            }),
+            evidence: example_pods.clone(),
+            example_pods,
             message,
             logs: logs.into(),
+            ..Incident::default()
         },
     )
 }
