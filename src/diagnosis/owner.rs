@@ -35,6 +35,25 @@ pub(crate) fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
     Some(top.unwrap_or((kind, name)))
 }
 
+/// The label of pods that differs between the revisions of an owner of this kind. Of a StatefulSet and a DaemonSet, the
+/// revisions are ControllerRevisions; of the others, ReplicaSets.
+#[must_use]
+pub(crate) fn revision_label(owner_kind: &str) -> Option<&'static str> {
+    match owner_kind {
+        "StatefulSet" | "DaemonSet" => Some("controller-revision-hash"),
+        _ => TEMPLATE_HASHES.into_iter().find(|(_, kind)| *kind == owner_kind).map(|(label, _)| label),
+    }
+}
+
+/// The revision of its owner that a pod belongs to, as the value of [`revision_label`].
+#[must_use]
+pub(crate) fn revision_hash(pod: &Pod) -> Option<&str> {
+    let (kind, _) = owner_names(pod)?;
+    let label = revision_label(kind)?;
+    let (_, hash) = pod.labels.iter().find(|(key, _)| key == label)?;
+    Some(hash.as_str()).filter(|hash| !hash.is_empty())
+}
+
 /// The top controller, including a CronJob that the Job object names.
 pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
     match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
@@ -87,6 +106,23 @@ mod tests {
         }
         assert_eq!(owner(&Pod::default()), None);
         assert_eq!(owner(&pod("", "x", &[])), None);
+    }
+
+    #[test]
+    fn finds_the_revision_of_a_pod() {
+        for (kind, name, label, expected) in [
+            ("ReplicaSet", "cart-5d9f", "pod-template-hash", Some("5d9f")),
+            ("ReplicaSet", "cart-5d9f", "rollouts-pod-template-hash", Some("5d9f")),
+            ("ReplicaSet", "cart-other", "pod-template-hash", None),
+            ("StatefulSet", "db", "controller-revision-hash", Some("5d9f")),
+            ("DaemonSet", "agent", "controller-revision-hash", Some("5d9f")),
+            ("DaemonSet", "agent", "pod-template-hash", None),
+            ("Job", "backup", "controller-revision-hash", None),
+        ] {
+            let pod = pod(kind, name, &[(label, "5d9f")]);
+            assert_eq!(revision_hash(&pod), expected, "{kind}/{name} {label}");
+        }
+        assert_eq!(revision_hash(&pod("DaemonSet", "agent", &[("controller-revision-hash", "")])), None);
     }
 
     #[test]

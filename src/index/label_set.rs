@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::{diagnosis::owner_names, pods::Pod};
+use crate::{
+    diagnosis::{owner_names, revision_label},
+    pods::Pod,
+};
+
+use super::{PodCount, RevisionPods};
 
 /// The kinds of owners that replace a failed pod by one of another name. Other controllers delete a pod before they
 /// replace it.
@@ -30,8 +35,12 @@ struct LabelSet {
     /// with the map: one allocation.
     key: Arc<str>,
     members: u32,
-    /// The creation time of the youngest pod that was ever a healthy member, in seconds since 1970.
-    youngest_healthy: i64,
+    /// How many of the members are suspects.
+    suspects: u32,
+    /// The creation time of the youngest pod that was ever a healthy member, in seconds since 1970; 0 if none was.
+    youngest_healthy: u32,
+    /// The creation time of the oldest pod that was ever a member, in seconds since 1970.
+    oldest: u32,
 }
 
 impl LabelSets {
@@ -39,11 +48,14 @@ impl LabelSets {
     pub(super) fn join(&mut self, pod: &Pod) -> (LabelSetId, bool) {
         let key = encode(pod);
         if let Some(&id) = self.ids.get(key.as_str()) {
-            self.slots[id.0 as usize].members += 1;
+            let label_set = &mut self.slots[id.0 as usize];
+            label_set.members += 1;
+            label_set.oldest = label_set.oldest.min(created(pod));
             return (id, false);
         }
         let key: Arc<str> = key.into();
-        let label_set = LabelSet { key: Arc::clone(&key), members: 1, youngest_healthy: i64::MIN };
+        let oldest = created(pod);
+        let label_set = LabelSet { key: Arc::clone(&key), members: 1, suspects: 0, youngest_healthy: 0, oldest };
         let id = match self.free.pop() {
             Some(id) => {
                 self.slots[id.0 as usize] = label_set;
@@ -61,7 +73,7 @@ impl LabelSets {
     /// Records the creation time of a healthy member.
     pub(super) fn record_healthy(&mut self, id: LabelSetId, created: Option<Timestamp>) {
         if let (Some(label_set), Some(created)) = (self.slots.get_mut(id.0 as usize), created) {
-            label_set.youngest_healthy = label_set.youngest_healthy.max(created.as_second());
+            label_set.youngest_healthy = label_set.youngest_healthy.max(seconds(created));
         }
     }
 
@@ -69,14 +81,54 @@ impl LabelSets {
     pub(super) fn is_replaced(&self, pod: &Pod) -> bool {
         let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };
         REPLACING_OWNERS.contains(&kind)
-            && self
-                .of_owner(&pod.namespace, kind, name)
-                .any(|label_set| label_set.youngest_healthy > created.as_second())
+            && self.of_owner(&pod.namespace, kind, name).any(|label_set| label_set.youngest_healthy > seconds(created))
     }
 
     /// Whether an owner has any pod.
     pub(super) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
         self.of_owner(namespace, kind, name).next().is_some()
+    }
+
+    /// Counts a member that became a suspect, or that is none any more.
+    pub(super) fn set_suspect(&mut self, id: LabelSetId, is_suspect: bool) {
+        let Some(label_set) = self.slots.get_mut(id.0 as usize) else { return };
+        label_set.suspects = match is_suspect {
+            true => label_set.suspects + 1,
+            false => label_set.suspects.saturating_sub(1),
+        };
+    }
+
+    /// The pods of an owner.
+    pub(super) fn count_of(&self, namespace: &str, kind: &str, name: &str) -> PodCount {
+        self.of_owner(namespace, kind, name).fold(PodCount::default(), |count, label_set| PodCount {
+            pods: count.pods + label_set.members,
+            suspects: count.suspects + label_set.suspects,
+        })
+    }
+
+    /// The pods of an owner by revision, in the order of the hashes. Pods without the label are left out.
+    pub(super) fn revisions_of(&self, namespace: &str, kind: &str, name: &str) -> Vec<RevisionPods<'_>> {
+        let Some(label) = revision_label(kind) else { return Vec::new() };
+        let mut revisions = BTreeMap::<&str, RevisionPods<'_>>::new();
+        for label_set in self.of_owner(namespace, kind, name) {
+            let mut labels = label_set.key.split_terminator('\0').skip(3);
+            let hash = loop {
+                match (labels.next(), labels.next()) {
+                    (Some(key), Some(value)) if key == label => break value,
+                    (Some(_), Some(_)) => {}
+                    _ => break "",
+                }
+            };
+            if hash.is_empty() {
+                continue;
+            }
+            let empty = RevisionPods { hash, count: PodCount::default(), oldest: u32::MAX };
+            let revision = revisions.entry(hash).or_insert(empty);
+            revision.count.pods += label_set.members;
+            revision.count.suspects += label_set.suspects;
+            revision.oldest = revision.oldest.min(label_set.oldest);
+        }
+        revisions.into_values().collect()
     }
 
     fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &LabelSet> {
@@ -133,6 +185,15 @@ impl LabelSets {
             (LabelSetId(u32::try_from(index).unwrap_or(u32::MAX)), namespace, labels)
         })
     }
+}
+
+/// In seconds since 1970. A pod without a creation time counts as young.
+fn created(pod: &Pod) -> u32 {
+    pod.created.map_or(u32::MAX, seconds)
+}
+
+fn seconds(time: Timestamp) -> u32 {
+    u32::try_from(time.as_second().max(0)).unwrap_or(u32::MAX)
 }
 
 fn encode(pod: &Pod) -> String {
@@ -207,6 +268,31 @@ mod tests {
             label_sets.leave(*id);
         }
         assert!(!label_sets.has_pods_of("shop", kind, name), "the other owner's name only begins alike");
+    }
+
+    #[test]
+    fn counts_the_pods_of_an_owner_by_revision() {
+        let mut label_sets = LabelSets::default();
+        let ids = [("1", 50), ("1", 40), ("2", 90), ("2", 80)].map(|(hash, created)| {
+            let mut pod = pod("shop", "web", hash, created);
+            // Like the pods of a StatefulSet, each has its own label set.
+            pod.labels.insert(0, ("a".to_owned(), created.to_string()));
+            label_sets.join(&pod).0
+        });
+        label_sets.join(&pod("shop", "web-2", "1", 1));
+        label_sets.set_suspect(ids[2], true);
+        label_sets.set_suspect(ids[0], true);
+        label_sets.set_suspect(ids[0], false);
+        let count = |pods, suspects| PodCount { pods, suspects };
+        assert_eq!(label_sets.count_of("shop", "Deployment", "web"), count(4, 1));
+        assert_eq!(label_sets.count_of("shop", "Deployment", "we"), count(0, 0));
+        let revision = |hash, count, oldest| RevisionPods { hash, count, oldest };
+        let revisions = label_sets.revisions_of("shop", "Deployment", "web");
+        assert_eq!(revisions, [revision("1", count(2, 0), 40), revision("2", count(2, 1), 80)]);
+        assert_eq!(label_sets.revisions_of("shop", "ReplicaSet", "web"), []);
+        label_sets.leave(ids[3]);
+        let revisions = label_sets.revisions_of("shop", "Deployment", "web");
+        assert_eq!(revisions[1], revision("2", count(1, 1), 90));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Indexes all watched pods in little memory, and returns the objects that a pod's change affects.
 //!
-//! A pod that is healthy under any thresholds takes 24 bytes: its UID, its label set, and the number of the list in which
-//! it was last seen. Only the other pods, the suspects, are kept whole, to be judged with each object's own thresholds.
+//! A pod that is healthy under any thresholds takes 28 bytes: its UID, its label set, its node, and the number of the list
+//! in which it was last seen. Only the other pods, the suspects, are kept whole, to be judged with each object's own
+//! thresholds.
 
 mod label_set;
+mod nodes;
 mod undecodable;
 
 use std::{collections::HashMap, time::Duration};
@@ -17,6 +19,7 @@ use crate::{
 
 use self::{
     label_set::{LabelSetId, LabelSets},
+    nodes::{NodeId, Nodes},
     undecodable::UndecodablePods,
 };
 
@@ -24,12 +27,30 @@ use self::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ViewId(pub usize);
 
+/// A number of pods, and how many of them are suspects: those that may not be healthy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodCount {
+    pub(crate) pods: u32,
+    pub(crate) suspects: u32,
+}
+
+/// The pods of one revision of a Deployment, Argo Rollout, StatefulSet or DaemonSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RevisionPods<'a> {
+    /// The value of the label that tells the revisions apart.
+    pub(crate) hash: &'a str,
+    pub(crate) count: PodCount,
+    /// When the first of its pods that was observed was created, in seconds since 1970.
+    pub(crate) oldest: u32,
+}
+
 /// The index. Every method is synchronous. Those that change a pod return the affected views.
 #[derive(Debug)]
 pub struct Index {
     pods: HashMap<Uid, Entry>,
     suspects: HashMap<Uid, Suspect>,
     label_sets: LabelSets,
+    nodes: Nodes,
     views: Vec<Option<View>>,
     undecodable: UndecodablePods,
     /// The number of lists so far.
@@ -43,6 +64,7 @@ pub struct Index {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     label_set: LabelSetId,
+    node: NodeId,
     /// The number of the list in which it was last seen.
     list: u32,
 }
@@ -50,6 +72,7 @@ struct Entry {
 #[derive(Debug)]
 struct Suspect {
     label_set: LabelSetId,
+    node: NodeId,
     pod: Box<Pod>,
 }
 
@@ -67,6 +90,7 @@ impl Index {
             pods: HashMap::new(),
             suspects: HashMap::new(),
             label_sets: LabelSets::default(),
+            nodes: Nodes::default(),
             views: Vec::new(),
             undecodable: UndecodablePods::default(),
             list: 0,
@@ -120,23 +144,28 @@ impl Index {
     pub fn apply(&mut self, mut pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
         self.undecodable.remove(uid);
-        let before = self.pods.get(&uid).map(|entry| entry.label_set);
+        let entry = self.pods.get(&uid).copied();
+        let before = entry.map(|entry| entry.label_set);
         let label_set = match before {
             Some(label_set) if self.label_sets.is(label_set, &pod) => label_set,
             _ => self.join(&pod),
         };
-        self.pods.insert(uid, Entry { label_set, list: self.list });
+        let node = self.nodes.update(entry.map(|entry| entry.node), &pod);
+        self.pods.insert(uid, Entry { label_set, node, list: self.list });
 
         pod.update_history(self.suspects.get(&uid).map(|suspect| &*suspect.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
                 self.label_sets.record_healthy(label_set, pod.created);
             }
-            self.suspects.remove(&uid).is_some()
+            self.remove_suspect(uid)
         } else if self.suspects.get(&uid).is_some_and(|suspect| suspect.label_set == label_set && suspect.pod == pod) {
             false
         } else {
-            self.suspects.insert(uid, Suspect { label_set, pod });
+            self.remove_suspect(uid);
+            self.label_sets.set_suspect(label_set, true);
+            self.nodes.set_suspect(node, true);
+            self.suspects.insert(uid, Suspect { label_set, node, pod });
             true
         };
         let moved_from = before.filter(|&before| before != label_set);
@@ -161,10 +190,19 @@ impl Index {
     }
 
     fn remove_decoded(&mut self, uid: Uid) -> Vec<ViewId> {
-        let Some(Entry { label_set, .. }) = self.pods.remove(&uid) else { return Vec::new() };
-        let affected = if self.suspects.remove(&uid).is_some() { self.views_of(label_set, None) } else { Vec::new() };
+        let Some(Entry { label_set, node, .. }) = self.pods.remove(&uid) else { return Vec::new() };
+        let affected = if self.remove_suspect(uid) { self.views_of(label_set, None) } else { Vec::new() };
         self.label_sets.leave(label_set);
+        self.nodes.leave(node);
         affected
+    }
+
+    /// Returns whether the pod was a suspect.
+    fn remove_suspect(&mut self, uid: Uid) -> bool {
+        let Some(Suspect { label_set, node, .. }) = self.suspects.remove(&uid) else { return false };
+        self.label_sets.set_suspect(label_set, false);
+        self.nodes.set_suspect(node, false);
+        true
     }
 
     /// Starts a list of one namespace, or of all.
@@ -194,12 +232,14 @@ impl Index {
 
     /// Drops the details of pods that became healthy with the passing of time.
     pub(crate) fn compact(&mut self, now: Timestamp) {
-        let label_sets = &mut self.label_sets;
+        let (label_sets, nodes) = (&mut self.label_sets, &mut self.nodes);
         self.suspects.retain(|_, suspect| {
             let is_healthy = is_healthy_under_any_thresholds(&suspect.pod, self.restart_lookback, now);
             if is_healthy {
                 let created = suspect.pod.created.filter(|_| suspect.pod.phase == "Running");
                 label_sets.record_healthy(suspect.label_set, created);
+                label_sets.set_suspect(suspect.label_set, false);
+                nodes.set_suspect(suspect.node, false);
             }
             !is_healthy
         });
@@ -255,6 +295,24 @@ impl Index {
     #[must_use]
     pub(crate) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
         self.label_sets.has_pods_of(namespace, kind, name)
+    }
+
+    /// The pods of an owner, as [`owner_names`](crate::diagnosis::owner_names) names it, in whichever views they are.
+    #[must_use]
+    pub(crate) fn pods_of(&self, namespace: &str, kind: &str, name: &str) -> PodCount {
+        self.label_sets.count_of(namespace, kind, name)
+    }
+
+    /// The pods of an owner by revision, in the order of the hashes; empty if its kind has no revisions.
+    #[must_use]
+    pub(crate) fn revisions_of(&self, namespace: &str, kind: &str, name: &str) -> Vec<RevisionPods<'_>> {
+        self.label_sets.revisions_of(namespace, kind, name)
+    }
+
+    /// The pods on a node, except those that have succeeded.
+    #[must_use]
+    pub(crate) fn pods_on_node(&self, node: &str) -> PodCount {
+        self.nodes.count(node)
     }
 
     /// The suspects that belong to Jobs, each with its Job.

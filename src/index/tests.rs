@@ -20,6 +20,7 @@ fn scope(pods: serde_json::Value) -> PodSelection {
 fn pod(uid: u64, namespace: &str, app: &str, ready: bool) -> Box<Pod> {
     let json = json!({
         "metadata": {"uid": uid.to_string(), "namespace": namespace, "name": format!("pod-{uid}"), "labels": {"app": app}},
+        "spec": {"nodeName": app},
         "status": {"phase": "Running", "conditions": [{
             "type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": "2025-11-03T11:00:00Z",
         }]},
@@ -41,8 +42,48 @@ fn names(index: &Index, view: ViewId) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_healthy_pod_takes_24_bytes() {
-    assert_eq!(size_of::<(Uid, Entry)>(), 24);
+fn a_healthy_pod_takes_28_bytes() {
+    assert_eq!(size_of::<(Uid, Entry)>(), 28);
+}
+
+#[test]
+fn counts_pods_and_suspects_of_owners_and_nodes() {
+    let web = |number: u64, hash: &str, node: &str, ready: bool| {
+        let mut web = pod(number, "shop", "web", ready);
+        web.node = node.to_owned();
+        web.labels.push(("pod-template-hash".to_owned(), hash.to_owned()));
+        let (kind, name) = ("ReplicaSet".to_owned(), format!("web-{hash}"));
+        web.controller = Some(Controller { kind, name, ..Controller::default() });
+        web
+    };
+    let count = |pods, suspects| PodCount { pods, suspects };
+    let mut index = Index::new(LOOKBACK);
+    let counts = |index: &Index| {
+        let revisions = index.revisions_of("shop", "Deployment", "web");
+        let revisions: Vec<_> = revisions.iter().map(|own| (own.hash.to_owned(), own.count)).collect();
+        (index.pods_of("shop", "Deployment", "web"), revisions, ["a", "b"].map(|node| index.pods_on_node(node)))
+    };
+    index.apply(web(1, "1", "a", true), now());
+    index.apply(web(2, "1", "b", true), now());
+    index.apply(web(3, "2", "a", false), now());
+    // The same version again, a change that leaves it a suspect, and another pod of the namespace.
+    index.apply(web(3, "2", "a", false), now());
+    let mut changed = web(3, "2", "a", false);
+    changed.statuses = vec![Default::default()];
+    index.apply(changed, now());
+    index.apply(pod(4, "shop", "web", false), now());
+    let (old, new) = (("1".to_owned(), count(2, 0)), ("2".to_owned(), count(1, 1)));
+    assert_eq!(counts(&index), (count(3, 1), vec![old.clone(), new], [count(2, 1), count(1, 0)]));
+
+    index.apply(web(3, "2", "a", true), now());
+    assert_eq!(counts(&index).1, [old.clone(), ("2".to_owned(), count(1, 0))], "it recovers");
+    index.apply(web(3, "1", "a", false), now());
+    assert_eq!(counts(&index).1, [("1".to_owned(), count(3, 1))], "its label changes");
+    index.remove(uid(3));
+    assert_eq!(counts(&index), (count(2, 0), vec![old], [count(1, 0); 2]));
+    index.begin_list(None);
+    index.end_list(None);
+    assert_eq!(counts(&index), (count(0, 0), vec![], [count(0, 0); 2]));
 }
 
 #[test]
@@ -282,6 +323,17 @@ proptest! {
         for step in &steps {
             model.step(step, &mut index);
             prop_assert_eq!(index.len(), model.pods.len());
+            let count = |is_counted: &dyn Fn(&Pod) -> bool| {
+                let counted = || model.pods.values().map(|(pod, _)| &**pod).filter(|pod| is_counted(pod));
+                let suspects = counted().filter(|pod| !pod.is_true("Ready")).count() as u32;
+                PodCount { pods: counted().count() as u32, suspects }
+            };
+            for namespace in NAMESPACES {
+                prop_assert_eq!(index.pods_of(namespace, "", ""), count(&|pod| pod.namespace == namespace));
+            }
+            for app in APPS {
+                prop_assert_eq!(index.pods_on_node(app), count(&|pod| pod.node == app && !app.is_empty()));
+            }
             for (&view, scope) in &model.views {
                 prop_assert_eq!(index.watched(view), model.selected(scope).count() as u64);
                 let broken = model.selected(scope).filter(|pod| !pod.is_true("Ready")).map(|pod| pod.name.as_str());

@@ -1,9 +1,9 @@
 //! The identity of a pod.
 
-/// A pod's UID: the 128 bits of a UUID, or a hash of any other text. Stored in halves, because a `u128` would pad the
-/// structs that contain it to a multiple of 16 bytes.
+/// A pod's UID: the 128 bits of a UUID, or a hash of any other text. Stored in quarters, because a `u128` or a `u64`
+/// would pad the structs that contain it to a multiple of 16 or 8 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid([u64; 2]);
+pub struct Uid([u32; 4]);
 
 impl Uid {
     /// Parses a UUID. Other texts, such as the UIDs of static pods, are hashed (FNV-1a).
@@ -23,19 +23,26 @@ impl Uid {
 
 impl From<u128> for Uid {
     fn from(bits: u128) -> Self {
-        Self([(bits >> 64) as u64, bits as u64])
+        Self([96, 64, 32, 0].map(|shift| (bits >> shift) as u32))
     }
 }
 
 impl From<Uid> for u128 {
-    fn from(Uid([high, low]): Uid) -> Self {
-        Self::from(high) << 64 | Self::from(low)
+    fn from(Uid(quarters): Uid) -> Self {
+        quarters.into_iter().fold(0, |bits, quarter| bits << 32 | Self::from(quarter))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keeps_all_bits() {
+        let bits = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
+        assert_eq!(u128::from(Uid::from(bits)), bits);
+        assert!(Uid::from(bits) < Uid::from(bits + 1) && Uid::from(1 << 96) > Uid::from((1 << 96) - 1));
+    }
 
     #[test]
     fn distinguishes_uids_that_are_not_uuids() {
