@@ -180,6 +180,40 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_in_a_single_field_is_substantial() {
+        let old = Scenario { watched: 12, ..Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]) }.status(None);
+        type Edit = fn(&mut OrchestrStatus);
+        let edits: [Edit; 11] = [
+            |status| status.observed_generation = Some(4),
+            |status| status.problematic_pod_count += 1,
+            |status| status.ignored_pods += 1,
+            |status| status.top_reason = "Error".to_owned(),
+            |status| status.omitted_pods += 1,
+            |status| status.omitted_incidents += 1,
+            |status| status.incidents[0].pods += 1,
+            |status| status.problematic_pods[0].node = "node-8".to_owned(),
+            |status| status.conditions[0].message.push_str("; and a warning"),
+            |status| status.conditions[1].reason = "Other".to_owned(),
+            |status| status.conditions[1].status = "Unknown".to_owned(),
+        ];
+        for (index, edit) in edits.into_iter().enumerate() {
+            let mut new = old.clone();
+            edit(&mut new);
+            assert_eq!(differs(Some(&old), &new), Change::Substantial, "edit {index}");
+            new.watched_pods += 1;
+            assert_eq!(differs(Some(&old), &new), Change::Substantial, "edit {index} and the number of pods");
+        }
+        let later = OrchestrStatus { last_check_time: None, ..old.clone() };
+        assert_eq!(differs(Some(&old), &later), Change::None, "the time of the check alone needs no write");
+    }
+
+    #[test]
+    fn only_three_conditions_are_the_controllers() {
+        let types = ["Ready", "PodsHealthy", "Stalled", "AlertsDelivered", ""];
+        assert_eq!(types.map(is_own), [true, true, true, false, false]);
+    }
+
+    #[test]
     fn reports_incidents_that_began_and_ended() {
         let old = Scenario::of([crashing("shop", "cart", "OOMKilled", 50), crashing("shop", "pay", "Error", 40)]);
         let new = Scenario::of([crashing("shop", "pay", "Error", 40), crashing("shop", "web", "Error", 60)]);
@@ -226,6 +260,16 @@ mod tests {
         assert_eq!(without.omitted_incidents, 4);
         let one_less = transitions(Some(&many), &without);
         assert_eq!(keys(&one_less.ended), ["shop/d050"], "it is younger than the oldest that is listed");
+
+        // d000 and d001 began in the same second, and only one of them fits.
+        let tied = |pods: std::ops::Range<i64>| {
+            let pods = pods.map(|n| crashing("shop", &format!("d{n:03}"), "Error", n.max(1)));
+            Scenario::of(pods.collect::<Vec<_>>().into_iter().rev())
+        };
+        let all = tied(0..full + 1).status(None);
+        let without = tied(1..full + 1).status(Some(&all));
+        assert_eq!((all.omitted_incidents, without.omitted_incidents), (1, 0));
+        assert_eq!(keys(&transitions(Some(&all), &without).began), Vec::<String>::new(), "d001 may have been cut");
     }
 
     #[test]

@@ -31,3 +31,52 @@ pub(super) fn pick<'p, 'a>(problems: &'p [Problem<'a>], incidents: &[Group<'a>],
     ranked.sort_by_key(|(round, place, _)| (*round, *place));
     ranked.into_iter().take(max).map(|(_, _, problem)| problem).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{
+        incidents, problem,
+        tests::{Scenario, crashing},
+    };
+
+    #[test]
+    fn prefers_one_pod_of_each_incident_then_a_second_then_recent_pods() {
+        // Incidents are ordered by the time at which their oldest pod failed: web, cart, train.
+        let pods = [
+            ("web", 300),
+            ("web", 310),
+            ("web", 350),
+            ("cart", 200),
+            ("cart", 320),
+            ("cart", 340),
+            ("cart", 360),
+            ("train", 100),
+            ("train", 330),
+        ];
+        let preferred = [
+            ("web", 350),
+            ("cart", 360),
+            ("train", 330),
+            ("web", 310),
+            ("cart", 340),
+            ("train", 100),
+            ("cart", 320),
+            ("web", 300),
+            ("cart", 200),
+        ];
+        let scenario = Scenario::of(pods.map(|(owner, since)| crashing("shop", owner, "Error", since)));
+        scenario.with_input(None, |input| {
+            let problems = problem::ordered(&input.findings, None);
+            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker);
+            for max in 0..=preferred.len() {
+                let picked: Vec<_> = pick(&problems, &incidents, max)
+                    .into_iter()
+                    .map(|problem| (problem.identity().owner_name, problem.since.as_second()))
+                    .collect();
+                assert_eq!(picked, preferred[..max], "at most {max}");
+            }
+            assert_eq!(pick(&problems[..1], &incidents, 0).len(), 0);
+        });
+    }
+}

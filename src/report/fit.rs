@@ -254,6 +254,8 @@ mod tests {
             ("one\ntwo\nthree", 8, "three"),
             ("one\ntwo\nthree", 10, "two\nthree"),
             ("a very long line\nx", 9, "g line\nx"),
+            ("a long line\nthree", 11, "three"),
+            ("a long line\nthree", 12, " line\nthree"),
             ("ééé", 5, "éé"),
             ("a💥", 3, ""),
             ("a\u{1}b", 6, "b"),

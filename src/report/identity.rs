@@ -50,7 +50,7 @@ impl<'a> Identity<'a> {
             hash.update(&(part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
         }
-        hash.finish().as_ref().iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
+        hash.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 }
 

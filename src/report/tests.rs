@@ -7,6 +7,7 @@ mod missing;
 use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::*;
@@ -33,6 +34,7 @@ pub(super) struct Scenario {
     pub(super) missing: Vec<MissingPods>,
     pub(super) tails: HashMap<(Uid, String), Tail>,
     pub(super) logs: bool,
+    pub(super) ignored: u64,
     pub(super) webhooks: bool,
     pub(super) now: Timestamp,
 }
@@ -48,6 +50,7 @@ impl Default for Scenario {
             missing: Vec::new(),
             tails: HashMap::new(),
             logs: true,
+            ignored: 0,
             webhooks: false,
             now: at(800),
         }
@@ -98,7 +101,7 @@ impl Scenario {
             logs: self.logs,
             masking: None,
             tracker: &tracker,
-            ignored_pods: 0,
+            ignored_pods: self.ignored,
             warnings: Vec::new(),
             has_webhooks: self.webhooks,
             previous,
@@ -157,7 +160,7 @@ pub(super) fn tail(text: &str) -> Tail {
 
 #[test]
 fn builds_a_complete_status() {
-    let mut scenario = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]);
+    let mut scenario = Scenario { ignored: 4, ..Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]) };
     scenario.tails.insert((Uid::from(0), "app".to_owned()), tail("allocating\n"));
     assert_eq!(
         serde_json::to_value(scenario.status(None)).unwrap(),
@@ -172,7 +175,7 @@ fn builds_a_complete_status() {
                  "lastTransitionTime": "1970-01-01T00:13:20Z", "observedGeneration": 3},
             ],
             "watchedPods": 1284,
-            "ignoredPods": 0,
+            "ignoredPods": 4,
             "topReason": "OOMKilled",
             "problematicPodCount": 1,
             "omittedPods": 0,
@@ -234,6 +237,17 @@ fn every_incident_has_an_example_before_any_has_many() {
         Scenario { max_pods: 7, ..Scenario::of((0..30).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n))) };
     let owners: Vec<_> = many.status(None).problematic_pods.iter().map(|pod| pod.since.0.as_second()).collect();
     assert_eq!(owners, [29, 28, 27, 26, 25, 24, 23], "the most recent incidents, if there are too many");
+}
+
+#[test]
+fn a_single_check_lists_every_incident_and_pod() {
+    let pods: Vec<_> = (0..600).map(|n| crashing("shop", &format!("d{:03}", n / 2), "Error", n)).collect();
+    let scenario = Scenario::of(pods);
+    let (incidents, rows) = scenario.with_input(None, |input| in_full(&input.findings));
+    let owners: Vec<_> = incidents.iter().map(|incident| (&*incident.owner.name, incident.pods)).collect();
+    assert_eq!((owners.len(), owners[0], owners[299]), (300, ("d299", 2), ("d000", 2)));
+    let pods: Vec<_> = rows.iter().map(|row| (&*row.name, row.container_issues.len())).collect();
+    assert_eq!((pods.len(), pods[0], pods[599]), (600, ("d299-599", 1), ("d000-0", 1)));
 }
 
 #[test]
@@ -356,6 +370,19 @@ fn each_state_without_a_watch_has_its_conditions() {
         assert_eq!(conditions, expected);
         assert_eq!(found.conditions[0].message, message);
         assert_eq!((found.observed_generation, found.problematic_pod_count), (Some(3), 0));
+        assert_eq!(found.last_check_time, Some(Time(at(800))));
+
+        let is_prevented = !matches!(&*found.conditions[0].reason, "Paused" | "AlertsNotSet" | "InvalidSpec");
+        let healthy = Scenario::default().status(None);
+        let unhealthy = Scenario::of([crashing("shop", "cart", "Error", 50)]).status(None);
+        for (previous, expected) in [
+            (None, "not known yet"),
+            (Some(&healthy), "not known yet"),
+            (Some(&unhealthy), "not known at present; the lists show what was found before"),
+        ] {
+            let expected = if is_prevented { expected } else { "pods are not checked" };
+            assert_eq!(not_watching(&state, 3, previous, at(800)).conditions[1].message, expected, "{state:?}");
+        }
     }
 }
 

@@ -44,9 +44,8 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         ignored_pods: count(input.ignored_pods),
         top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
         top_cause: summary::top_cause(&problems, input.missing),
-        // Nothing is listed yet, so the size includes the most digits that these counts may have.
+        // Nothing is listed yet, so the size includes the most digits that this count may have.
         omitted_pods: count(problems.len()),
-        omitted_incidents: count(incidents.len()),
         ..OrchestrStatus::default()
     };
     let listed = incidents.iter().take(fit::MAX_INCIDENTS).map(incidents::Group::incident);

@@ -227,6 +227,44 @@ fn shortens_logs_first_and_evenly() {
     assert_eq!(lengths.len(), 2, "evenly: {lengths:?}");
 }
 
+#[test]
+fn logs_of_different_lengths_use_the_room_that_there_is() {
+    let mut scenario = Scenario::of((0..100).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    scenario.max_pods = 100;
+    let sizes = [5, 1_000, 2_000, 40_000];
+    for ((pod, _), size) in scenario.pods.iter().zip(sizes.into_iter().cycle()) {
+        scenario.tails.insert((pod.uid, "app".to_owned()), tail(&"x".repeat(size)));
+    }
+    let status = scenario.status(None);
+    check(&scenario, &status);
+    let mut lengths: Vec<_> = status.problematic_pods.iter().map(|pod| pod.container_issues[0].logs.len()).collect();
+    lengths.sort_unstable();
+    assert_eq!((lengths[0], lengths[25], lengths[50]), (5, 1_000, 2_000), "short logs are whole");
+    assert_eq!((lengths[75], lengths[99]), (lengths[75], lengths[75]), "long logs are cut evenly");
+    assert!(lengths[75] > 2_000);
+    let unused = budget(false) - json_size::size(&status);
+    assert!(unused < 25 * 32, "{unused} bytes are unused: no more than the digits of the notes");
+}
+
+/// The counts have more digits when a status is written than when its lists are empty.
+#[test]
+fn a_status_may_fill_its_budget_to_the_last_byte() {
+    let mut scenario = Scenario::of((0..1_000).map(|n| crashing("shop", "cart", "OOMKilled", n)));
+    scenario.max_pods = 1;
+    let uid = scenario.pods[999].0.uid;
+    let mut with_log = |length: usize| {
+        scenario.tails.insert((uid, "app".to_owned()), tail(&"x".repeat(length)));
+        let status = scenario.status(None);
+        assert!(json_size::size(&status) <= budget(false), "{length} bytes");
+        (status.problematic_pods[0].container_issues[0].logs.len() == length, json_size::size(&status))
+    };
+    let (whole, size) = with_log(200_000);
+    assert!(whole);
+    let largest = 200_000 + budget(false) - size;
+    let fits: Vec<bool> = (largest - 2..=largest + 1).map(|length| with_log(length).0).collect();
+    assert!(fits[0] && !fits[3], "{fits:?}");
+}
+
 /// Only the logs of listed containers are read. If they displaced a container, it would appear and disappear.
 #[test]
 fn shows_the_same_pods_before_and_after_logs_are_read() {
@@ -377,6 +415,26 @@ fn limits_the_lists_of_another_writer() {
     assert_eq!(kept.omitted_incidents, 900);
     assert_eq!(kept.omitted_pods, i64::MAX);
     assert!(kept.problematic_pods.len() < before.problematic_pods.len());
+}
+
+#[test]
+fn keeps_as_many_pods_as_fit_beside_the_state_of_webhooks() {
+    let mut before = Scenario::of((0..50).map(|n| crashing("shop", &format!("d{n}"), "Error", n))).status(None);
+    for pod in &mut before.problematic_pods {
+        pod.message = "x".repeat(8_192);
+    }
+    for webhooks in [Vec::new(), largest_webhooks().0] {
+        before.webhooks = webhooks;
+        let kept = not_watching(&NotWatching::Syncing, 3, Some(&before), at(900));
+        let listed = kept.problematic_pods.len();
+        assert_eq!(i64::try_from(listed).unwrap() + kept.omitted_pods, 50);
+        let limit = budget(!before.webhooks.is_empty());
+        let size = json_size::size(&kept);
+        assert!(
+            size <= limit && size + json_size::size(&before.problematic_pods[listed]) + 32 > limit,
+            "{listed} pods"
+        );
+    }
 }
 
 /// The largest state that the alerts' writer may add: ten webhooks, every field as long as possible.
