@@ -198,10 +198,12 @@ fn seconds(time: Timestamp) -> u32 {
 
 fn encode(pod: &Pod) -> String {
     let (kind, name) = owner_names(pod).unwrap_or_default();
-    let labels = pod.labels.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
-    let mut encoded = String::with_capacity(pod.namespace.len() + kind.len() + name.len() + 3 + labels);
-    push(&mut encoded, [&pod.namespace, kind, name]);
-    push(&mut encoded, pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]));
+    let parts = || {
+        let labels = pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+        [pod.namespace.as_str(), kind, name].into_iter().chain(labels)
+    };
+    let mut encoded = String::with_capacity(parts().map(|part| part.len() + 1).sum());
+    push(&mut encoded, parts());
     encoded
 }
 
@@ -258,6 +260,36 @@ mod tests {
     }
 
     #[test]
+    fn a_label_set_is_the_pods_only_if_every_label_is_the_same() {
+        let labelled = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            Pod { labels, ..pod("shop", "web", "1", 0) }
+        };
+        let mut label_sets = LabelSets::default();
+        let pods = [
+            labelled(&[]),
+            labelled(&[("a", "1")]),
+            labelled(&[("a", "2")]),
+            labelled(&[("b", "1")]),
+            labelled(&[("a", "1"), ("b", "1")]),
+            labelled(&[("a", "1"), ("b", "2")]),
+            labelled(&[("a", "1"), ("b", "1"), ("c", "")]),
+        ];
+        let ids = pods.each_ref().map(|pod| label_sets.join(pod).0);
+        for (id, own) in ids.iter().zip(&pods) {
+            for other in &pods {
+                assert_eq!(
+                    label_sets.is(*id, other),
+                    own.labels == other.labels,
+                    "{:?} {:?}",
+                    own.labels,
+                    other.labels
+                );
+            }
+        }
+    }
+
+    #[test]
     fn an_owner_has_pods_until_its_last_one_leaves() {
         let mut label_sets = LabelSets::default();
         let pods = [pod("shop", "cart", "1", 1), pod("shop", "cart", "2", 2), pod("shop", "cart-two", "3", 3)];
@@ -311,6 +343,8 @@ mod tests {
         assert_eq!(label_sets.join(&before).0, old);
         label_sets.record_healthy(old, before.created);
         assert!(!label_sets.is_replaced(&failed), "it was there before");
+        label_sets.record_healthy(old, failed.created);
+        assert!(!label_sets.is_replaced(&failed), "it was healthy itself");
 
         let next = pod("shop", "web", "2", 200);
         let (new, _) = label_sets.join(&next);
@@ -318,5 +352,28 @@ mod tests {
         assert!(label_sets.is_replaced(&failed), "the next revision's pod");
         label_sets.leave(new);
         assert!(!label_sets.is_replaced(&failed), "it is gone");
+    }
+
+    #[test]
+    fn only_some_owners_replace_a_failed_pod_by_another() {
+        for (kind, replaces) in [
+            ("ReplicaSet", true),
+            ("ReplicationController", true),
+            ("StatefulSet", false),
+            ("DaemonSet", false),
+            ("Job", false),
+        ] {
+            let owned = |created| {
+                let mut pod = pod("shop", "web", "1", created);
+                pod.controller.iter_mut().for_each(|controller| kind.clone_into(&mut controller.kind));
+                pod
+            };
+            let mut label_sets = LabelSets::default();
+            let (failed, next) = (owned(100), owned(200));
+            let (id, _) = label_sets.join(&failed);
+            label_sets.join(&next);
+            label_sets.record_healthy(id, next.created);
+            assert_eq!(label_sets.is_replaced(&failed), replaces, "{kind}");
+        }
     }
 }

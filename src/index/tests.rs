@@ -100,6 +100,8 @@ fn returns_the_views_that_a_change_affects() {
     assert_eq!(names(&index, shop), BTreeSet::from(["pod-2"]));
 
     assert_eq!(index.apply(pod(2, "shop", "web", false), now()), [], "nothing changed");
+    let moved = Pod { node: "node-8".to_owned(), ..*pod(2, "shop", "web", false) };
+    assert_eq!(index.apply(Box::new(moved), now()), [all, shop], "another field changed");
     assert_eq!(index.apply(pod(2, "shop", "cart", false), now()), [all, shop, cart], "its labels changed");
     assert_eq!([all, shop, cart].map(|view| index.watched(view)), [3, 2, 1]);
     assert_eq!(index.apply(pod(2, "shop", "cart", true), now()), [all, shop, cart], "it recovers");
@@ -177,6 +179,125 @@ fn keeps_restarts_within_the_lookback() {
     assert_eq!((index.suspects(all).count(), index.watched(all)), (0, 1));
     index.widen(Duration::from_secs(3600));
     assert_eq!(index.apply(restarted("2025-11-03T11:49:00Z"), now()), [all], "once it is listed again");
+    index.widen(LOOKBACK);
+    assert_eq!(index.restart_lookback(), Duration::from_secs(3600), "the longest threshold decides");
+    index.narrow(LOOKBACK);
+    index.narrow(Duration::from_secs(3600));
+    assert_eq!(index.restart_lookback(), LOOKBACK);
+    index.compact(now());
+    assert_eq!((index.suspects(all).count(), index.watched(all)), (0, 1), "it has been narrowed");
+}
+
+/// A pod of the Deployment `web`, created at this time, whose container failed at its start and then ran.
+fn of_deployment(number: u64, created: &str, phase: &str, failed: bool) -> Box<Pod> {
+    let last = failed.then(|| json!({"terminated": {"exitCode": 1, "finishedAt": created}}));
+    let json = json!({
+        "metadata": {
+            "uid": number.to_string(), "namespace": "shop", "name": format!("web-1-{number}"),
+            "labels": {"pod-template-hash": "1"}, "creationTimestamp": created,
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true}],
+        },
+        "status": {
+            "phase": phase, "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{
+                "name": "app", "ready": true, "restartCount": 1, "state": {"running": {"startedAt": created}},
+                "lastState": last.unwrap_or_default(),
+            }],
+        },
+    });
+    Box::new(serde_json::from_value(json).unwrap())
+}
+
+#[test]
+fn a_failed_pod_is_replaced_once_a_younger_pod_of_its_owner_was_healthy() {
+    let mut index = Index::new(LOOKBACK);
+    let failed = of_deployment(1, "2025-11-03T11:50:00Z", "Failed", false);
+    assert!(!index.has_pods_of("shop", "Deployment", "web"));
+    let steps = [
+        ("the failed pod itself", failed.clone(), now(), false),
+        ("an older one", of_deployment(2, "2025-11-03T11:00:00Z", "Running", false), now(), false),
+        ("one that has completed", of_deployment(3, "2025-11-03T11:51:00Z", "Succeeded", false), now(), false),
+        ("one that failed recently", of_deployment(4, "2025-11-03T11:52:00Z", "Running", true), now(), false),
+        ("one of the same second", of_deployment(5, "2025-11-03T11:50:00Z", "Running", false), now(), false),
+    ];
+    for (what, pod, now, is_replaced) in steps {
+        index.apply(pod, now);
+        assert_eq!(index.is_replaced(&failed), is_replaced, "{what}");
+        assert!(index.has_pods_of("shop", "Deployment", "web"));
+        assert!(!index.has_pods_of("shop", "ReplicaSet", "web-1") && !index.has_pods_of("bank", "Deployment", "web"));
+    }
+    index.compact(now());
+    assert!(!index.is_replaced(&failed));
+    index.compact(now() + Duration::from_secs(120));
+    assert!(index.is_replaced(&failed), "the container of 4 has run for long enough");
+
+    let mut fresh = Index::new(LOOKBACK);
+    fresh.apply(failed.clone(), now());
+    fresh.apply(of_deployment(6, "2025-11-03T11:59:00Z", "Running", false), now());
+    assert!(fresh.is_replaced(&failed));
+}
+
+#[test]
+fn a_pod_remains_until_its_deletion_begins() {
+    let mut index = Index::new(LOOKBACK);
+    assert!(!index.remains(uid(1)), "unknown");
+    for ready in [true, false] {
+        index.apply(pod(1, "shop", "web", ready), now());
+        assert!(index.remains(uid(1)), "ready: {ready}");
+    }
+    let deleted = Pod { deletion: Some(now()), ..*pod(1, "shop", "web", false) };
+    index.apply(Box::new(deleted), now());
+    assert!(!index.remains(uid(1)), "being deleted");
+    index.apply(pod(2, "shop", "web", false), now());
+    index.remove(uid(2));
+    assert!(!index.remains(uid(2)), "removed");
+}
+
+#[test]
+fn selects_among_many_label_sets() {
+    let mut index = Index::new(LOOKBACK);
+    let odd = |number: u64| if number % 2 == 1 { "odd" } else { "even" };
+    let of_parity = json!({"selector": {"matchLabels": {"parity": "odd"}}});
+    let before = index.add_view(scope(of_parity.clone()));
+    for number in 0..200_u64 {
+        let mut pod = pod(number, "shop", &format!("app-{number}"), false);
+        pod.labels.push(("parity".to_owned(), odd(number).to_owned()));
+        assert_eq!(index.apply(pod, now()).len(), usize::try_from(number % 2).unwrap(), "pod {number}");
+    }
+    let after = index.add_view(scope(of_parity));
+    for view in [before, after] {
+        assert_eq!((index.watched(view), index.suspects(view).count()), (100, 100));
+    }
+    // The freed label sets are reused by pods that are not selected.
+    for number in 0..200 {
+        index.remove(uid(number));
+    }
+    for number in 0..200 {
+        assert_eq!(index.apply(pod(number, "bank", &format!("app-{number}"), false), now()), []);
+    }
+    assert_eq!([before, after].map(|view| index.watched(view)), [0, 0]);
+}
+
+#[test]
+fn returns_memory_once_most_suspects_have_recovered() {
+    let mut index = Index::new(LOOKBACK);
+    for number in 0..1_000 {
+        index.apply(pod(number, "shop", "web", false), now());
+    }
+    let capacity = index.suspects.capacity();
+    let mut suspects = 1_000;
+    let mut recover_until = |index: &mut Index, left: usize| {
+        for number in left..suspects {
+            index.apply(pod(number as u64, "shop", "web", true), now());
+        }
+        suspects = left;
+        index.compact(now());
+        assert_eq!(index.suspects.len(), left);
+        index.suspects.capacity()
+    };
+    // A map that had more entries counts somewhat less capacity.
+    assert!(recover_until(&mut index, capacity / 3) > capacity / 2, "a third is still used");
+    assert!(recover_until(&mut index, capacity / 5) <= capacity / 2);
 }
 
 #[test]
@@ -311,6 +432,11 @@ impl Model {
         }
     }
 
+    /// The pods that could not be decoded, each with its namespace.
+    fn undecodable_pods(&self) -> Vec<(u64, usize)> {
+        self.undecodable.iter().map(|(pod, (namespace, _))| (*pod, *namespace)).collect()
+    }
+
     fn selected(&self, scope: &PodSelection) -> impl Iterator<Item = &Pod> {
         self.pods.values().map(|(pod, _)| &**pod).filter(|pod| scope.selects(&pod.namespace, &pod.labels))
     }
@@ -321,7 +447,10 @@ proptest! {
     fn an_index_equals_its_model(steps in steps()) {
         let (mut model, mut index) = (Model::default(), Index::new(LOOKBACK));
         for step in &steps {
+            let (undecodable, changes) = (model.undecodable_pods(), index.undecodable_changes());
             model.step(step, &mut index);
+            prop_assert_eq!(index.undecodable_changes() > changes, model.undecodable_pods() != undecodable, "{:?}", step);
+            prop_assert!(index.undecodable_changes() >= changes);
             prop_assert_eq!(index.len(), model.pods.len());
             let count = |is_counted: &dyn Fn(&Pod) -> bool| {
                 let counted = || model.pods.values().map(|(pod, _)| &**pod).filter(|pod| is_counted(pod));
