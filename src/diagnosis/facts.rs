@@ -68,6 +68,7 @@ impl JobFacts {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde_json::json;
 
     use super::*;
@@ -91,7 +92,51 @@ mod tests {
             {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
         let facts = JobFacts::of(&job(failed, "example.com/v1"));
         assert_eq!((facts.failed, facts.cron_job), ("2026-01-01T00:00:00Z".parse().ok(), None));
-        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
-        assert!(JobFacts::of(&job(complete, "batch/v1")).complete);
+        assert!(!facts.complete);
+        for (status, complete) in [("True", true), ("False", false), ("Unknown", false)] {
+            let conditions = json!({"conditions": [
+                {"type": "Suspended", "status": "True"}, {"type": "Complete", "status": status}]});
+            let facts = JobFacts::of(&job(conditions, "batch/v1"));
+            assert_eq!((facts.complete, facts.failed), (complete, None), "{status}");
+        }
+        assert_eq!(JobFacts::of(&Job::default()), JobFacts::default());
+    }
+
+    #[test]
+    fn only_the_controller_of_a_job_is_its_cron_job() {
+        let cron_job = |uid: &str| CronJob {
+            metadata: ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() },
+            ..CronJob::default()
+        };
+        for (owners, name, uid) in [
+            (json!([]), None, None),
+            (json!([{"kind": "CronJob", "controller": true}]), Some("nightly"), Some("c")),
+            (json!([{"kind": "CronJob", "controller": false}]), None, None),
+            (json!([{"kind": "CronJob"}]), None, None),
+            (json!([{"kind": "Workflow", "controller": true}]), None, Some("c")),
+            (
+                json!([
+                    {"kind": "CronJob", "name": "other", "uid": "d"},
+                    {"kind": "CronJob", "controller": true},
+                ]),
+                Some("nightly"),
+                Some("c"),
+            ),
+        ] {
+            let mut owners = owners.as_array().unwrap().clone();
+            for owner in &mut owners {
+                owner["apiVersion"] = "batch/v1".into();
+                for (field, value) in [("name", "nightly"), ("uid", "c")] {
+                    if owner[field].is_null() {
+                        owner[field] = value.into();
+                    }
+                }
+            }
+            let job: Job = serde_json::from_value(json!({"metadata": {"ownerReferences": owners}})).unwrap();
+            assert_eq!(JobFacts::of(&job).cron_job.as_deref(), name, "{owners:?}");
+            let belongs = ["c", "d"].into_iter().find(|uid| JobFacts::belongs_to(&job, &cron_job(uid)));
+            assert_eq!(belongs, uid, "{owners:?}");
+            assert!(!JobFacts::belongs_to(&job, &CronJob::default()), "it has no UID");
+        }
     }
 }

@@ -46,8 +46,7 @@ pub(crate) fn human_duration(span: SignedDuration) -> String {
     };
     match () {
         () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 2 * 60 => format!("{seconds}s"),
+        () if seconds < 2 * 60 => format!("{}s", seconds.max(0)),
         () if minutes < 10 => pair(minutes, 'm', seconds % 60, 's'),
         () if minutes < 3 * 60 => format!("{minutes}m"),
         () if hours < 8 => pair(hours, 'h', minutes % 60, 'm'),
@@ -207,6 +206,8 @@ mod tests {
             (3 * YEAR + 40 * DAY, "3y40d"),
             (8 * YEAR - 1, "7y364d"),
             (8 * YEAR + 40 * DAY, "8y"),
+            (100 * YEAR, "100y"),
+            (i64::MAX, "292y"),
         ] {
             assert_eq!(human_duration(SignedDuration::from_secs(seconds)), printed, "{seconds} s");
         }

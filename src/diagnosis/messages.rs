@@ -25,9 +25,9 @@ pub(super) fn container(container: Container<'_>, trouble: Trouble<'_>) -> Strin
         (None, _) => {}
     }
     match container.status.restarts {
+        ..=0 => {}
         1 => message.push_str(", 1 restart"),
-        restarts if restarts > 1 => _ = write!(message, ", {restarts} restarts"),
-        _ => {}
+        restarts => _ = write!(message, ", {restarts} restarts"),
     }
     if let Some(Terminated { reason, .. }) = container.failure(trouble)
         && reason == OOM_KILLED
@@ -82,7 +82,6 @@ pub(super) fn title(container: Container<'_>) -> String {
 /// For example "containers app, proxy are …", with the verb in the singular or plural.
 pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> String {
     match containers {
-        [] => format!("no container {one}"),
         [container] => format!("{} {one}", title(*container)),
         _ => {
             let names: Vec<&str> = containers.iter().map(|container| container.status.name.as_str()).collect();

@@ -47,5 +47,6 @@ mod tests {
         assert_eq!(one_line("éééé", 8), "éééé");
         assert_eq!(one_line("ééééé", 8), "éé…");
         assert_eq!(one_line(&"wort ".repeat(9), 10), "wort wo…");
+        assert_eq!(one_line("wort wort", 4), "w…", "a first word that fills the line is not the whole text");
     }
 }

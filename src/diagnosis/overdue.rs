@@ -148,7 +148,7 @@ impl<'a> Overdue<'a> {
                 Some(container) => format!("{} is still running", messages::title(*container)),
                 None => String::new(),
             },
-            "ContainerCreating" if pod.init_statuses.is_empty() && pod.statuses.is_empty() => {
+            "ContainerCreating" if self.containers.is_empty() => {
                 format!("{} has not reported on it yet", messages::node(pod))
             }
             "ContainerCreating" if pod.condition(SANDBOX).is_some_and(|condition| condition.status == "False") => {

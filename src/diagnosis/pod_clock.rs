@@ -61,7 +61,7 @@ impl PodClock {
     fn corrected(&self, instant: Timestamp) -> Timestamp {
         let instant = before(instant, self.node_ahead);
         match self.created {
-            Some(created) if instant < created && created.duration_since(instant) <= MAX_SKEW => created,
+            Some(created) if created.duration_since(instant) <= MAX_SKEW => instant.max(created),
             _ => instant,
         }
     }

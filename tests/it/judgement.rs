@@ -12,7 +12,7 @@ use orchestr::{
 use serde_json::{Value, json};
 
 use crate::cases::{
-    Case, after, at, case, condition, ended, named, running, t, termination, unready, unstarted, waiting,
+    Case, after, at, case, condition, ended, failed_start, named, running, t, termination, unready, unstarted, waiting,
 };
 
 /// The verdict this many seconds after the pod's creation, with the default thresholds.
@@ -51,6 +51,7 @@ fn settles(name: &str, until: i64, since: i64, reason: &str, container: &str, me
     assert_eq!(verdict(&case, until).recheck, None, "{name} after");
     let found = is(name, until, reason, container, message);
     assert_eq!(found.since, at(since), "{name}");
+    assert_eq!(found.tolerated.as_secs(), u64::try_from(until - since).unwrap(), "{name}");
     found
 }
 
@@ -209,6 +210,7 @@ fn reports_failed_pods() {
         assert_eq!(verdict(&named(name), 51).recheck, None, "{name}");
     }
     assert_eq!(problem(&named("job-failed"), 51).owner.unwrap().kind, "Job");
+    assert_eq!(logs(&problem(&named("evicted-killed"), 51)), [("app", LogChoice::Current)]);
 
     // A container that was restarted before the failure is not its cause.
     let earlier = named("restarting").phase("Failed");
@@ -229,13 +231,23 @@ fn ignores_failed_pods_of_a_complete_job() {
     let superseded = JobFacts { superseded: true, cron_job: Some("nightly".into()), ..JobFacts::default() };
     let facts = Facts { job: Some(Arc::new(superseded)), ..Facts::default() };
     assert_eq!(judge(&named("job-failed").decode(), &facts, &Thresholds::default(), at(51)).health, Health::Healthy);
-    let retrying = JobFacts { attempts: Some((2, 6)), ..JobFacts::default() };
-    let facts = Facts { job: Some(Arc::new(retrying)), ..Facts::default() };
-    let Health::Problem(found) = judge(&named("job-failed").decode(), &facts, &Thresholds::default(), at(51)).health
-    else {
-        panic!("it has failed")
-    };
-    assert_eq!(found.message, "container app exited with code 11; its Job retries: 2 of at most 7 attempts failed");
+    let attempts = |attempts| JobFacts { attempts, ..JobFacts::default() };
+    for (job, suffix) in [
+        (attempts(Some((2, 6))), "; its Job retries: 2 of at most 7 attempts failed"),
+        (attempts(Some((1, 0))), "; its Job retries: 1 of at most 1 attempts failed"),
+        (attempts(Some((0, 6))), ""),
+        (attempts(None), ""),
+        (JobFacts { failed: Some(at(50)), ..attempts(Some((7, 6))) }, ""),
+    ] {
+        for (name, message) in
+            [("job-failed", "container app exited with code 11"), ("failed-silently", "the pod has failed")]
+        {
+            let facts = Facts { job: Some(Arc::new(job.clone())), ..Facts::default() };
+            let verdict = judge(&named(name).decode(), &facts, &Thresholds::default(), at(51));
+            let Health::Problem(found) = verdict.health else { panic!("{name} has failed") };
+            assert_eq!(found.message, format!("{message}{suffix}"), "{job:?}");
+        }
+    }
     // A running pod is judged as usual even if its Job is complete.
     let verdict = judge(&named("crash-loop-oom").decode(), &complete, &Thresholds::default(), at(51));
     assert!(matches!(verdict.health, Health::Problem(_)));
@@ -316,6 +328,17 @@ fn a_loop_of_exit_code_0_is_a_crash_even_while_the_container_runs() {
     healthy(&case("prompt").app(after(ended_at(2), 2, running("app", 3))).ready(3), 20);
     healthy(&case("once").app(after(ended_at(2), 1, running("app", 14))).ready(14), 20);
     healthy(&case("long").app(after(with_start(ended_at(2000), 100), 2, running("app", 2014))).ready(2014), 2020);
+    // A back-off takes at least ten seconds, and ends after an instance that ran for ten minutes.
+    for (ran, paused, kind) in [(599, 9, Some(ProblemKind::Crash)), (599, 8, None), (600, 9, None)] {
+        let last = with_start(ended_at(1_000), 1_000 - ran);
+        let start = 1_000 + paused;
+        let pod = case("edge").app(after(last, 2, running("app", start))).ready(start);
+        let found = match verdict(&pod, start + 1).health {
+            Health::Problem(found) => Some(found.kind),
+            _ => None,
+        };
+        assert_eq!(found, kind, "ran for {ran} s, was started again after {paused} s");
+    }
     let on_failure = case("job").app(after(ended_at(2), 2, ended("app", ended_at(15)))).with(|pod| {
         pod["spec"]["restartPolicy"] = "OnFailure".into();
     });
@@ -354,6 +377,114 @@ fn ignores_restarts_by_the_restart_policy_rules() {
     let ended = |code| with_rules(case("ruled").app(ended("app", termination(code, "Error", 50))).not_ready("app", 50));
     assert_eq!(verdict(&ended(42), 51).health, Health::Settling);
     assert_eq!(problem(&ended(41), 51).kind, ProblemKind::Crash);
+
+    let held_back = |code, reason| {
+        let waits = waiting("app", reason, "");
+        with_rules(case("ruled").app(after(termination(code, "Error", 50), 3, waits)).not_ready("app", 50))
+    };
+    assert_eq!(verdict(&held_back(42, "CrashLoopBackOff"), 60).health, Health::Settling);
+    assert_eq!(problem(&held_back(41, "CrashLoopBackOff"), 60).kind, ProblemKind::Crash);
+    assert_eq!(problem(&held_back(42, "ErrImagePull"), 60).kind, ProblemKind::Image, "no rule asks for that");
+    let always = |code| {
+        let pod = case("ruled").app(after(termination(code, "Error", 50), 3, running("app", 65))).ready(65);
+        with_rules(pod).with(|pod| pod["spec"]["restartPolicy"] = "Always".into())
+    };
+    healthy(&always(42), 70);
+    assert_eq!(problem(&always(0), 70).kind, ProblemKind::Crash, "it was held back for 15 s");
+}
+
+#[test]
+fn a_container_that_never_started_has_a_start_problem() {
+    for (reason, started, kind, log) in [
+        ("StartError", None, ProblemKind::Start, LogChoice::NeverStarted),
+        ("StartError", Some(45), ProblemKind::Start, LogChoice::Current),
+        ("ContainerCannotRun", Some(45), ProblemKind::Start, LogChoice::Current),
+        ("Error", None, ProblemKind::Start, LogChoice::NeverStarted),
+        ("Error", Some(45), ProblemKind::Crash, LogChoice::Current),
+    ] {
+        let end = match started {
+            Some(seconds) => with_start(termination(128, reason, 50), seconds),
+            None => failed_start(reason, "", 50),
+        };
+        let found = problem(&case("start").app(ended("app", end)), 51);
+        assert_eq!((found.kind, logs(&found)), (kind, vec![("app", log)]), "{reason} {started:?}");
+        let message = match (kind, reason) {
+            (ProblemKind::Start, "StartError" | "ContainerCannotRun") => {
+                "container app could not be started (exit 128)"
+            }
+            _ => "container app exited with code 128",
+        };
+        assert_eq!(found.message, message, "{reason} {started:?}");
+    }
+}
+
+#[test]
+fn a_waiting_container_has_the_most_specific_reason() {
+    for (last, waits, reason) in [
+        ("StartError", "RunContainerError", "StartError"),
+        ("StartError", "CreateContainerError", "StartError"),
+        ("StartError", "CreateContainerConfigError", "CreateContainerConfigError"),
+        ("RunContainerError", "RunContainerError", "RunContainerError"),
+    ] {
+        let pod = case("waits").app(after(failed_start(last, "", 50), 2, waiting("app", waits, "")));
+        assert_eq!(problem(&pod, 51).reason, reason, "{waits} after {last}");
+    }
+}
+
+#[test]
+fn reads_the_previous_log_only_if_the_present_one_is_lost() {
+    let with_id = |mut termination: Value, id: &str| {
+        termination["containerID"] = id.into();
+        termination
+    };
+    for (id, last, log) in [
+        ("containerd://b", Some("containerd://a"), LogChoice::Current),
+        ("containerd://b", Some(""), LogChoice::Current),
+        ("containerd://b", None, LogChoice::Current),
+        ("", Some("containerd://a"), LogChoice::Previous),
+        ("", Some(""), LogChoice::Current),
+        ("", None, LogChoice::Current),
+    ] {
+        let present = ended("app", with_id(termination(137, "Error", 50), id));
+        let status = match last {
+            Some(last) => after(with_id(termination(1, "Error", 30), last), 1, present),
+            None => present,
+        };
+        assert_eq!(logs(&problem(&case("ended").app(status), 51)), [("app", log)], "{id:?} after {last:?}");
+    }
+}
+
+#[test]
+fn names_the_signals_that_ended_a_container() {
+    for (number, name) in [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (15, "SIGTERM"),
+        (31, "SIGSYS"),
+        (10, ""),
+        (0, ""),
+        (-1, ""),
+    ] {
+        let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+        let by_code = case("code").app(ended("app", termination(128 + number, "Error", 50)));
+        let code = 128 + number;
+        assert_eq!(problem(&by_code, 51).message, format!("container app exited with code {code}{name}"));
+        let mut by_signal = termination(0, "Error", 50);
+        by_signal["signal"] = number.into();
+        if number != 0 {
+            let found = problem(&case("signal").app(ended("app", by_signal)), 51);
+            assert_eq!(found.message, format!("container app was killed by signal {number}{name}"));
+        }
+    }
 }
 
 #[test]
@@ -532,6 +663,19 @@ fn reports_pods_whose_containers_are_not_created() {
     settles("creating-init", 60, 0, "ContainerCreating", "", "containers prep, app are not created yet");
     let after_sidecar = case("after").phase("Pending").sidecar(running("mesh", 40)).app(waiting("app", "", ""));
     assert_eq!(verdict(&after_sidecar, 99).recheck, Some(at(100)), "since the sidecar runs");
+    let ended_sidecar = case("after")
+        .phase("Pending")
+        .sidecar(ended("mesh", termination(0, "Completed", 40)))
+        .app(waiting("app", "", ""));
+    assert_eq!(verdict(&ended_sidecar, 59).recheck, Some(at(60)), "a sidecar that ended is started again");
+    let late = named("creating").condition(condition("PodScheduled", "True", "", "", 30));
+    for (late, recheck) in [(late.clone(), 90), (late.with(|pod| pod["status"]["startTime"] = t(40).into()), 90)] {
+        assert_eq!(verdict(&late, 59).recheck, Some(at(recheck)), "since it was scheduled");
+    }
+    let partly = case("partly").phase("Pending").init(ended("prep", termination(0, "Completed", 20)));
+    let found = problem(&partly.unreported("containers", "app"), 80);
+    assert_eq!((found.reason.as_str(), found.container.as_str()), ("ContainerCreating", ""));
+    assert_eq!(found.message, "node node-7 has not reported on it yet");
     settles("creating-after-init", 80, 20, "ContainerCreating", "", "container app is not created yet");
     settles("creating-no-reason", 60, 0, "ContainerCreating", "", "container app is not created yet");
     settles("creating-no-state", 60, 0, "ContainerCreating", "", "container app is not created yet");
@@ -563,6 +707,37 @@ fn reports_pods_stuck_in_termination() {
     ] {
         settles(name, 90, 30, "StuckTerminating", "", message);
     }
+}
+
+#[test]
+fn a_node_is_gone_only_if_the_pod_shows_it() {
+    let running = "container app was not stopped by node node-7";
+    for (status, reason, message) in [
+        ("True", "DeletionByPodGC", "node node-7 is gone (DeletionByPodGC)"),
+        ("True", "DeletionByTaintManager", "node node-7 is not ready or unreachable (DeletionByTaintManager)"),
+        ("True", "PreemptionByScheduler", running),
+        ("False", "DeletionByPodGC", running),
+    ] {
+        let pod = named("terminating").condition(condition("DisruptionTarget", status, reason, "", 20));
+        assert_eq!(problem(&pod, 90).message, message, "{status} {reason}");
+    }
+    for (ready, reason, containers_ready, message) in [
+        ("False", "", "True", "not ready: node node-7 has stopped reporting"),
+        ("Unknown", "", "True", "not ready"),
+        ("False", "", "False", "not ready"),
+        ("False", "ReadinessGatesNotReady", "True", "not ready: ReadinessGatesNotReady"),
+    ] {
+        let pod = named("node-silent").condition(condition("Ready", ready, reason, "", 100)).condition(condition(
+            "ContainersReady",
+            containers_ready,
+            "",
+            "",
+            100,
+        ));
+        assert_eq!(problem(&pod, 220).message, message, "{ready} {reason} {containers_ready}");
+    }
+    let nowhere = named("unknown").with(|pod| pod["spec"]["nodeName"] = "".into());
+    assert_eq!(problem(&nowhere, 51).message, "its node does not report the pod's state");
 }
 
 #[test]

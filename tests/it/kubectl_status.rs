@@ -274,17 +274,6 @@ async fn columns_of_real_pods_match_the_api_server() {
     }
 }
 
-#[test]
-fn columns_of_real_pods_match_recorded_kubectl_output() {
-    for (case, printed) in real().into_iter().zip(fixtures::real_statuses()) {
-        let pod = case.decode();
-        let (ready, total) = ready_counts(&pod);
-        assert_eq!((case.name(), kubectl_status(&pod).as_str()), (printed.name, printed.status));
-        assert_eq!(format!("{ready}/{total}"), printed.ready, "{}", printed.name);
-        assert_eq!(restarts(&pod, Timestamp::now()).split(' ').next(), Some(printed.restarts), "{}", printed.name);
-    }
-}
-
 /// Times since the last restart in every format that RESTARTS has.
 #[tokio::test]
 async fn restarts_show_how_long_ago() {

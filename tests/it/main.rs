@@ -4,6 +4,7 @@
 mod alerts;
 mod arbitrary;
 mod cases;
+mod columns;
 mod command;
 mod crd;
 mod docs;

@@ -345,6 +345,7 @@ pub fn made() -> Vec<Case> {
             .sidecar(after(termination(1, "Error", 30), 3, running("mesh", 31)))
             .init(after(termination(1, "Error", 40), 2, unready("more", 45)))
             .app(waiting("app", "PodInitializing", "")),
+        case("terminated-without-restart").app(after(termination(1, "Error", 50), 0, running("app", 60))).ready(60),
         case("weird-phase").phase("Weird").app(unready("app", 5)),
         case("all-states-at-once").app(running("app", 5)).not_ready("app", 50).with(|pod| {
             pod["status"]["containerStatuses"][0]["state"] = json!({
