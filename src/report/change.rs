@@ -30,6 +30,7 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
         && old.missing_pods == new.missing_pods
         && old.ignored_pods == new.ignored_pods
         && old.top_reason == new.top_reason
+        && old.top_cause == new.top_cause
         && old.omitted_pods == new.omitted_pods
         && old.omitted_incidents == new.omitted_incidents
         && old.incidents == new.incidents
@@ -118,9 +119,12 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::report::{
-        NotWatching, fit, not_watching,
-        tests::{Scenario, at, crashing},
+    use crate::{
+        api::Cause,
+        report::{
+            NotWatching, fit, not_watching,
+            tests::{Scenario, at, crashing},
+        },
     };
 
     fn keys(incidents: &[&Incident]) -> Vec<String> {
@@ -183,11 +187,13 @@ mod tests {
     fn a_difference_in_a_single_field_is_substantial() {
         let old = Scenario { watched: 12, ..Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]) }.status(None);
         type Edit = fn(&mut OrchestrStatus);
-        let edits: [Edit; 11] = [
+        let edits: [Edit; 13] = [
             |status| status.observed_generation = Some(4),
             |status| status.problematic_pod_count += 1,
+            |status| status.missing_pods += 1,
             |status| status.ignored_pods += 1,
             |status| status.top_reason = "Error".to_owned(),
+            |status| status.top_cause = Some(Cause::OutOfMemory),
             |status| status.omitted_pods += 1,
             |status| status.omitted_incidents += 1,
             |status| status.incidents[0].pods += 1,
