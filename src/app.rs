@@ -10,12 +10,13 @@ use crate::{
     clock::ClusterClock,
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources},
+    events::watch_events,
     logs::{LogReader, ReadLimits},
     pods::watch_pods,
     watch::watch,
 };
 
-/// The most updates of pods that are handled as one batch. A batch contains only updates that are already there.
+/// The most updates of pods or events that are handled as one batch. A batch contains only updates that are already there.
 const BATCH: usize = 128;
 
 /// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended.
@@ -50,9 +51,18 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
             stream::select_all(watches).ready_chunks(BATCH).boxed()
         })
     };
+    let events = {
+        let client = client.clone();
+        let watches = scopes.iter().map(move |scope| {
+            let watch = watch_events(client.clone(), scope.as_deref(), timings.forbidden_confirmation);
+            let scope = scope.clone();
+            watch.map(move |update| (scope.clone(), update)).boxed()
+        });
+        stream::select_all(watches).ready_chunks(BATCH).boxed()
+    };
     let reader =
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
-    let sources = Sources { objects, open_pods, scopes: scopes.clone() };
+    let sources = Sources { objects, open_pods, events, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
     let dispatcher =
         Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);

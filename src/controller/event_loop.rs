@@ -13,6 +13,7 @@ use crate::{
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     config::Timings,
+    events::{Event, WatchedEvent},
     logs::LogReader,
     pods::WatchedPod,
     report::{self, Change},
@@ -43,6 +44,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
 /// Updates of pods, in batches of those that are ready.
 pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedPod>)>>;
 
+/// Updates of events, in batches of those that are ready.
+pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedEvent>)>>;
+
 /// The watches, each update with the scope of its watch.
 pub(crate) struct Sources {
     /// `Orchestr` objects.
@@ -50,7 +54,9 @@ pub(crate) struct Sources {
     /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
     /// further back than the failures that were kept.
     pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
-    /// The scopes of both.
+    /// Warning events. They are received from the time on at which pods are first watched.
+    pub(crate) events: EventUpdates,
+    /// The scopes of all three.
     pub(crate) scopes: Vec<Scope>,
 }
 
@@ -93,7 +99,7 @@ impl Controller {
 
     /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended.
     pub(crate) async fn run(mut self, sources: Sources, shutdown: CancellationToken) {
-        let Sources { mut objects, open_pods, scopes } = sources;
+        let Sources { mut objects, open_pods, mut events, scopes } = sources;
         let mut pods = futures::stream::pending().boxed();
         let mut are_pods_open = false;
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
@@ -111,6 +117,7 @@ impl Controller {
                 () = shutdown.cancelled() => break,
                 Some((scope, update)) = objects.next() => self.on_object(scope, update),
                 Some(updates) = pods.next() => self.on_pods(updates),
+                Some(updates) = events.next(), if are_pods_open => self.on_events(updates),
                 result = self.tasks.next() => self.on_task_result(result),
                 () = sleep_until_if(wake_at) => {}
                 _ = compaction.tick() => self.compact(),
@@ -233,7 +240,23 @@ impl Controller {
 
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
         let now = Instant::now();
-        match self.reconciler.apply_pods(updates, now, self.clock.now()) {
+        let concerned = self.reconciler.apply_pods(updates, now, self.clock.now());
+        self.mark_dirty(concerned, now);
+    }
+
+    fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {
+        let now = Instant::now();
+        let (concerned, about_others) = self.reconciler.apply_events(updates, now);
+        self.mark_dirty(concerned, now);
+        about_others.into_iter().for_each(|event| self.on_workload_event(event, now));
+    }
+
+    /// A Warning event about an object that is not a pod, for instance FailedCreate of a ReplicaSet.
+    #[expect(clippy::unused_self, reason = "missing pods are not reported yet")]
+    fn on_workload_event(&mut self, _event: Event, _now: Instant) {}
+
+    fn mark_dirty(&mut self, concerned: Concerned, now: Instant) {
+        match concerned {
             Concerned::AllWithoutDebounce => self.queue.mark_all_dirty_without_debounce(now),
             Concerned::All => self.queue.mark_all_dirty(now),
             Concerned::These(keys) => keys.iter().for_each(|key| self.queue.mark_dirty(key, now)),

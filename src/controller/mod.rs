@@ -7,6 +7,7 @@
 
 mod event_loop;
 mod events;
+mod evidence;
 mod jobs;
 mod kopf_migration;
 mod log_requests;

@@ -14,6 +14,7 @@ use crate::{
     alerts::{self, Incident},
     api::{NamespacedName, OrchestrStatus},
     diagnosis::needs_job,
+    events::{Event, WatchedEvent},
     index::{Index, ViewId},
     logs::{LogRequest, ReadResult},
     pods::WatchedPod,
@@ -23,6 +24,7 @@ use crate::{
 };
 
 use super::{
+    evidence::{Evidence, NewEvidence},
     jobs::{JobKey, JobReading, Jobs},
     log_requests::LogRequests,
     lookback::{self, Lookback},
@@ -40,11 +42,12 @@ pub(super) struct Reconciler {
     watch_health: WatchHealth,
     lookback: Lookback,
     jobs: Jobs,
+    evidence: Evidence,
     log_requests: LogRequests,
     needs_relist: bool,
 }
 
-/// The objects that changes of pods concern.
+/// The objects that changes of pods or events concern.
 pub(super) enum Concerned {
     /// All objects, because a list or a backlog is complete: nothing more is expected soon.
     AllWithoutDebounce,
@@ -83,6 +86,7 @@ impl Reconciler {
         Self {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
+            evidence: Evidence::new(scopes.iter().cloned()),
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
             jobs: Jobs::default(),
@@ -193,6 +197,25 @@ impl Reconciler {
         }
     }
 
+    /// Stores events about pods. Returns the affected objects, and the events about objects that are not pods.
+    pub(super) fn apply_events(
+        &mut self,
+        updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>,
+        now: Instant,
+    ) -> (Concerned, Vec<Event>) {
+        let (mut views, mut about_others, mut is_access_changed) = (Vec::new(), Vec::new(), false);
+        for (scope, update) in updates {
+            match self.evidence.apply(&scope, update, now) {
+                NewEvidence::Nothing => {}
+                NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
+                NewEvidence::AboutOther(event) => about_others.push(*event),
+                NewEvidence::Access => is_access_changed = true,
+            }
+        }
+        let concerned = if is_access_changed { Concerned::All } else { Concerned::These(self.viewers(views)) };
+        (concerned, about_others)
+    }
+
     /// Stores the result of a read of a Job. Returns the affected objects.
     pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
         if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
@@ -227,11 +250,7 @@ impl Reconciler {
             Ok(settings) if !settings.enabled => return not_watching(&NotWatching::Paused, object),
             Ok(settings) => Arc::clone(settings),
         };
-        let concerns = |scope: &Scope| match scope {
-            Some(namespace) => settings.scope.selects_namespace(namespace),
-            None => true,
-        };
-        match self.watch_health.sync_state(now, settings.thresholds.restarted, concerns) {
+        match self.watch_health.sync_state(now, settings.thresholds.restarted, |scope| concerns(&settings, scope)) {
             SyncState::Complete => self.watching(key, object, &settings, now, wall),
             SyncState::Denied(message) => not_watching(&NotWatching::PodAccessDenied { message }, object),
             SyncState::Interrupted(message) => not_watching(&NotWatching::Interrupted { message }, object),
@@ -258,6 +277,7 @@ impl Reconciler {
             thresholds: &settings.thresholds,
             tracker: &object.tracker,
             is_replaced: &|pod| self.index.is_replaced(pod),
+            events: &|pod| self.evidence.about(pod),
             now,
             wall,
         };
@@ -268,7 +288,9 @@ impl Reconciler {
             return Reconciled { jobs, ..Reconciled::postponed(until) };
         }
         let mut warnings = settings.warnings.clone();
-        warnings.extend(unread_jobs.into_iter().take(WARNINGS.saturating_sub(settings.warnings.len())));
+        let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
+        let unread = unread_events.into_iter().chain(unread_jobs);
+        warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let previous = object.status.as_ref();
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -340,6 +362,7 @@ impl Reconciler {
         }
         self.index.compact(wall);
         self.log_requests.sweep();
+        self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
     }
@@ -349,6 +372,11 @@ impl Reconciler {
         views.dedup();
         views.iter().filter_map(|view| self.views.get(view).cloned()).collect()
     }
+}
+
+/// Whether an object may select pods of a watch.
+fn concerns(settings: &Settings, scope: &Scope) -> bool {
+    scope.as_ref().is_none_or(|namespace| settings.scope.selects_namespace(namespace))
 }
 
 impl Reconciled {

@@ -1,13 +1,14 @@
 //! Judges the suspect pods of one object. The verdict on a failed pod of a Job depends on the Job. No I/O: the caller starts
 //! the reads of Jobs.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
     diagnosis::{Facts, Finding, Health, Thresholds, explain, judge, needs_job},
+    events::Event,
     pods::Pod,
     report::Tracker,
 };
@@ -26,6 +27,8 @@ pub(super) struct JudgeContext<'a> {
     pub(super) tracker: &'a Tracker,
     /// Whether the pod's owner has a healthy pod that was created after it.
     pub(super) is_replaced: &'a dyn Fn(&Pod) -> bool,
+    /// The Warning events about a pod.
+    pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
     pub(super) now: Instant,
     pub(super) wall: Timestamp,
 }
@@ -55,7 +58,7 @@ pub(super) fn judge_pods<'p>(
     waiting_since: &mut Option<Instant>,
     context: &JudgeContext<'_>,
 ) -> Verdicts<'p> {
-    let &JudgeContext { thresholds, tracker, is_replaced, now, wall } = context;
+    let &JudgeContext { thresholds, tracker, is_replaced, events, now, wall } = context;
     let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
@@ -99,6 +102,7 @@ pub(super) fn judge_pods<'p>(
         match verdict.health {
             Health::Problem(_) if pod.ignored => verdicts.ignored += 1,
             Health::Problem(mut finding) => {
+                facts.events = events(pod);
                 explain(pod, &mut finding, &facts, wall);
                 verdicts.found.push((pod, finding));
             }
@@ -165,6 +169,7 @@ mod tests {
                 thresholds: &Thresholds::default(),
                 tracker: &self.tracker,
                 is_replaced: &|_| false,
+                events: &|_| Arc::default(),
                 now,
                 wall: Timestamp::UNIX_EPOCH,
             };

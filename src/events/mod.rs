@@ -2,5 +2,15 @@
 //! event may be lost.
 
 mod event;
+mod json;
+mod protobuf;
+mod reasons;
+mod store;
+mod template;
+mod watch;
+mod watched_event;
 
 pub use event::{Event, InvolvedObject};
+pub(crate) use store::{EventStore, Recorded};
+pub(crate) use watch::watch_events;
+pub use watched_event::WatchedEvent;

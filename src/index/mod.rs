@@ -330,6 +330,18 @@ impl Index {
         views
     }
 
+    /// The views that contain a pod, if it may not be healthy.
+    #[must_use]
+    pub(crate) fn views_of_suspect(&self, uid: Uid) -> Vec<ViewId> {
+        self.suspects.get(&uid).map_or_else(Vec::new, |suspect| self.views_of(suspect.label_set, None))
+    }
+
+    /// Whether a pod exists.
+    #[must_use]
+    pub(crate) fn contains(&self, uid: Uid) -> bool {
+        self.pods.contains_key(&uid)
+    }
+
     /// The number of pods.
     #[must_use]
     pub(crate) fn len(&self) -> usize {

@@ -1,0 +1,260 @@
+//! A bounded memory of the Warning events about pods. Pure.
+//!
+//! Events of healthy pods are kept as well: a probe fails before its pod has a problem.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::pods::{Pod, Uid};
+
+use super::{Event, InvolvedObject, reasons, template::template};
+
+/// How much all events may take, in bytes. 20,000 events an hour must not cost more than 4 MiB.
+const MAX_BYTES: usize = 3 << 19;
+/// How many different events are kept for one pod.
+const MAX_PER_POD: usize = 8;
+/// How many events with the same text are counted apart. Their names differ.
+const MAX_SOURCES: usize = 4;
+/// How long an event is kept after it last occurred: as long as an API server does by default.
+const MAX_AGE: Duration = Duration::from_secs(3600);
+/// How long to wait for the pod of an event: the watches of pods and events are independent.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What an entry and a pod take beside their texts, in bytes.
+const ENTRY_BYTES: usize = 192;
+const POD_BYTES: usize = 192;
+
+/// The events, by the UID of their pod.
+#[derive(Debug)]
+pub(crate) struct EventStore {
+    pods: HashMap<Uid, PodEvents>,
+    /// The pods, in the order of their last event.
+    order: BTreeMap<u64, Uid>,
+    next_place: u64,
+    bytes: usize,
+    max_bytes: usize,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct PodEvents {
+    place: u64,
+    received: Instant,
+    entries: Vec<Entry>,
+}
+
+/// Events with the same reason, container and text.
+#[derive(Debug)]
+struct Entry {
+    reason: &'static str,
+    container: Box<str>,
+    message: Box<str>,
+    template: u64,
+    /// The events and their counts, the latest last.
+    sources: Vec<(u64, u32)>,
+    /// How often earlier events occurred.
+    earlier: u32,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    received: Instant,
+}
+
+/// The result of [`EventStore::record`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// The event is new, or occurred twice as often as when it was last `New`.
+    New,
+    /// The event occurred again.
+    Repeated,
+    /// The event explains nothing, or is known already.
+    Ignored,
+}
+
+impl Default for EventStore {
+    fn default() -> Self {
+        Self::with_limit(MAX_BYTES)
+    }
+}
+
+impl EventStore {
+    fn with_limit(max_bytes: usize) -> Self {
+        Self { pods: HashMap::new(), order: BTreeMap::new(), next_place: 0, bytes: 0, max_bytes, dropped: 0 }
+    }
+
+    /// Keeps an event about a pod. `id` identifies the event, whose count grows when it occurs again.
+    pub(crate) fn record(&mut self, id: u64, event: Event, now: Instant) -> Recorded {
+        if event.involved.kind != "Pod" {
+            return Recorded::Ignored;
+        }
+        let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
+        let uid = Uid::from_text(&event.involved.uid);
+        let place = self.next_place;
+        self.next_place += 1;
+        let pod = self.pods.entry(uid).or_insert_with(|| {
+            self.bytes += POD_BYTES;
+            PodEvents { place, received: now, entries: Vec::new() }
+        });
+        self.order.remove(&pod.place);
+        self.order.insert(place, uid);
+        pod.place = place;
+        pod.received = now;
+
+        let bytes_before: usize = pod.bytes();
+        let (recorded, dropped) = pod.record(id, reason, event, now);
+        self.dropped += u64::from(dropped);
+        self.bytes = self.bytes - bytes_before + pod.bytes();
+        while self.bytes > self.max_bytes
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            if let Some(pod) = self.pods.remove(&oldest) {
+                self.dropped += pod.entries.len() as u64;
+                self.bytes -= POD_BYTES + pod.bytes();
+            }
+        }
+        recorded
+    }
+
+    /// The events about a pod, the most recent last. They do not contain the UID.
+    pub(crate) fn about(&self, pod: &Pod) -> Arc<[Event]> {
+        let Some(events) = self.pods.get(&pod.uid) else { return Arc::default() };
+        let mut events: Vec<Event> = events.entries.iter().map(|entry| entry.event(pod)).collect();
+        events.sort_by_key(|event| event.last);
+        events.into()
+    }
+
+    pub(crate) fn has_events_about(&self, uid: Uid) -> bool {
+        self.pods.contains_key(&uid)
+    }
+
+    /// Drops events that are old, or whose pod no longer exists.
+    pub(crate) fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
+        let age = |received: Instant| now.saturating_duration_since(received);
+        let Self { pods, order, bytes, .. } = self;
+        pods.retain(|uid, pod| {
+            let bytes_before = pod.bytes();
+            pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
+            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid));
+            if is_kept {
+                *bytes = *bytes - bytes_before + pod.bytes();
+            } else {
+                *bytes -= POD_BYTES + bytes_before;
+                order.remove(&pod.place);
+            }
+            is_kept
+        });
+        if self.pods.capacity() > 4 * self.pods.len().max(64) {
+            self.pods.shrink_to_fit();
+        }
+    }
+
+    /// How many events were dropped because of a limit.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+impl PodEvents {
+    fn bytes(&self) -> usize {
+        self.entries.iter().map(Entry::bytes).sum()
+    }
+
+    /// Returns whether an older event was dropped.
+    fn record(&mut self, id: u64, reason: &'static str, event: Event, now: Instant) -> (Recorded, bool) {
+        let template = template(&event.message);
+        let container = &*event.involved.container;
+        let place = self.entries.iter().position(|entry| entry.has_source(id)).or_else(|| {
+            let is_same =
+                |own: &Entry| own.reason == reason && *own.container == *container && own.template == template;
+            self.entries.iter().position(is_same)
+        });
+        if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
+            return (entry.repeat(id, event, template, now), false);
+        }
+        let is_full = self.entries.len() >= MAX_PER_POD;
+        if is_full && let Some(oldest) = (0..self.entries.len()).min_by_key(|index| self.entries[*index].received) {
+            self.entries.swap_remove(oldest);
+        }
+        self.entries.reserve_exact(1);
+        self.entries.push(Entry {
+            reason,
+            container: container.into(),
+            message: event.message.into(),
+            template,
+            sources: vec![(id, event.count)],
+            earlier: 0,
+            first: event.first,
+            last: event.last,
+            received: now,
+        });
+        (Recorded::New, is_full)
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.container.len() + self.message.len()
+    }
+
+    fn has_source(&self, id: u64) -> bool {
+        self.sources.iter().any(|(source, _)| *source == id)
+    }
+
+    fn count(&self) -> u32 {
+        self.sources.iter().fold(self.earlier, |count, (_, of_source)| count.saturating_add(*of_source))
+    }
+
+    fn repeat(&mut self, id: u64, event: Event, template: u64, now: Instant) -> Recorded {
+        let before = (self.count(), self.last);
+        match self.sources.iter_mut().find(|(source, _)| *source == id) {
+            Some((_, count)) => *count = event.count.max(*count),
+            None => {
+                if self.sources.len() >= MAX_SOURCES {
+                    let (_, count) = self.sources.remove(0);
+                    self.earlier = self.earlier.saturating_add(count);
+                }
+                self.sources.push((id, event.count));
+            }
+        }
+        self.first = self.first.into_iter().chain(event.first).min();
+        // An event that a list returns may be older than the one that is known.
+        if event.last >= self.last {
+            self.last = event.last;
+            self.message = event.message.into();
+            self.template = template;
+        }
+        self.received = now;
+        let count = self.count();
+        if count.leading_zeros() < before.0.leading_zeros() {
+            Recorded::New
+        } else if (count, self.last) == before {
+            Recorded::Ignored
+        } else {
+            Recorded::Repeated
+        }
+    }
+
+    fn event(&self, pod: &Pod) -> Event {
+        Event {
+            involved: InvolvedObject {
+                kind: "Pod".to_owned(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: String::new(),
+                container: self.container.as_ref().to_owned(),
+            },
+            reason: self.reason.to_owned(),
+            message: self.message.as_ref().to_owned(),
+            count: self.count(),
+            first: self.first,
+            last: self.last,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

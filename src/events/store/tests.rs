@@ -1,0 +1,153 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn pod(uid: u128) -> Pod {
+    Pod { uid: Uid::from(uid), name: format!("pod-{uid}"), namespace: "shop".to_owned(), ..Pod::default() }
+}
+
+fn event(uid: u128, reason: &str, message: &str, count: u32) -> Event {
+    Event {
+        involved: InvolvedObject {
+            kind: "Pod".to_owned(),
+            uid: format!("{uid:032x}"),
+            container: "app".to_owned(),
+            ..InvolvedObject::default()
+        },
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        count,
+        first: Timestamp::from_second(100).ok(),
+        last: Timestamp::from_second(100 + i64::from(count)).ok(),
+    }
+}
+
+/// The texts and counts of the events about a pod.
+fn about(store: &EventStore, uid: u128) -> Vec<(String, u32)> {
+    store.about(&pod(uid)).iter().map(|event| (event.message.clone(), event.count)).collect()
+}
+
+#[test]
+fn counts_an_event_that_occurs_again() {
+    let (mut store, now) = (EventStore::default(), Instant::now());
+    for (count, recorded) in [
+        (1, Recorded::New),
+        (2, Recorded::New),
+        (3, Recorded::Repeated),
+        (3, Recorded::Ignored),
+        (2, Recorded::Ignored),
+        (4, Recorded::New),
+        (7, Recorded::Repeated),
+        (90, Recorded::New),
+    ] {
+        assert_eq!(store.record(1, event(5, "Unhealthy", "503", count), now), recorded, "{count}");
+    }
+    let events = store.about(&pod(5));
+    let [only] = &*events else { panic!("{events:?}") };
+    assert_eq!(
+        (only.count, only.first, only.last),
+        (90, Timestamp::from_second(100).ok(), Timestamp::from_second(190).ok())
+    );
+    assert_eq!((&*only.involved.name, &*only.involved.container), ("pod-5", "app"));
+    assert_eq!(about(&store, 6), []);
+}
+
+#[test]
+fn merges_events_that_differ_in_numbers() {
+    let (mut store, now) = (EventStore::default(), Instant::now());
+    for port in 0..20_u32 {
+        let message = format!("dial tcp 10.0.0.1:{}: refused", 40_000 + port);
+        store.record(
+            port.into(),
+            Event { last: Timestamp::from_second(port.into()).ok(), ..event(5, "Unhealthy", &message, 2) },
+            now,
+        );
+    }
+    assert_eq!(about(&store, 5), [("dial tcp 10.0.0.1:40019: refused".to_owned(), 40)]);
+    store.record(99, event(5, "FailedMount", "dial tcp 10.0.0.1:40019: refused", 1), now);
+    let other = InvolvedObject { container: "other".to_owned(), ..event(5, "", "", 1).involved };
+    store.record(98, Event { involved: other, ..event(5, "Unhealthy", "dial tcp 10.0.0.1:40019: refused", 1) }, now);
+    assert_eq!(about(&store, 5).len(), 3, "another reason or container");
+}
+
+#[test]
+fn keeps_the_latest_of_many_different_events_about_one_pod() {
+    let (mut store, start) = (EventStore::default(), Instant::now());
+    for index in 0..10_000_u32 {
+        let message = format!("failure {}{}", char::from(b'a' + (index % 26) as u8), index / 26 % 999);
+        store.record(index.into(), event(5, "Failed", &message, 1), start + Duration::from_millis(index.into()));
+    }
+    assert_eq!(about(&store, 5).len(), MAX_PER_POD);
+    assert!(about(&store, 5).iter().any(
+        |(message, _)| *message == format!("failure {}{}", char::from(b'a' + (9_999 % 26) as u8), 9_999 / 26 % 999)
+    ));
+    assert!(store.dropped() > 9_000);
+}
+
+#[test]
+fn drops_events_that_explain_nothing_or_concern_other_objects() {
+    let (mut store, now) = (EventStore::default(), Instant::now());
+    assert_eq!(store.record(1, event(5, "PolicyViolation", "no", 1), now), Recorded::Ignored);
+    let orchestr = InvolvedObject { kind: "Orchestr".to_owned(), ..event(5, "", "", 1).involved };
+    assert_eq!(store.record(1, Event { involved: orchestr, ..event(5, "Failed", "no", 1) }, now), Recorded::Ignored);
+    assert!(!store.has_events_about(Uid::from(5)));
+}
+
+#[test]
+fn drops_the_events_of_pods_without_news_first() {
+    let (mut store, now) = (EventStore::with_limit(10 * (POD_BYTES + ENTRY_BYTES + 100)), Instant::now());
+    let message = "x".repeat(97);
+    for uid in 0..10 {
+        store.record(1, event(uid, "Failed", &message, 1), now);
+    }
+    assert_eq!(store.dropped(), 0);
+    store.record(1, event(0, "Failed", &message, 2), now);
+    store.record(1, event(10, "Failed", &message, 1), now);
+    let kept: Vec<u128> = (0..=10).filter(|uid| store.has_events_about(Uid::from(*uid))).collect();
+    assert_eq!((kept, store.dropped()), (vec![0, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1));
+}
+
+#[test]
+fn drops_old_events_and_those_of_deleted_pods() {
+    let (mut store, start) = (EventStore::default(), Instant::now());
+    store.record(1, event(5, "Failed", "old", 1), start);
+    store.record(1, event(6, "Failed", "gone", 1), start);
+    store.sweep(start + PATIENCE - Duration::from_secs(1), |_| false);
+    assert!(store.has_events_about(Uid::from(6)), "its pod may not be known yet");
+    store.sweep(start + PATIENCE, |uid| uid == Uid::from(5));
+    assert!(!store.has_events_about(Uid::from(6)));
+    store.record(2, event(5, "Failed", "new", 1), start + MAX_AGE / 2);
+    store.sweep(start + MAX_AGE, |_| true);
+    assert_eq!(about(&store, 5), [("new".to_owned(), 1)]);
+    store.sweep(start + 2 * MAX_AGE, |_| true);
+    assert_eq!((store.bytes, store.pods.len(), store.order.len()), (0, 0, 0));
+}
+
+proptest! {
+    #[test]
+    fn stays_within_its_bounds(
+        steps in prop::collection::vec((0_u128..20, 0_u64..6, 0_usize..3, "[a-d]{0,40}", 0_u32..2000, prop::bool::weighted(0.1)), 0..300),
+        limit in 500_usize..4000,
+    ) {
+        let (mut store, start) = (EventStore::with_limit(limit), Instant::now());
+        for (step, (uid, id, reason, message, count, is_sweep)) in steps.into_iter().enumerate() {
+            let now = start + Duration::from_secs(30 * step as u64);
+            if is_sweep {
+                store.sweep(now, |uid| u128::from(uid) % 2 == 0);
+            }
+            let recorded = store.record(id, event(uid, ["Failed", "Unhealthy", "Other"][reason], &message, count), now);
+            prop_assert!(reason < 2 || recorded == Recorded::Ignored);
+            prop_assert!(store.bytes <= limit);
+            let bytes: usize = store.pods.values().map(|pod| POD_BYTES + pod.bytes()).sum();
+            prop_assert_eq!(store.bytes, bytes);
+            prop_assert_eq!(store.order.len(), store.pods.len());
+            for (place, uid) in &store.order {
+                prop_assert_eq!(store.pods[uid].place, *place);
+            }
+            for pod in store.pods.values() {
+                prop_assert!((1..=MAX_PER_POD).contains(&pod.entries.len()));
+                prop_assert!(pod.entries.iter().all(|entry| entry.sources.len() <= MAX_SOURCES));
+            }
+        }
+    }
+}
