@@ -32,7 +32,8 @@ use crate::{
 const SYSTEM: &str = "orchestr-system";
 
 /// The operator's rights: group, resource, verbs.
-const RIGHTS: [(&str, &str, &str); 7] = [
+const RIGHTS: [(&str, &str, &str); 8] = [
+    ("", "events", "list watch"),
     ("", "pods", "list watch"),
     ("", "pods/log", "get"),
     ("batch", "cronjobs", "get"),

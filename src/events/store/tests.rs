@@ -126,7 +126,7 @@ fn drops_old_events_and_those_of_deleted_pods() {
 proptest! {
     #[test]
     fn stays_within_its_bounds(
-        steps in prop::collection::vec((0_u128..20, 0_u64..6, 0_usize..3, "[a-d]{0,40}", 0_u32..2000, prop::bool::weighted(0.1)), 0..300),
+        steps in prop::collection::vec((0_u128..20, 0_u64..6, 0_usize..3, "[a-d]{0,40}", 0_u32..2000, prop::bool::weighted(0.1)), 0..100),
         limit in 500_usize..4000,
     ) {
         let (mut store, start) = (EventStore::with_limit(limit), Instant::now());
