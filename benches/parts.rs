@@ -15,7 +15,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, Thresholds, judge},
     logs::{LogPolicy, Tail, clean},
     pods::{JsonPod, Pod, from_json, protobuf},
-    report::{Input, PodFinding, Tracker, differs, watching},
+    report::{Input, PodFinding, Tracker, Workload, differs, watching},
 };
 use orchestr_testbed::{
     ControlPlane, Options,
@@ -114,6 +114,7 @@ fn status(c: &mut Criterion) {
             watched_pods: 10_000,
             missing: &[],
             findings: pods.iter().zip(&findings).map(|(pod, finding)| PodFinding { pod, finding }).collect(),
+            find_workload: &|_, _| Workload::default(),
             unreadable: None,
             outside: None,
             logs: true,

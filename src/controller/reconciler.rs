@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, Incident},
     api::{NamespacedName, OrchestrStatus},
-    diagnosis::needs_job,
+    diagnosis::{needs_job, owner_names, revision_name},
     events::{Event, WatchedEvent},
     index::{Index, ViewId},
     logs::{LogRequest, ReadResult},
-    pods::WatchedPod,
-    report::{self, NotWatching, PodFinding, Report, UpdateContext},
+    pods::{Pod, WatchedPod},
+    report::{self, FailingRevision, NotWatching, PodFinding, Report, UpdateContext, Workload},
     settings::Settings,
     watch::WatchUpdate,
 };
@@ -310,6 +310,7 @@ impl Reconciler {
             watched_pods: self.index.watched(view),
             missing: &[],
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
+            find_workload: &|pod, revision| workload(&self.index, pod, revision),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
@@ -377,6 +378,17 @@ impl Reconciler {
 /// Whether an object may select pods of a watch.
 fn concerns(settings: &Settings, scope: &Scope) -> bool {
     scope.as_ref().is_none_or(|namespace| settings.scope.selects_namespace(namespace))
+}
+
+/// The owner of a pod with a problem, and this revision of it if it is the one that fails.
+fn workload(index: &Index, pod: &Pod, revision: Option<&str>) -> Workload {
+    // A pod without a controller is its own owner.
+    let Some((kind, name)) = owner_names(pod) else { return Workload { of: 1, revision: None } };
+    let revision = revision.and_then(|hash| {
+        let before = index.healthy_before(&pod.namespace, kind, name, hash)?;
+        Some(FailingRevision { name: revision_name(kind, name, hash), healthy_before: before.pods.into() })
+    });
+    Workload { of: index.pods_of(&pod.namespace, kind, name).pods.into(), revision }
 }
 
 impl Reconciled {

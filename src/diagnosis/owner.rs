@@ -54,6 +54,13 @@ pub(crate) fn revision_hash(pod: &Pod) -> Option<&str> {
     Some(hash.as_str()).filter(|hash| !hash.is_empty())
 }
 
+/// The name of the ReplicaSet or ControllerRevision that has this value of [`revision_label`].
+#[must_use]
+pub(crate) fn revision_name(owner_kind: &str, owner_name: &str, hash: &str) -> String {
+    // A StatefulSet writes the name into the label, and a DaemonSet only the hash.
+    if owner_kind == "StatefulSet" { hash.to_owned() } else { format!("{owner_name}-{hash}") }
+}
+
 /// The top controller, including a CronJob that the Job object names.
 pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
     match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
@@ -123,6 +130,14 @@ mod tests {
             assert_eq!(revision_hash(&pod), expected, "{kind}/{name} {label}");
         }
         assert_eq!(revision_hash(&pod("DaemonSet", "agent", &[("controller-revision-hash", "")])), None);
+        for (kind, hash, name) in [
+            ("Deployment", "5d9f", "cart-5d9f"),
+            ("Rollout", "5d9f", "cart-5d9f"),
+            ("DaemonSet", "5d9f", "cart-5d9f"),
+            ("StatefulSet", "cart-5d9f", "cart-5d9f"),
+        ] {
+            assert_eq!(revision_name(kind, "cart", hash), name);
+        }
     }
 
     #[test]

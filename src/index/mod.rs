@@ -44,6 +44,15 @@ pub(crate) struct RevisionPods<'a> {
     pub(crate) oldest: u32,
 }
 
+/// The revisions of an owner that are older than another one and have healthy pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HealthyBefore<'a> {
+    /// The hash of the youngest of them.
+    pub(crate) hash: &'a str,
+    /// How many healthy pods they have.
+    pub(crate) pods: u32,
+}
+
 /// The index. Every method is synchronous. Those that change a pod return the affected views.
 #[derive(Debug)]
 pub struct Index {
@@ -307,6 +316,25 @@ impl Index {
     #[must_use]
     pub(crate) fn revisions_of(&self, namespace: &str, kind: &str, name: &str) -> Vec<RevisionPods<'_>> {
         self.label_sets.revisions_of(namespace, kind, name)
+    }
+
+    /// The healthy revisions of an owner whose pods were first created before those of this revision; absent if there is
+    /// none. The order of creation is not proof that one revision replaces the other, because a revision can return.
+    #[must_use]
+    pub(crate) fn healthy_before(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+        hash: &str,
+    ) -> Option<HealthyBefore<'_>> {
+        let revisions = self.revisions_of(namespace, kind, name);
+        let failing = revisions.iter().find(|revision| revision.hash == hash)?;
+        let is_before = |own: &&RevisionPods<'_>| own.oldest < failing.oldest && own.count.pods > own.count.suspects;
+        let before = revisions.iter().filter(is_before);
+        let pods = before.clone().map(|revision| revision.count.pods - revision.count.suspects).sum();
+        let youngest = before.max_by_key(|revision| revision.oldest)?;
+        Some(HealthyBefore { hash: youngest.hash, pods })
     }
 
     /// The pods on a node, except those that have succeeded.

@@ -87,6 +87,43 @@ fn counts_pods_and_suspects_of_owners_and_nodes() {
 }
 
 #[test]
+fn finds_the_healthy_revisions_before_a_failing_one() {
+    let db = |number: u64, hash: &str, created: i64, ready: bool| {
+        let mut db = pod(number, "shop", "db", ready);
+        db.created = Timestamp::from_second(created).ok();
+        db.labels.push(("controller-revision-hash".to_owned(), hash.to_owned()));
+        db.labels.push(("statefulset.kubernetes.io/pod-name".to_owned(), number.to_string()));
+        let (kind, name) = ("StatefulSet".to_owned(), "db".to_owned());
+        db.controller = Some(Controller { kind, name, ..Controller::default() });
+        db
+    };
+    let mut index = Index::new(LOOKBACK);
+    let before = |index: &Index, hash: &str| {
+        let before = index.healthy_before("shop", "StatefulSet", "db", hash);
+        before.map(|before| (before.hash.to_owned(), before.pods))
+    };
+    for (number, hash, created, ready) in [
+        (1, "one", 100, true),
+        (2, "one", 110, true),
+        (3, "two", 200, true),
+        (4, "two", 210, false),
+        (5, "three", 300, false),
+    ] {
+        index.apply(db(number, hash, created, ready), now());
+    }
+    assert_eq!(before(&index, "three"), Some(("two".to_owned(), 3)));
+    assert_eq!(before(&index, "two"), Some(("one".to_owned(), 2)));
+    assert_eq!(before(&index, "one"), None, "the others are younger");
+    assert_eq!(before(&index, "four"), None);
+    // A pod of the first revision is replaced by a younger one: the revision is as old as before.
+    index.apply(db(6, "one", 400, true), now());
+    index.remove(uid(1));
+    assert_eq!(before(&index, "three"), Some(("two".to_owned(), 3)));
+    index.apply(db(3, "two", 200, false), now());
+    assert_eq!(before(&index, "three"), Some(("one".to_owned(), 2)), "no pod of the second is healthy");
+}
+
+#[test]
 fn returns_the_views_that_a_change_affects() {
     let mut index = Index::new(LOOKBACK);
     let all = index.add_view(scope(json!({})));

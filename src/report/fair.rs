@@ -68,7 +68,7 @@ mod tests {
         let scenario = Scenario::of(pods.map(|(owner, since)| crashing("shop", owner, "Error", since)));
         scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, None);
-            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker);
+            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker, input.find_workload);
             for max in 0..=preferred.len() {
                 let picked: Vec<_> = pick(&problems, &incidents, max)
                     .into_iter()

@@ -9,14 +9,15 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::{Incident, Owner},
-    diagnosis::{Explanation, Finding},
+    api::{Incident, Owner, Revision},
+    diagnosis::{Explanation, Finding, revision_hash},
     logs::{LogPolicy, clean_text},
     pods::Pod,
 };
 
 use super::{
     identity::{Identity, key},
+    input::{FailingRevision, FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
     tracker::Tracker,
@@ -39,6 +40,9 @@ pub(super) struct Group<'a> {
     since: Timestamp,
     masking: Option<&'a LogPolicy>,
     examples: BTreeSet<&'a str>,
+    /// The hash of the revision of the owner, if all the pods have the same.
+    revision: Option<&'a str>,
+    workload: Workload,
 }
 
 /// What explains an incident.
@@ -74,10 +78,12 @@ pub(super) fn ordered<'a>(
     missing: &'a [MissingPods],
     masking: Option<&'a LogPolicy>,
     tracker: &'a Tracker,
+    find_workload: FindWorkload<'_>,
 ) -> Vec<Group<'a>> {
     let mut groups = BTreeMap::<Identity<'a>, Group<'a>>::new();
     for problem in problems {
         let identity = problem.identity();
+        let revision = revision_hash(problem.pod);
         let group = groups.entry(identity).or_insert_with(|| Group {
             identity,
             reason: truncate::name(&problem.finding.reason),
@@ -86,7 +92,10 @@ pub(super) fn ordered<'a>(
             since: problem.since,
             masking: problem.masking,
             examples: BTreeSet::new(),
+            revision,
+            workload: Workload::default(),
         });
+        group.revision = group.revision.filter(|own| Some(*own) == revision);
         group.pods += 1;
         group.since = group.since.min(problem.since);
         group.examples.insert(problem.name);
@@ -104,6 +113,8 @@ pub(super) fn ordered<'a>(
             since: seconds(missing.since),
             masking,
             examples: BTreeSet::new(),
+            revision: None,
+            workload: Workload { of: missing.of, revision: None },
         });
     }
     let mut groups: Vec<_> = groups.into_values().collect();
@@ -111,6 +122,12 @@ pub(super) fn ordered<'a>(
         if let Some(known) = tracker.incident(&group.identity) {
             group.since = group.since.min(known.since);
             group.reason = known.reason;
+        }
+        // The pods do not show how many others belong to a CronJob.
+        if let Example::Pod(pod, _) = group.example
+            && group.identity.owner_kind != "CronJob"
+        {
+            group.workload = find_workload(pod, group.revision);
         }
     }
     // A stable sort: equal times keep the order of the identities.
@@ -143,14 +160,19 @@ impl Group<'_> {
             cause: self.example.explanation().cause,
             message: self.message(),
             pods: count(self.pods),
-            of: match self.example {
-                Example::Pod(..) => 0,
-                Example::Missing(missing) => count(missing.of),
-            },
-            revision: None,
+            of: count(self.workload.of),
+            revision: self.workload.revision.as_ref().map(revision),
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
             controllers: self.controllers(),
         }
+    }
+}
+
+fn revision(revision: &FailingRevision) -> Revision {
+    Revision {
+        name: truncate::name(&revision.name).to_owned(),
+        healthy_before: count(revision.healthy_before),
+        changes: Vec::new(),
     }
 }

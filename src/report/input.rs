@@ -22,6 +22,28 @@ pub struct PodFinding<'a> {
 /// Looks up a container's log; absent until it was read.
 pub type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
 
+/// What is known about the owner of pods with a problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// How many pods it has; 0 if unknown.
+    pub of: u64,
+    /// Set if only one revision fails, and an earlier one is healthy.
+    pub revision: Option<FailingRevision>,
+}
+
+/// A revision that fails while an earlier one is healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailingRevision {
+    /// The name of the ReplicaSet or ControllerRevision.
+    pub name: String,
+    /// How many pods of earlier revisions are healthy.
+    pub healthy_before: u64,
+}
+
+/// Looks up the owner of a pod with a problem. The second argument is the hash of the revision, if all pods of the incident
+/// belong to the same.
+pub type FindWorkload<'a> = &'a dyn Fn(&Pod, Option<&str>) -> Workload;
+
 /// The inputs of [`watching`](super::watching()).
 pub struct Input<'a> {
     /// `metadata.generation`.
@@ -34,6 +56,7 @@ pub struct Input<'a> {
     pub findings: Vec<PodFinding<'a>>,
     /// The pods that should exist but do not; at most one value per owner, in any order.
     pub missing: &'a [MissingPods],
+    pub find_workload: FindWorkload<'a>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
     /// Which selected namespaces are not watched and why, if any.

@@ -25,7 +25,7 @@ mod watching;
 mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
-pub use input::{FindTail, Input, PodFinding, Report};
+pub use input::{FailingRevision, FindTail, FindWorkload, Input, PodFinding, Report, Workload};
 pub use missing::MissingPods;
 pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;

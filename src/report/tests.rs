@@ -3,6 +3,7 @@
 mod attribution;
 mod bounds;
 mod missing;
+mod revisions;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -32,6 +33,8 @@ pub(super) struct Scenario {
     pub(super) unreadable: Option<(u64, String)>,
     pub(super) pods: Vec<(Pod, Finding)>,
     pub(super) missing: Vec<MissingPods>,
+    /// Of every owner; the revision only of incidents whose pods share one.
+    pub(super) workload: Workload,
     pub(super) tails: HashMap<(Uid, String), Tail>,
     pub(super) logs: bool,
     pub(super) ignored: u64,
@@ -48,6 +51,7 @@ impl Default for Scenario {
             unreadable: None,
             pods: Vec::new(),
             missing: Vec::new(),
+            workload: Workload::default(),
             tails: HashMap::new(),
             logs: true,
             ignored: 0,
@@ -96,6 +100,10 @@ impl Scenario {
             watched_pods: self.watched,
             missing: &self.missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
+            find_workload: &|_, revision| {
+                let Workload { of, revision: failing } = self.workload.clone();
+                Workload { of, revision: failing.filter(|failing| revision == Some(&failing.name)) }
+            },
             unreadable: self.unreadable.clone(),
             outside: None,
             logs: self.logs,

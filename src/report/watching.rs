@@ -6,7 +6,7 @@ use super::{
     alert_incidents,
     conditions::Conditions,
     fair, fit, health, incidents,
-    input::{FindTail, Input, PodFinding, Report},
+    input::{FindTail, Input, PodFinding, Report, Workload},
     json_size,
     problem::{self, Problem},
     summary,
@@ -19,7 +19,7 @@ use super::{
 #[must_use]
 pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let problems = problem::ordered(&input.findings, input.masking);
-    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker);
+    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker, input.find_workload);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
@@ -73,7 +73,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
 pub(crate) fn in_full(findings: &[PodFinding<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
-    let incidents = incidents::ordered(&problems, &[], None, &tracker);
+    let incidents = incidents::ordered(&problems, &[], None, &tracker, &|_, _| Workload::default());
     (
         incidents.iter().map(incidents::Group::incident).collect(),
         problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),

@@ -10,7 +10,7 @@ use orchestr::{
     diagnosis::{Facts, Finding, Health, judge},
     index::{Index, ViewId},
     pods::{Pod, from_json},
-    report::{self, Input, PodFinding, Tracker, UpdateContext},
+    report::{self, Input, PodFinding, Tracker, UpdateContext, Workload},
     settings::Settings,
 };
 use serde::Deserialize;
@@ -131,6 +131,7 @@ impl Replay {
             watched_pods: self.index.watched(self.view),
             missing: &[],
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
+            find_workload: &|_, _| Workload::default(),
             unreadable: None,
             logs: false,
             masking: None,

@@ -182,7 +182,7 @@ proptest! {
         let mut uncut = status.clone();
         uncut.problematic_pods = scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, input.masking);
-            let incidents = incidents::ordered(&problems, &[], None, input.tracker);
+            let incidents = incidents::ordered(&problems, &[], None, input.tracker, input.find_workload);
             let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
             picked.into_iter().map(|problem| whole(problem, &scenario)).collect()
@@ -367,6 +367,10 @@ fn the_largest_input_fits() {
         watched_pods: u64::MAX,
         missing: &[],
         findings: pods.iter().map(|pod| PodFinding { pod, finding: &finding }).collect(),
+        find_workload: &|_, _| Workload {
+            of: u64::MAX,
+            revision: Some(FailingRevision { name: hostile.clone(), healthy_before: u64::MAX }),
+        },
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
         logs: true,
