@@ -119,6 +119,7 @@ fn status(c: &mut Criterion) {
             outside: None,
             logs: true,
             masking: None,
+            pods_on_node: &|_| 0,
             tracker: &tracker,
             ignored_pods: 0,
             warnings: Vec::new(),

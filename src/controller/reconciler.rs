@@ -315,6 +315,7 @@ impl Reconciler {
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
             masking: policy.map(Arc::as_ref),
+            pods_on_node: &|node| u64::from(self.index.pods_on_node(node).pods),
             tracker: &object.tracker,
             ignored_pods: (ignored + ignored_by_spec) as u64,
             warnings,

@@ -33,6 +33,7 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
         && old.top_cause == new.top_cause
         && old.omitted_pods == new.omitted_pods
         && old.omitted_incidents == new.omitted_incidents
+        && old.common_causes == new.common_causes
         && old.incidents == new.incidents
         && old.problematic_pods == new.problematic_pods;
     if same && old.watched_pods == new.watched_pods && own(old).eq(own(new)) {

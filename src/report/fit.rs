@@ -34,6 +34,9 @@ pub(super) const MAX_INCIDENTS: usize = 100;
 /// The most bytes that they may take, so that pods are listed as well, however long the names are.
 pub(super) const INCIDENT_BYTES: usize = 96 * 1024;
 
+/// The most bytes that common causes may take.
+pub(super) const COMMON_CAUSE_BYTES: usize = 16 * 1024;
+
 /// The levels of detail, tried in this order.
 const DETAILS: [Detail; 6] = [
     Detail::FULL,

@@ -65,6 +65,8 @@ pub struct Input<'a> {
     pub logs: bool,
     /// What to mask in messages, which may quote a container's output; absent for the default policy.
     pub masking: Option<&'a LogPolicy>,
+    /// How many pods a node has, whether or not the object selects them; zero if unknown.
+    pub pods_on_node: &'a dyn Fn(&str) -> u64,
     /// The memory of earlier reconciles, already updated with `findings`.
     pub tracker: &'a Tracker,
     /// How many pods have a problem that the spec or an annotation excludes.

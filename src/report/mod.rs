@@ -7,6 +7,7 @@
 
 mod alert_incidents;
 mod change;
+mod common_causes;
 mod conditions;
 mod fair;
 mod fit;

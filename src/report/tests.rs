@@ -2,6 +2,7 @@
 
 mod attribution;
 mod bounds;
+mod common_causes;
 mod missing;
 mod revisions;
 
@@ -35,6 +36,8 @@ pub(super) struct Scenario {
     pub(super) missing: Vec<MissingPods>,
     /// Of every owner; the revision only of incidents whose pods share one.
     pub(super) workload: Workload,
+    /// How many pods nodes have beside those of the scenario.
+    pub(super) other_pods_on_node: u64,
     pub(super) tails: HashMap<(Uid, String), Tail>,
     pub(super) logs: bool,
     pub(super) ignored: u64,
@@ -52,6 +55,7 @@ impl Default for Scenario {
             pods: Vec::new(),
             missing: Vec::new(),
             workload: Workload::default(),
+            other_pods_on_node: 1,
             tails: HashMap::new(),
             logs: true,
             ignored: 0,
@@ -109,6 +113,9 @@ impl Scenario {
             logs: self.logs,
             masking: None,
             tracker: &tracker,
+            pods_on_node: &|node| {
+                self.pods.iter().filter(|(pod, _)| pod.node == node).count() as u64 + self.other_pods_on_node
+            },
             ignored_pods: self.ignored,
             warnings: Vec::new(),
             has_webhooks: self.webhooks,

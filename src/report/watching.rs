@@ -3,7 +3,7 @@
 use crate::api::{Incident, OrchestrStatus, PodProblem, condition, reason};
 
 use super::{
-    alert_incidents,
+    alert_incidents, common_causes,
     conditions::Conditions,
     fair, fit, health, incidents,
     input::{FindTail, Input, PodFinding, Report, Workload},
@@ -20,6 +20,7 @@ use super::{
 pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let problems = problem::ordered(&input.findings, input.masking);
     let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker, input.find_workload);
+    let common = common_causes::find(&problems, input.missing, input.pods_on_node);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
@@ -34,6 +35,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     });
     let healthy = conditions.condition(condition::PODS_HEALTHY, health.status, health.reason, &health.message);
 
+    let listed_causes = common.causes.iter().map(|own| own.in_status(input.masking));
     let mut status = OrchestrStatus {
         observed_generation: Some(input.generation),
         last_check_time: Some(wire_time(input.now)),
@@ -44,6 +46,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         ignored_pods: count(input.ignored_pods),
         top_reason: truncate::with_ellipsis(reasons.top(), summary::REASON_LIMIT).into_owned(),
         top_cause: summary::top_cause(&problems, input.missing),
+        common_causes: fit::prefix(listed_causes, fit::COMMON_CAUSE_BYTES),
         // Nothing is listed yet, so the size includes the most digits that this count may have.
         omitted_pods: count(problems.len()),
         ..OrchestrStatus::default()

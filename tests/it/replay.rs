@@ -135,6 +135,7 @@ impl Replay {
             unreadable: None,
             logs: false,
             masking: None,
+            pods_on_node: &|_| 0,
             tracker: &self.tracker,
             ignored_pods: 0,
             warnings: Vec::new(),

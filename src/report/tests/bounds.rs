@@ -375,6 +375,7 @@ fn the_largest_input_fits() {
         outside: Some(hostile.clone()),
         logs: true,
         masking: None,
+        pods_on_node: &|_| 0,
         tracker: &tracker,
         ignored_pods: u64::MAX,
         warnings: vec![hostile.clone()],

@@ -1,0 +1,293 @@
+//! Causes that several incidents have in common.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    api::Cause,
+    diagnosis::{Explanation, Subject, SubjectKind},
+    pods::ContainerSpec,
+};
+
+/// A pod on a node that does not report.
+fn on_dead_node(owner: &str, node: &str) -> (Pod, Finding) {
+    explained(owner, ProblemKind::NotReady, node, Cause::NodeNotReady, None)
+}
+
+fn explained(owner: &str, kind: ProblemKind, node: &str, cause: Cause, subject: Option<Subject>) -> (Pod, Finding) {
+    let (pod, finding) = crashing("shop", owner, "Error", 500);
+    let explanation = Explanation { cause, message: "a sentence".to_owned(), subject, ..Explanation::default() };
+    (Pod { node: node.to_owned(), ..pod }, Finding { kind, explanation, ..finding })
+}
+
+fn pulling(owner: &str, image: &str, cause: Cause) -> (Pod, Finding) {
+    let (mut pod, finding) = explained(owner, ProblemKind::Image, "node-1", cause, None);
+    pod.containers =
+        vec![ContainerSpec { name: "app".to_owned(), image: image.to_owned(), ..ContainerSpec::default() }];
+    (pod, finding)
+}
+
+fn lacking(owner: &str, kind: SubjectKind, name: &str, cause: Cause) -> (Pod, Finding) {
+    explained(owner, ProblemKind::Start, "node-1", cause, Some(Subject::namespaced(kind, "shop", name)))
+}
+
+fn messages(status: &OrchestrStatus) -> Vec<&str> {
+    status.common_causes.iter().map(|own| own.message.as_str()).collect()
+}
+
+fn messages_of(pods: Vec<(Pod, Finding)>) -> Vec<String> {
+    messages(&Scenario::of(pods).status(None)).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_node_explains_most_of_its_pods_of_three_owners() {
+    let mut pods: Vec<_> = (0..9).map(|n| on_dead_node(["a", "b", "c", "d"][n % 4], "node-7")).collect();
+    pods[3].1.since = at(400);
+    pods.push(on_dead_node("a", "node-8"));
+    let status = Scenario::of(pods).status(None);
+    let [own] = status.common_causes.as_slice() else { panic!("{:?}", status.common_causes) };
+    assert_eq!((own.kind.as_str(), own.name.as_str(), own.owners, own.pods), ("Node", "node-7", 4, 9));
+    assert_eq!(own.since.0, at(400));
+    assert_eq!(own.message, "node-7 does not report: 9 of its 10 pods, of 4 owners, are not ready");
+}
+
+#[test]
+fn a_node_with_fewer_owners_or_mostly_healthy_pods_is_no_common_cause() {
+    let of = |owners: &[&str], others: u64| {
+        let pods = owners.iter().map(|owner| on_dead_node(owner, "node-7"));
+        Scenario { other_pods_on_node: others, ..Scenario::of(pods) }.status(None).common_causes.len()
+    };
+    assert_eq!(of(&["a", "b", "c"], 2), 1);
+    assert_eq!(of(&["a", "b", "c"], 3), 0, "half of the pods");
+    assert_eq!(of(&["a", "b", "b"], 0), 0, "two owners");
+}
+
+#[test]
+fn a_crash_on_the_node_is_not_explained_by_the_node() {
+    let node = || ["a", "b", "c"].map(|owner| on_dead_node(owner, "node-7"));
+    let crash = explained("d", ProblemKind::Crash, "node-7", Cause::ExitCode, None);
+    let status = Scenario::of(node().into_iter().chain([crash])).status(None);
+    let [own] = status.common_causes.as_slice() else { panic!("{:?}", status.common_causes) };
+    assert_eq!((own.owners, own.pods), (3, 3));
+    let crashes = ["a", "b", "c"].map(|owner| explained(owner, ProblemKind::Crash, "node-7", Cause::ExitCode, None));
+    assert!(messages_of(crashes.to_vec()).is_empty());
+}
+
+#[test]
+fn a_failing_mount_is_the_nodes_fault_only_if_no_other_node_has_it() {
+    for (cause, message) in [
+        (Cause::SandboxFailed, "node-7 cannot set up sandboxes of pods: 3 of its 4 pods, of 3 owners, cannot start"),
+        (Cause::MountFailed, "node-7 cannot mount volumes: 3 of its 4 pods, of 3 owners, cannot start"),
+    ] {
+        let failing = |owner, node| explained(owner, ProblemKind::Creating, node, cause, None);
+        let mut pods = ["a", "b", "c"].map(|owner| failing(owner, "node-7")).to_vec();
+        assert_eq!(messages_of(pods.clone()), [message]);
+        pods.push(failing("d", "node-8"));
+        assert!(messages_of(pods).is_empty(), "{cause}: perhaps the network or the storage");
+    }
+}
+
+#[test]
+fn an_image_and_a_registry_explain_three_owners() {
+    let image = |owner| pulling(owner, "ghcr.io/acme/cart:1.42", Cause::ImageNotFound);
+    assert_eq!(
+        messages_of(["a", "b", "c"].map(image).to_vec()),
+        ["image ghcr.io/acme/cart:1.42 does not exist: 3 pods of 3 owners cannot start"]
+    );
+    assert!(messages_of(["a", "b"].map(image).to_vec()).is_empty());
+    let different = |cause| {
+        ["a", "b", "c"].iter().map(|own| pulling(own, &format!("ghcr.io/acme/{own}:1"), cause)).collect::<Vec<_>>()
+    };
+    assert!(messages_of(different(Cause::ImageNotFound)).is_empty(), "three typos");
+    for (cause, message) in [
+        (Cause::RegistryUnreachable, "registry ghcr.io cannot be reached: 3 pods of 3 owners cannot pull 3 images"),
+        (Cause::ImageRateLimited, "registry ghcr.io limits the rate of pulls: 3 pods of 3 owners cannot pull 3 images"),
+        (Cause::ImageAuth, "registry ghcr.io/acme refuses access: 3 pods of 3 owners cannot pull 3 images"),
+    ] {
+        assert_eq!(messages_of(different(cause)), [message]);
+    }
+    // A single image is named itself.
+    let same = ["a", "b", "c"].map(|owner| pulling(owner, "cart:1", Cause::ImageRateLimited));
+    let message =
+        "image cart:1 is refused by its registry, which limits the rate of pulls: 3 pods of 3 owners cannot start";
+    assert_eq!(messages_of(same.to_vec()), [message]);
+}
+
+#[test]
+fn refused_images_of_several_projects_or_of_docker_hub_have_no_common_cause() {
+    let projects = ["a", "b", "c"].map(|own| pulling(own, &format!("ghcr.io/{own}/{own}"), Cause::ImageAuth));
+    assert!(messages_of(projects.to_vec()).is_empty());
+    for prefix in ["", "acme/"] {
+        let hub = ["a", "b", "c"].map(|own| pulling(own, &format!("{prefix}{own}"), Cause::ImageAuth));
+        assert!(messages_of(hub.to_vec()).is_empty(), "Docker Hub refuses images that do not exist as well");
+    }
+    let mixed = [
+        pulling("a", "ghcr.io/a", Cause::ImageRateLimited),
+        pulling("b", "ghcr.io/b", Cause::ImageRateLimited),
+        pulling("c", "ghcr.io/c", Cause::RegistryUnreachable),
+    ];
+    assert!(messages_of(mixed.to_vec()).is_empty(), "two causes");
+}
+
+#[test]
+fn a_missing_object_explains_two_owners() {
+    for (kind, cause, message) in [
+        (
+            SubjectKind::ConfigMap,
+            Cause::ConfigMapMissing,
+            "ConfigMap shop/own does not exist: 2 pods of 2 owners cannot start",
+        ),
+        (SubjectKind::Secret, Cause::SecretMissing, "Secret shop/own does not exist: 2 pods of 2 owners cannot start"),
+        (SubjectKind::Secret, Cause::KeyMissing, "Secret shop/own lacks a key: 2 pods of 2 owners cannot start"),
+    ] {
+        let pods = ["a", "b"].map(|owner| lacking(owner, kind, "own", cause));
+        assert_eq!(messages_of(pods.to_vec()), [message]);
+        assert!(messages_of(pods[..1].to_vec()).is_empty());
+        let others = [lacking("a", kind, "own", cause), lacking("b", kind, "other", cause)];
+        assert!(messages_of(others.to_vec()).is_empty());
+    }
+    let class = || Some(Subject::cluster_wide(SubjectKind::StorageClass, "fast-ssd"));
+    let pods = ["a", "b"].map(|own| explained(own, ProblemKind::Unschedulable, "", Cause::VolumeUnbound, class()));
+    let message = "StorageClass fast-ssd provides no volumes: 2 pods of 2 owners wait for a volume";
+    assert_eq!(messages_of(pods.to_vec()), [message]);
+}
+
+#[test]
+fn an_exceeded_quota_explains_missing_pods() {
+    let missing = |owner: &str| MissingPods {
+        namespace: "shop".to_owned(),
+        owner: Owner { kind: "Deployment".to_owned(), name: owner.to_owned() },
+        controllers: Vec::new(),
+        reason: "FailedCreate",
+        since: at(600),
+        tolerated: Duration::from_secs(30),
+        missing: 3,
+        of: 3,
+        explanation: Explanation {
+            cause: Cause::QuotaExceeded,
+            subject: Some(Subject::namespaced(SubjectKind::ResourceQuota, "shop", "mem-cap")),
+            ..Explanation::default()
+        },
+    };
+    let status = Scenario { missing: ["a", "b"].map(missing).to_vec(), ..Scenario::default() }.status(None);
+    let message = "ResourceQuota shop/mem-cap is exceeded: 6 pods of 2 owners cannot be created";
+    assert_eq!(messages(&status), [message]);
+}
+
+#[test]
+fn common_causes_are_limited_to_those_of_most_pods() {
+    let pods = (0..12).flat_map(|number| {
+        let name = format!("config-{number:02}");
+        (0..number + 2).map(move |owner| {
+            let owner = format!("{name}-{owner}");
+            lacking(&owner, SubjectKind::ConfigMap, &name, Cause::ConfigMapMissing)
+        })
+    });
+    let status = Scenario::of(pods).status(None);
+    let pods: Vec<i64> = status.common_causes.iter().map(|own| own.pods).collect();
+    assert_eq!(pods, [13, 12, 11, 10, 9, 8, 7, 6, 5, 4]);
+}
+
+#[test]
+fn common_causes_are_kept_while_the_pods_are_not_known() {
+    let old = Scenario::of(["a", "b", "c"].map(|owner| on_dead_node(owner, "node-7"))).status(None);
+    let kept = not_watching(&NotWatching::Syncing, 3, Some(&old), at(900));
+    assert_eq!((kept.common_causes.len(), &kept.common_causes), (1, &old.common_causes));
+    let changed = OrchestrStatus { common_causes: Vec::new(), ..old.clone() };
+    assert_eq!(differs(Some(&old), &changed), Change::Substantial);
+}
+
+/// A fault of a cluster, which affects the pods of several owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    Node(u8),
+    ConfigMap(u8),
+    Secret(u8),
+    Image(u8),
+    Registry(u8),
+    /// Each pod crashes for reasons of its own.
+    Crash,
+    Unexplained,
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        3 => (0..2_u8).prop_map(Fault::Node),
+        2 => (0..2_u8).prop_map(Fault::ConfigMap),
+        1 => (0..2_u8).prop_map(Fault::Secret),
+        2 => (0..2_u8).prop_map(Fault::Image),
+        2 => (0..2_u8).prop_map(Fault::Registry),
+        1 => Just(Fault::Crash),
+        1 => Just(Fault::Unexplained),
+    ]
+}
+
+impl Fault {
+    fn pod(self, owner: u8, node: u8) -> (Pod, Finding) {
+        let (owner, node) = (format!("own{owner}"), format!("node-{node}"));
+        match self {
+            Self::Node(node) => on_dead_node(&owner, &format!("node-{node}")),
+            Self::ConfigMap(n) => lacking(&owner, SubjectKind::ConfigMap, &format!("o{n}"), Cause::ConfigMapMissing),
+            Self::Secret(n) => lacking(&owner, SubjectKind::Secret, &format!("o{n}"), Cause::SecretMissing),
+            Self::Image(n) => pulling(&owner, &format!("acme{n}.io/same:1"), Cause::ImageNotFound),
+            Self::Registry(n) => pulling(&owner, &format!("r{n}.io/{owner}:1"), Cause::RegistryUnreachable),
+            Self::Crash => explained(&owner, ProblemKind::Crash, &node, Cause::ExitCode, None),
+            Self::Unexplained => explained(&owner, ProblemKind::NotReady, &node, Cause::Unknown, None),
+        }
+    }
+
+    /// The kind and the name of the common cause.
+    fn subject(self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Node(n) => Some(("Node", format!("node-{n}"))),
+            Self::ConfigMap(n) => Some(("ConfigMap", format!("shop/o{n}"))),
+            Self::Secret(n) => Some(("Secret", format!("shop/o{n}"))),
+            Self::Image(n) => Some(("Image", format!("acme{n}.io/same:1"))),
+            Self::Registry(n) => Some(("Registry", format!("r{n}.io"))),
+            Self::Crash | Self::Unexplained => None,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn unrelated_faults_are_never_merged_and_end_with_their_pods(
+        pods in prop::collection::vec((fault(), 0..6_u8, 0..3_u8), 0..40),
+        repaired in fault(),
+    ) {
+        let scenario = |pods: &[(Fault, u8, u8)]| {
+            let pods = pods.iter().map(|(fault, owner, node)| fault.pod(*owner, *node));
+            Scenario { other_pods_on_node: 0, webhooks: true, ..Scenario::of(pods) }
+        };
+        let before = scenario(&pods).status(None);
+        for own in &before.common_causes {
+            let members: Vec<_> = pods
+                .iter()
+                .filter(|(fault, ..)| fault.subject().is_some_and(|(kind, name)| own.kind == kind && own.name == name))
+                .collect();
+            prop_assert_eq!(own.pods, members.len() as i64, "{:?} counts other pods", own);
+            let owners: std::collections::BTreeSet<_> = members.iter().map(|(_, owner, _)| owner).collect();
+            prop_assert_eq!(own.owners, owners.len() as i64);
+            let least = if matches!(own.kind.as_str(), "ConfigMap" | "Secret") { 2 } else { 3 };
+            prop_assert!(owners.len() >= least);
+        }
+        // The order of the pods does not matter.
+        let mut reversed = pods.clone();
+        reversed.reverse();
+        prop_assert_eq!(&scenario(&reversed).status(None).common_causes, &before.common_causes);
+
+        let left: Vec<_> = pods.iter().copied().filter(|(fault, ..)| *fault != repaired).collect();
+        let after = scenario(&left).status(None);
+        let of_repaired = |own: &crate::api::CommonCause| {
+            repaired.subject().is_some_and(|(kind, name)| own.kind == kind && own.name == name)
+        };
+        prop_assert!(!after.common_causes.iter().any(of_repaired), "{:?}", after.common_causes);
+        let unaffected = |status: &OrchestrStatus| -> Vec<_> {
+            let others = status.common_causes.iter().filter(|own| !of_repaired(own) && own.kind != "Node");
+            others.cloned().collect()
+        };
+        prop_assert_eq!(unaffected(&after), unaffected(&before), "other causes stay");
+    }
+}
