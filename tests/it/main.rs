@@ -8,6 +8,7 @@ mod columns;
 mod command;
 mod crd;
 mod docs;
+mod exam;
 mod install;
 mod judgement;
 mod kubectl_status;
