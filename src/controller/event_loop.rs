@@ -246,7 +246,7 @@ impl Controller {
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {
         let now = Instant::now();
-        let (concerned, about_others) = self.reconciler.apply_events(updates, now);
+        let (concerned, about_others) = self.reconciler.apply_events(updates, now, self.clock.now());
         self.mark_dirty(concerned, now);
         about_others.into_iter().for_each(|event| self.on_workload_event(event, now));
     }
@@ -292,6 +292,15 @@ impl Controller {
                     self.queue.log_arrived(&key, now);
                 }
             }
+            TaskResult::EventsListed { query, result } => match result {
+                Ok(events) => {
+                    let concerned = self.reconciler.events_listed(&query, events, now);
+                    self.mark_dirty(concerned, now);
+                }
+                Err(error) => {
+                    tracing::debug!(namespace = query.namespace, %error, "could not list the events about a pod");
+                }
+            },
             TaskResult::JobRead { key, reading } => {
                 for object in self.reconciler.job_read(&key, reading, now) {
                     self.queue.mark_dirty(&object, now);
@@ -346,9 +355,10 @@ impl Controller {
         }
         let Some(object) = self.objects.get_mut(key) else { return };
         let wall = self.clock.now();
-        let Reconciled { outcome, jobs, logs } = self.reconciler.reconcile(key, object, now, wall);
+        let Reconciled { outcome, jobs, event_lists, logs } = self.reconciler.reconcile(key, object, now, wall);
         logs.into_iter().for_each(|request| self.tasks.read_log(request));
         jobs.into_iter().for_each(|job| self.tasks.read_job(job));
+        event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         let Some(schedule) = self.queue.schedule(key) else { return };
         let NewStatus { status, lacks_logs, recheck, incidents, ended } = match outcome {
             Outcome::Status(new) => *new,

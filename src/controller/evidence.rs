@@ -3,30 +3,40 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    diagnosis::{Finding, needs_events},
     events::{Event, EventStore, Recorded, WatchedEvent},
     pods::{Pod, Uid},
     watch::WatchUpdate,
 };
 
-use super::watch_health::Scope;
+use super::{
+    event_lists::{EventListQuery, EventLists},
+    watch_health::Scope,
+};
 
 /// How long the watch may be interrupted before this is logged. Without a cache in the API server, a watch of events ends
 /// now and then, because its resource version has been compacted.
 const TOLERATED: Duration = Duration::from_secs(60);
+/// By how much the times of pods may be ahead of ours.
+const SKEW: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Evidence {
     store: EventStore,
     scopes: BTreeMap<Scope, ScopeState>,
+    lists: EventLists,
     /// How many dropped events were logged.
     logged_drops: u64,
 }
 
 #[derive(Debug, Default)]
 struct ScopeState {
+    /// When the watch started in the present, without the events before.
+    started: Option<Timestamp>,
     denied: Option<String>,
     interrupted_since: Option<Instant>,
     is_interruption_logged: bool,
@@ -40,17 +50,23 @@ pub(super) enum NewEvidence {
     AboutPod(Uid),
     /// An event about an object that is not a pod.
     AboutOther(Box<Event>),
-    /// Whether events may be read has changed.
-    Access,
+    /// Whether events can be read has changed.
+    ConcernsAll,
 }
 
 impl Evidence {
-    pub(super) fn new(scopes: impl IntoIterator<Item = Scope>) -> Self {
+    pub(super) fn new(scopes: impl IntoIterator<Item = Scope>, now: Instant) -> Self {
         let scopes = scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect();
-        Self { store: EventStore::default(), scopes, logged_drops: 0 }
+        Self { store: EventStore::default(), scopes, lists: EventLists::new(now), logged_drops: 0 }
     }
 
-    pub(super) fn apply(&mut self, scope: &Scope, update: WatchUpdate<WatchedEvent>, now: Instant) -> NewEvidence {
+    pub(super) fn apply(
+        &mut self,
+        scope: &Scope,
+        update: WatchUpdate<WatchedEvent>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> NewEvidence {
         let Some(state) = self.scopes.get_mut(scope) else { return NewEvidence::Nothing };
         match update {
             WatchUpdate::Listed(event) | WatchUpdate::Applied(event) => {
@@ -58,13 +74,26 @@ impl Evidence {
                 if event.involved.kind == "Pod" { self.record(id, *event, now) } else { NewEvidence::AboutOther(event) }
             }
             // An event is deleted when it has become too old. It stays true.
-            WatchUpdate::Deleted(_) | WatchUpdate::Relisting | WatchUpdate::Synced => NewEvidence::Nothing,
+            WatchUpdate::Deleted(_) | WatchUpdate::Relisting => NewEvidence::Nothing,
+            WatchUpdate::Synced => {
+                let has_missed_events = match (state.started, state.interrupted_since) {
+                    (Some(_), Some(since)) => now.saturating_duration_since(since) >= TOLERATED,
+                    (Some(_), None) => false,
+                    (None, _) => true,
+                };
+                if !has_missed_events {
+                    return NewEvidence::Nothing;
+                }
+                state.started = Some(wall);
+                self.lists.watch_started(now);
+                NewEvidence::ConcernsAll
+            }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {
                 state.interrupted_since = None;
                 state.is_interruption_logged = false;
                 if state.denied.take().is_some() {
                     tracing::info!("events are read again");
-                    return NewEvidence::Access;
+                    return NewEvidence::ConcernsAll;
                 }
                 NewEvidence::Nothing
             }
@@ -74,7 +103,7 @@ impl Evidence {
                 }
                 tracing::warn!(refusal, "not allowed to watch events: causes that only events show are not found");
                 state.denied = Some(refusal);
-                NewEvidence::Access
+                NewEvidence::ConcernsAll
             }
             WatchUpdate::Failed(error) => {
                 tracing::debug!(error, "the watch of events has ended");
@@ -103,6 +132,39 @@ impl Evidence {
         self.store.about(pod)
     }
 
+    /// Stores listed events about a pod. Returns whether a status may show them.
+    pub(super) fn listed(&mut self, query: &EventListQuery, events: Vec<WatchedEvent>, now: Instant) -> bool {
+        let mut is_new = false;
+        for event in events {
+            let WatchedEvent { id, event: Some(event), .. } = event else { continue };
+            if event.involved.kind == "Pod" && Uid::from_text(&event.involved.uid) == query.pod {
+                is_new |= self.store.record(id, *event, now) != Recorded::Ignored;
+            }
+        }
+        is_new
+    }
+
+    /// Given pods with a problem, returns the events to list now, and when to ask again.
+    pub(super) fn ask<'a>(
+        &mut self,
+        found: impl Iterator<Item = (&'a Pod, &'a Finding)>,
+        now: Instant,
+    ) -> (Vec<EventListQuery>, Option<Instant>) {
+        if !self.lists.is_open(now) {
+            return (Vec::new(), None);
+        }
+        let Self { store, scopes, lists, .. } = self;
+        let lacks_events = |(pod, finding): &(&Pod, &Finding)| {
+            let state = scopes.get(&None).or_else(|| scopes.get(&Some(pod.namespace.clone())));
+            let started = state.and_then(|state| state.started);
+            // The watch has received the events about later problems.
+            let is_older =
+                started.and_then(|started| started.checked_add(SKEW).ok()).is_some_and(|by| finding.since <= by);
+            is_older && needs_events(finding) && !store.has_events_about(pod.uid)
+        };
+        lists.ask(found.filter(lacks_events), now)
+    }
+
     /// A sentence for the status of an object that is concerned with these scopes, if events may not be read.
     pub(super) fn warning(&self, concerns: impl Fn(&Scope) -> bool) -> Option<String> {
         let denied =
@@ -126,6 +188,15 @@ mod tests {
     use super::*;
     use crate::events::InvolvedObject;
 
+    fn evidence<const N: usize>(scopes: [Scope; N]) -> (Evidence, Instant) {
+        let now = Instant::now();
+        (Evidence::new(scopes, now), now)
+    }
+
+    fn wall() -> Timestamp {
+        Timestamp::from_second(1_000_000).unwrap()
+    }
+
     fn event(kind: &str, reason: &str, count: u32) -> WatchUpdate<WatchedEvent> {
         let involved = InvolvedObject { kind: kind.to_owned(), uid: "5".to_owned(), ..InvolvedObject::default() };
         let event = Event { involved, reason: reason.to_owned(), count, ..Event::default() };
@@ -134,11 +205,11 @@ mod tests {
 
     #[test]
     fn a_repetition_changes_a_status_only_when_the_count_has_doubled() {
-        let (mut evidence, now) = (Evidence::new([None]), Instant::now());
+        let (mut evidence, now) = evidence([None]);
         let pod = NewEvidence::AboutPod(Uid::from_text("5"));
         let mut changes = 0;
         for count in 1..=1000 {
-            let new = evidence.apply(&None, event("Pod", "Unhealthy", count), now);
+            let new = evidence.apply(&None, event("Pod", "Unhealthy", count), now, wall());
             assert!(new == pod || new == NewEvidence::Nothing);
             changes += usize::from(new == pod);
         }
@@ -147,32 +218,86 @@ mod tests {
 
     #[test]
     fn passes_on_events_about_other_objects() {
-        let (mut evidence, now) = (Evidence::new([None]), Instant::now());
+        let (mut evidence, now) = evidence([None]);
         let WatchUpdate::Applied(WatchedEvent { event: Some(expected), .. }) = event("ReplicaSet", "FailedCreate", 3)
         else {
             panic!("no event")
         };
-        let new = evidence.apply(&None, event("ReplicaSet", "FailedCreate", 3), now);
+        let new = evidence.apply(&None, event("ReplicaSet", "FailedCreate", 3), now, wall());
         assert_eq!(new, NewEvidence::AboutOther(expected));
     }
 
     #[test]
     fn warns_once_until_events_can_be_read() {
         let scope = Some("shop".to_owned());
-        let (mut evidence, now) = (Evidence::new([scope.clone(), None]), Instant::now());
+        let (mut evidence, now) = evidence([scope.clone(), None]);
         let denied = || WatchUpdate::Denied("events is forbidden".to_owned());
         assert_eq!(
-            evidence.apply(&scope, WatchUpdate::Failed("events is forbidden".to_owned()), now),
+            evidence.apply(&scope, WatchUpdate::Failed("events is forbidden".to_owned()), now, wall()),
             NewEvidence::Nothing
         );
         assert_eq!(evidence.warning(|_| true), None);
-        assert_eq!(evidence.apply(&scope, denied(), now), NewEvidence::Access);
-        assert_eq!(evidence.apply(&scope, denied(), now), NewEvidence::Nothing);
-        assert_eq!(evidence.apply(&scope, WatchUpdate::Relisting, now), NewEvidence::Nothing);
-        assert_eq!(evidence.apply(&scope, WatchUpdate::Synced, now), NewEvidence::Nothing);
+        assert_eq!(evidence.apply(&scope, denied(), now, wall()), NewEvidence::ConcernsAll);
+        assert_eq!(evidence.apply(&scope, denied(), now, wall()), NewEvidence::Nothing);
+        assert_eq!(evidence.apply(&scope, WatchUpdate::Relisting, now, wall()), NewEvidence::Nothing);
+        assert_eq!(evidence.apply(&scope, WatchUpdate::Synced, now, wall()), NewEvidence::ConcernsAll);
         assert_eq!(evidence.warning(|_| true).as_deref(), Some("events are not read: events is forbidden"));
         assert_eq!(evidence.warning(Option::is_none), None, "another namespace");
-        assert_eq!(evidence.apply(&scope, WatchUpdate::Behind, now), NewEvidence::Access);
+        assert_eq!(evidence.apply(&scope, WatchUpdate::Behind, now, wall()), NewEvidence::ConcernsAll);
         assert_eq!(evidence.warning(|_| true), None);
+    }
+
+    #[test]
+    fn lists_the_events_of_problems_that_began_before_the_watch() {
+        let (mut evidence, now) = evidence([None]);
+        let pod = |uid: &str, since: i64| {
+            let finished = Timestamp::from_second(since).unwrap();
+            let json = serde_json::json!({
+                "metadata": {"namespace": "shop", "name": uid, "uid": uid}, "spec": {"containers": [{"name": "app"}]},
+                "status": {"phase": "Running", "containerStatuses": [{"name": "app", "state": {"terminated": {
+                    "exitCode": 3, "finishedAt": finished.to_string()}}}]},
+            });
+            let pod = crate::pods::from_json(&json.to_string()).unwrap();
+            let thresholds = crate::diagnosis::Thresholds::default();
+            let verdict = crate::diagnosis::judge(&pod, &crate::diagnosis::Facts::default(), &thresholds, wall());
+            let crate::diagnosis::Health::Problem(finding) = verdict.health else { panic!("{verdict:?}") };
+            (pod, finding)
+        };
+        let pods = [pod("5", 999_000), pod("6", 999_000), pod("7", 1_000_060)];
+        let ask = |evidence: &mut Evidence, now| {
+            let (queries, _) = evidence.ask(pods.iter().map(|(pod, finding)| (pod, &**finding)), now);
+            let mut asked: Vec<Uid> = queries.into_iter().map(|query| query.pod).collect();
+            asked.sort_unstable();
+            asked
+        };
+        evidence.apply(&None, event("Pod", "Unhealthy", 1), now, wall());
+        assert_eq!(ask(&mut evidence, now), [], "the watch has not started");
+        assert_eq!(evidence.apply(&None, WatchUpdate::Synced, now, wall()), NewEvidence::ConcernsAll);
+        assert_eq!(ask(&mut evidence, now), [Uid::from_text("6")], "5 has an event, and 7 failed later");
+
+        // A short interruption loses hardly any events, a long one does.
+        let mut later = now + Duration::from_secs(1000);
+        for (seconds, new) in [(1, NewEvidence::Nothing), (60, NewEvidence::ConcernsAll)] {
+            evidence.apply(&None, WatchUpdate::Failed("too old resource version".to_owned()), later, wall());
+            later += Duration::from_secs(seconds);
+            assert_eq!(evidence.apply(&None, WatchUpdate::Synced, later, wall()), new);
+            evidence.apply(&None, WatchUpdate::CaughtUp, later, wall());
+        }
+        assert_eq!(ask(&mut evidence, later), [Uid::from_text("6")]);
+    }
+
+    #[test]
+    fn uses_only_listed_events_about_the_pod() {
+        let (mut evidence, now) = evidence([None]);
+        let query = EventListQuery { namespace: "shop".to_owned(), pod: Uid::from_text("5") };
+        let listed = |kind: &str, uid: &str| {
+            let WatchUpdate::Applied(mut listed) = event(kind, "Unhealthy", 1) else { panic!("no event") };
+            let event = listed.event.as_mut().unwrap();
+            event.involved.uid = uid.to_owned();
+            vec![listed]
+        };
+        assert!(!evidence.listed(&query, listed("Pod", "6"), now));
+        assert!(!evidence.listed(&query, listed("Node", "5"), now));
+        assert!(evidence.listed(&query, listed("Pod", "5"), now));
     }
 }

@@ -24,6 +24,7 @@ use crate::{
 };
 
 use super::{
+    event_lists::EventListQuery,
     evidence::{Evidence, NewEvidence},
     jobs::{JobKey, JobReading, Jobs},
     log_requests::LogRequests,
@@ -59,6 +60,7 @@ pub(super) enum Concerned {
 pub(super) struct Reconciled {
     pub(super) outcome: Outcome,
     pub(super) jobs: Vec<JobKey>,
+    pub(super) event_lists: Vec<EventListQuery>,
     pub(super) logs: Vec<LogRequest>,
 }
 
@@ -86,7 +88,7 @@ impl Reconciler {
         Self {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
-            evidence: Evidence::new(scopes.iter().cloned()),
+            evidence: Evidence::new(scopes.iter().cloned(), now),
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
             jobs: Jobs::default(),
@@ -202,18 +204,31 @@ impl Reconciler {
         &mut self,
         updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>,
         now: Instant,
+        wall: Timestamp,
     ) -> (Concerned, Vec<Event>) {
-        let (mut views, mut about_others, mut is_access_changed) = (Vec::new(), Vec::new(), false);
+        let (mut views, mut about_others, mut concerns_all) = (Vec::new(), Vec::new(), false);
         for (scope, update) in updates {
-            match self.evidence.apply(&scope, update, now) {
+            match self.evidence.apply(&scope, update, now, wall) {
                 NewEvidence::Nothing => {}
                 NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
                 NewEvidence::AboutOther(event) => about_others.push(*event),
-                NewEvidence::Access => is_access_changed = true,
+                NewEvidence::ConcernsAll => concerns_all = true,
             }
         }
-        let concerned = if is_access_changed { Concerned::All } else { Concerned::These(self.viewers(views)) };
+        let concerned = if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) };
         (concerned, about_others)
+    }
+
+    /// Stores listed events about a pod. Returns the affected objects.
+    pub(super) fn events_listed(
+        &mut self,
+        query: &EventListQuery,
+        events: Vec<WatchedEvent>,
+        now: Instant,
+    ) -> Concerned {
+        let is_new = self.evidence.listed(query, events, now);
+        let views = if is_new { self.index.views_of_suspect(query.pod) } else { Vec::new() };
+        Concerned::These(self.viewers(views))
     }
 
     /// Stores the result of a read of a Job. Returns the affected objects.
@@ -243,7 +258,7 @@ impl Reconciler {
         let not_watching = |state: &NotWatching, object: &Object| {
             let status = report::not_watching(state, object.generation, object.status.as_ref(), wall);
             let new = NewStatus { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() };
-            Reconciled { outcome: Outcome::Status(Box::new(new)), jobs: Vec::new(), logs: Vec::new() }
+            Reconciled { outcome: Outcome::Status(Box::new(new)), ..Reconciled::postponed(now) }
         };
         let settings = match &object.settings {
             Err(error) => return not_watching(&error.clone().into(), object),
@@ -286,6 +301,11 @@ impl Reconciler {
         let Verdicts { mut found, ignored, warnings: unread_jobs, mut recheck, queries: jobs, wait_until } = verdicts;
         if let Some(until) = wait_until {
             return Reconciled { jobs, ..Reconciled::postponed(until) };
+        }
+        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
+        if let Some(due) = due {
+            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+            recheck = recheck.into_iter().chain([due]).min();
         }
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
@@ -340,7 +360,7 @@ impl Reconciler {
         }
         let ended = self.ended_alerts(object, &incidents);
         let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, logs }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, logs }
     }
 
     /// The keys of alerts whose incidents cannot return.
@@ -394,6 +414,6 @@ fn workload(index: &Index, pod: &Pod, revision: Option<&str>) -> Workload {
 
 impl Reconciled {
     fn postponed(until: Instant) -> Self {
-        Self { outcome: Outcome::Postponed(until), jobs: Vec::new(), logs: Vec::new() }
+        Self { outcome: Outcome::Postponed(until), jobs: Vec::new(), event_lists: Vec::new(), logs: Vec::new() }
     }
 }

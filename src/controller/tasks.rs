@@ -7,10 +7,12 @@ use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     api::{NamespacedName, OrchestrStatus},
+    events::{WatchedEvent, list_events},
     logs::{LogReader, LogRequest, ReadResult},
 };
 
 use super::{
+    event_lists::EventListQuery,
     jobs::{self, JobKey, JobReading},
     kopf_migration,
     observed::Observed,
@@ -19,7 +21,7 @@ use super::{
     write_limiter::WritePermit,
 };
 
-/// The most concurrent requests that read Jobs or remove what the Kopf operator left.
+/// The most concurrent requests that read Jobs, list events or remove what the Kopf operator left.
 const SIDE_REQUESTS: usize = 8;
 
 pub(super) struct Tasks {
@@ -52,6 +54,10 @@ pub(super) enum TaskResult {
     JobRead {
         key: JobKey,
         reading: JobReading,
+    },
+    EventsListed {
+        query: EventListQuery,
+        result: kube::Result<Vec<WatchedEvent>>,
     },
 }
 
@@ -103,6 +109,15 @@ impl Tasks {
             let _permit = permits.acquire_owned().await;
             let reading = jobs::read(&client, &key).await;
             TaskResult::JobRead { key, reading }
+        });
+    }
+
+    pub(super) fn list_events(&mut self, query: EventListQuery) {
+        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let result = list_events(&client, &query.namespace, query.pod).await;
+            TaskResult::EventsListed { query, result }
         });
     }
 

@@ -18,6 +18,7 @@ mod thresholds;
 pub use causes::explain;
 #[allow(unused_imports, reason = "the report of missing pods will use them")]
 pub(crate) use causes::{classify_failed_create, refusing_quota};
+pub(crate) use facts::needs_events;
 pub use facts::{Facts, JobFacts};
 pub use finding::{
     ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,

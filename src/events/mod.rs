@@ -3,6 +3,7 @@
 
 mod event;
 mod json;
+mod list;
 mod protobuf;
 mod reasons;
 mod store;
@@ -11,6 +12,7 @@ mod watch;
 mod watched_event;
 
 pub use event::{Event, InvolvedObject};
+pub(crate) use list::list_events;
 pub(crate) use store::{EventStore, Recorded};
 pub(crate) use watch::watch_events;
 pub use watched_event::WatchedEvent;

@@ -2,7 +2,7 @@
 //! instance BackOff, whose text the pod's status contains, and those of policy engines, which report every pod.
 
 /// In alphabetical order.
-const REASONS: [&str; 34] = [
+const REASONS: [&str; 35] = [
     "ContainerProbeWarning",
     "ErrImageNeverPull",
     "Evicted",
@@ -23,6 +23,7 @@ const REASONS: [&str; 34] = [
     "FailedScheduling",
     "FailedSync",
     "FailedToRetrieveImagePullSecret",
+    "FailedUnmount",
     "FailedValidation",
     "FileSystemResizeFailed",
     "InspectFailed",

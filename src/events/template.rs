@@ -7,8 +7,12 @@ const LONG_NUMBER: usize = 4;
 /// Shorter words of hexadecimal digits may be words.
 const LONG_ID: usize = 8;
 
+/// Prepended by client-go to the message of similar events that it combines in one.
+const COMBINED: &str = "(combined from similar events): ";
+
 /// A hash of the message without long numbers and ids.
 pub(super) fn template(message: &str) -> u64 {
+    let message = message.strip_prefix(COMBINED).unwrap_or(message);
     let mut hasher = DefaultHasher::new();
     for word in message.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
         if !is_variable(word) {
@@ -40,6 +44,7 @@ mod tests {
             ("volume facade", "volume decade", false),
             ("volume \"a\"", "volume \"b\"", false),
             ("ab c", "a bc", false),
+            ("(combined from similar events): no route", "no route", true),
         ] {
             assert_eq!(template(one) == template(other), same, "{one} {other}");
         }

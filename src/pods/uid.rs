@@ -1,5 +1,7 @@
 //! The identity of a pod.
 
+use std::fmt;
+
 /// A pod's UID: the 128 bits of a UUID, or a hash of any other text. Stored in quarters, because a `u128` or a `u64`
 /// would pad the structs that contain it to a multiple of 16 or 8 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,9 +35,23 @@ impl From<Uid> for u128 {
     }
 }
 
+/// The text of a UUID, in lower case as Kubernetes writes it.
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([a, b, c, d]) = self;
+        write!(f, "{a:08x}-{:04x}-{:04x}-{:04x}-{:04x}{d:08x}", b >> 16, b & 0xffff, c >> 16, c & 0xffff)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn displays_a_uuid_as_it_was_parsed() {
+        let text = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        assert_eq!(Uid::from_text(text).to_string(), text);
+    }
 
     #[test]
     fn keeps_all_bits() {

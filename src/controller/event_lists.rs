@@ -1,0 +1,206 @@
+//! Decides for which pods to list events. The watch of events starts in the present, so it lacks the events about the
+//! problems that exist already: their events are listed, for one pod of each owner, within a limit. No I/O; the caller
+//! passes the time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    diagnosis::Finding,
+    pods::{Pod, Uid},
+};
+
+/// How many lists may be requested without a delay, and the delay between further ones.
+const BURST: u32 = 5;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How many lists may be requested after a start of the watch.
+const LIMIT: u32 = 100;
+/// For how long after a start of the watch lists are requested: until the limit is reached at the latest.
+const WINDOW: Duration = Duration::from_secs(300);
+/// A watch that starts again sooner than this causes no further lists, so that a server that keeps ending it does not
+/// receive a hundred lists each time.
+const LEAST_BETWEEN: Duration = Duration::from_secs(600);
+
+/// The lists that were requested.
+#[derive(Debug)]
+pub(super) struct EventLists {
+    /// When the watch last started with a new allowance.
+    started: Option<Instant>,
+    left: u32,
+    tokens: u32,
+    refilled: Instant,
+    /// Hashes of the owners for which a list was requested.
+    asked: HashSet<u64>,
+}
+
+/// A list to request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EventListQuery {
+    pub(super) namespace: String,
+    pub(super) pod: Uid,
+}
+
+impl EventLists {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { started: None, left: 0, tokens: BURST, refilled: now, asked: HashSet::new() }
+    }
+
+    /// A watch of events has started in the present: earlier events are unknown. Returns whether lists may be requested.
+    pub(super) fn watch_started(&mut self, now: Instant) -> bool {
+        if self.started.is_some_and(|started| now.saturating_duration_since(started) < LEAST_BETWEEN) {
+            return false;
+        }
+        self.started = Some(now);
+        self.left = LIMIT;
+        self.asked.clear();
+        true
+    }
+
+    /// Whether any list may be requested.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        self.left > 0 && self.started.is_some_and(|started| now.saturating_duration_since(started) < WINDOW)
+    }
+
+    /// Given the pods whose problem lacks events, returns the lists to request now, and when further ones may be requested.
+    pub(super) fn ask<'a>(
+        &mut self,
+        pods: impl Iterator<Item = (&'a Pod, &'a Finding)>,
+        now: Instant,
+    ) -> (Vec<EventListQuery>, Option<Instant>) {
+        if !self.is_open(now) {
+            return (Vec::new(), None);
+        }
+        let mut newest: HashMap<u64, (Option<Timestamp>, &Pod)> = HashMap::new();
+        for (pod, finding) in pods {
+            let owner = owner_hash(pod, finding);
+            if !self.asked.contains(&owner) {
+                let of_owner = newest.entry(owner).or_insert((pod.created, pod));
+                if (pod.created, pod.uid) > (of_owner.0, of_owner.1.uid) {
+                    *of_owner = (pod.created, pod);
+                }
+            }
+        }
+        let mut newest: Vec<_> = newest.into_iter().collect();
+        newest.sort_unstable_by_key(|(_, (created, pod))| (std::cmp::Reverse(*created), pod.uid));
+        let mut queries = Vec::new();
+        for (owner, (_, pod)) in newest {
+            if self.left == 0 {
+                break;
+            }
+            if !self.take(now) {
+                return (queries, Some(self.refilled + INTERVAL));
+            }
+            self.left -= 1;
+            self.asked.insert(owner);
+            queries.push(EventListQuery { namespace: pod.namespace.clone(), pod: pod.uid });
+        }
+        (queries, None)
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        while self.tokens < BURST && now.saturating_duration_since(self.refilled) >= INTERVAL {
+            self.tokens += 1;
+            self.refilled += INTERVAL;
+        }
+        if self.tokens == BURST {
+            self.refilled = now;
+        }
+        let granted = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        granted
+    }
+}
+
+fn owner_hash(pod: &Pod, finding: &Finding) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    pod.namespace.hash(&mut hasher);
+    match &finding.owner {
+        Some(owner) => (&owner.kind, &owner.name).hash(&mut hasher),
+        None => ("Pod", &pod.name).hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::Owner,
+        diagnosis::{Facts, Health, Thresholds, judge},
+        pods::from_json,
+    };
+
+    /// A failing pod of a StatefulSet, created at this second.
+    fn failing(owner: usize, created: i64) -> (Pod, Finding) {
+        let pod =
+            from_json(r#"{"metadata":{"namespace":"shop"},"status":{"phase":"Failed","reason":"Evicted"}}"#).unwrap();
+        let pod = Pod {
+            uid: Uid::from(((owner as u128) << 64) + created.unsigned_abs() as u128),
+            created: Timestamp::from_second(created).ok(),
+            ..pod
+        };
+        let verdict = judge(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH);
+        let Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
+        finding.owner = Some(Owner { kind: "StatefulSet".to_owned(), name: format!("db-{owner}") });
+        (pod, *finding)
+    }
+
+    fn ask(lists: &mut EventLists, pods: &[(Pod, Finding)], now: Instant) -> Vec<Uid> {
+        let (queries, due) = lists.ask(pods.iter().map(|(pod, finding)| (pod, finding)), now);
+        assert!(due.is_none_or(|due| due > now && due <= now + INTERVAL), "{due:?}");
+        queries.into_iter().map(|query| query.pod).collect()
+    }
+
+    #[test]
+    fn lists_the_events_of_the_newest_pod_of_each_owner_once() {
+        let now = Instant::now();
+        let mut lists = EventLists::new(now);
+        let pods = [failing(1, 10), failing(1, 30), failing(1, 20), failing(2, 5)];
+        assert_eq!(ask(&mut lists, &pods, now), [], "the watch has not started");
+        assert!(lists.watch_started(now));
+        assert_eq!(ask(&mut lists, &pods, now), [pods[1].0.uid, pods[3].0.uid]);
+        assert_eq!(ask(&mut lists, &pods, now), []);
+    }
+
+    #[test]
+    fn limits_the_rate_and_the_number_of_lists() {
+        let start = Instant::now();
+        let mut lists = EventLists::new(start);
+        lists.watch_started(start);
+        let pods: Vec<_> = (0..300).map(|owner| failing(owner, 10)).collect();
+        let mut asked = Vec::new();
+        for second in 0..WINDOW.as_secs() {
+            let now = start + Duration::from_secs(second);
+            let more = ask(&mut lists, &pods, now);
+            assert!(more.len() <= if second == 0 { 5 } else { 1 }, "{second}: {more:?}");
+            asked.extend(more);
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len(), 100);
+    }
+
+    #[test]
+    fn a_watch_that_starts_again_and_again_causes_no_further_lists() {
+        let start = Instant::now();
+        let mut lists = EventLists::new(start);
+        assert!(lists.watch_started(start));
+        let pods: Vec<_> = (0..300).map(|owner| failing(owner, 10)).collect();
+        let mut asked = 0;
+        for second in 1..600 {
+            let now = start + Duration::from_secs(second);
+            assert!(!lists.watch_started(now));
+            asked += ask(&mut lists, &pods, now).len();
+        }
+        assert_eq!(asked, 100);
+        assert!(lists.watch_started(start + LEAST_BETWEEN));
+        assert_eq!(ask(&mut lists, &pods, start + LEAST_BETWEEN).len(), 5);
+        assert!(!lists.is_open(start + LEAST_BETWEEN + WINDOW));
+    }
+}
