@@ -20,7 +20,7 @@ use super::{
 /// A container with a status. The spec may not contain it.
 #[derive(Clone, Copy)]
 pub(super) struct Container<'a> {
-    pod: &'a Pod,
+    pub(super) pod: &'a Pod,
     pub(super) kind: ContainerKind,
     pub(super) status: &'a ContainerStatus,
     pub(super) spec: Option<&'a ContainerSpec>,
@@ -72,6 +72,11 @@ fn in_order<'a>(
 }
 
 impl<'a> Container<'a> {
+    /// Its present or last trouble, however long ago that was.
+    pub(super) fn last_trouble(&self) -> Option<Trouble<'a>> {
+        self.failing().or_else(|| self.restarted().map(Trouble::Restarted))
+    }
+
     pub(super) fn state(&self) -> ContainerStateName {
         let state = &self.status.state;
         match () {
@@ -339,7 +344,7 @@ const IMAGE_REASONS: [&str; 8] = [
 ];
 
 /// Whether the runtime could not start the instance.
-fn never_started(terminated: &Terminated) -> bool {
+pub(super) fn never_started(terminated: &Terminated) -> bool {
     matches!(terminated.reason.as_str(), "StartError" | "ContainerCannotRun") || !has_run(terminated)
 }
 

@@ -77,6 +77,21 @@ pub struct Explanation {
     /// The object that causes it, if the cause names one. Incidents of several owners with the same subject have a common
     /// cause.
     pub subject: Option<Subject>,
+    /// What the explanation is based on.
+    pub basis: Basis,
+}
+
+/// What an explanation is based on. Decides whether an earlier, stronger explanation is still valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// The present state shows the cause, or shows that it is another one than before.
+    #[default]
+    State,
+    /// The end of a container's instance with this exit code. Another instance that ended in the same way did so for the
+    /// same cause.
+    Exit(i32),
+    /// The present state shows nothing about the cause. An earlier explanation remains valid.
+    Silent,
 }
 
 /// The object that causes a problem, such as a missing ConfigMap.

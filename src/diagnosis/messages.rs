@@ -104,10 +104,10 @@ pub(super) fn node(pod: &Pod) -> String {
     if pod.node.is_empty() { "its node".to_owned() } else { format!("node {}", pod.node) }
 }
 
-const OOM_KILLED: &str = "OOMKilled";
+pub(super) const OOM_KILLED: &str = "OOMKilled";
 
 /// The signals that end containers, as numbered on Linux.
-fn signal_name(number: i32) -> &'static str {
+pub(super) fn signal_name(number: i32) -> &'static str {
     match number {
         1 => " (SIGHUP)",
         2 => " (SIGINT)",

@@ -18,10 +18,12 @@ mod thresholds;
 pub use causes::explain;
 #[allow(unused_imports, reason = "the report of missing pods will use them")]
 pub(crate) use causes::{classify_failed_create, refusing_quota};
+#[allow(unused_imports, reason = "the tracker will use them")]
+pub(crate) use causes::{continues, strength};
 pub(crate) use facts::needs_events;
 pub use facts::{Facts, JobFacts};
 pub use finding::{
-    ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
+    Basis, ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
 };
 pub use judge::{is_healthy_under_any_thresholds, judge};
 pub(crate) use kubectl_columns::human_duration;

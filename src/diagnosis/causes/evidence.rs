@@ -1,0 +1,132 @@
+//! Which events explain which kinds of problems, and how an event is shown.
+
+use jiff::Timestamp;
+
+use crate::{api::ProblemKind, events::Event};
+
+use super::{super::one_line::one_line, View};
+
+/// The most lines of evidence.
+const LINES: usize = 4;
+/// The longest line, in bytes.
+const LINE_LIMIT: usize = 512;
+/// At most this many of the most recent events are read.
+const EVENTS: usize = 256;
+/// Prepended by client-go to the message of similar events that it aggregates.
+const COMBINED: &str = "(combined from similar events): ";
+
+/// The reasons of the events that explain a kind of problem.
+const REASONS: [(ProblemKind, &[&str]); 10] = [
+    (ProblemKind::Crash, &["Unhealthy", "FailedPostStartHook", "FailedPreStopHook", "Failed"]),
+    (ProblemKind::Image, &["Failed", "InspectFailed", "ErrImageNeverPull", "FailedToRetrieveImagePullSecret"]),
+    (ProblemKind::Start, &["Failed", "FailedMount", "FailedCreatePodContainer", "FailedPrepareDynamicResources"]),
+    (ProblemKind::Creating, &CREATION),
+    (ProblemKind::Initializing, &["Unhealthy", "Failed"]),
+    (ProblemKind::NotReady, &["Unhealthy", "ProbeWarning", "NodeNotReady"]),
+    (ProblemKind::Unschedulable, &["FailedScheduling", "FailedCreate"]),
+    (ProblemKind::Failed, &["Evicted", "Preempting", "ExceededGracePeriod", "FailedMount", "Unhealthy"]),
+    (
+        ProblemKind::Terminating,
+        &["FailedKillPod", "ExceededGracePeriod", "FailedPreStopHook", "NodeNotReady", "FailedUnmount"],
+    ),
+    (ProblemKind::NodeLost, &["NodeNotReady"]),
+];
+
+/// The reasons of the events that explain why containers are not created.
+pub(super) const CREATION: [&str; 9] = [
+    "FailedMount",
+    "FailedAttachVolume",
+    "FailedMapVolume",
+    "FailedCreatePodSandBox",
+    "FailedPodSandBoxStatus",
+    "NetworkNotReady",
+    "FailedCreatePodContainer",
+    "FailedPrepareDynamicResources",
+    "Failed",
+];
+
+impl<'a> View<'a> {
+    /// The events with one of these reasons about the pod or this container, the most recent first. An empty name means
+    /// any container.
+    pub(super) fn events(&self, reasons: &'a [&'a str], container: &'a str) -> impl Iterator<Item = &'a Event> + 'a {
+        self.facts.events.iter().rev().take(EVENTS).filter(move |event| {
+            reasons.contains(&event.reason.as_str())
+                && (container.is_empty()
+                    || event.involved.container.is_empty()
+                    || event.involved.container == container)
+        })
+    }
+}
+
+/// The message of an event without the prefix of aggregated events.
+pub(super) fn text(event: &Event) -> &str {
+    event.message.strip_prefix(COMBINED).unwrap_or(&event.message)
+}
+
+/// The events that explain the problem, one line each.
+pub(super) fn lines(view: &View<'_>, kind: ProblemKind, container: &str) -> Vec<String> {
+    let reasons = REASONS.iter().find(|(own, _)| *own == kind).map_or(&[] as &[&str], |(_, reasons)| reasons);
+    let events = view.facts.events.iter().rev().take(EVENTS).filter(|event| {
+        let named = &event.involved.container;
+        reasons.contains(&event.reason.as_str()) && (container.is_empty() || named.is_empty() || named == container)
+    });
+    let mut lines: Vec<String> = events.filter(|event| !repeats_the_state(event)).take(LINES).map(line).collect();
+    let resize = view.pod.condition("PodResizePending").filter(|pending| pending.status == "True");
+    if let Some(pending) = resize.filter(|pending| pending.reason == "Infeasible") {
+        lines.truncate(LINES - 1);
+        lines.push(one_line(&format!("PodResizePending: {}: {}", pending.reason, pending.message), LINE_LIMIT));
+    }
+    lines
+}
+
+/// Whether an event only repeats the container's waiting reason, as `Error: ImagePullBackOff` does.
+fn repeats_the_state(event: &Event) -> bool {
+    let words = text(event).strip_prefix("Error: ");
+    event.reason == "Failed" && words.is_some_and(|words| !words.contains(' '))
+}
+
+/// For example `Unhealthy ×41, last 14:02:10Z: Readiness probe failed: HTTP probe failed with statuscode: 503`.
+fn line(event: &Event) -> String {
+    let count = event.count.max(1);
+    let last = event.last.or(event.first).map(|last| format!(", last {}", time_of_day(last))).unwrap_or_default();
+    one_line(&format!("{} ×{count}{last}: {}", event.reason, cut(text(event))), LINE_LIMIT)
+}
+
+/// No more of a message is copied than is shown.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(2 * LINE_LIMIT)).unwrap_or_default()
+}
+
+fn time_of_day(time: Timestamp) -> String {
+    jiff::tz::TimeZone::UTC.to_datetime(time).strftime("%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(reason: &str, message: &str, count: u32, last: &str) -> Event {
+        let last = last.parse().ok();
+        Event { reason: reason.into(), message: message.into(), count, last, ..Event::default() }
+    }
+
+    #[test]
+    fn shows_count_time_and_message_of_an_event() {
+        let message = "Readiness probe failed: HTTP probe failed with statuscode: 503";
+        assert_eq!(
+            line(&event("Unhealthy", message, 41, "2026-11-21T14:02:10Z")),
+            "Unhealthy ×41, last 14:02:10Z: Readiness probe failed: HTTP probe failed with statuscode: 503",
+        );
+        assert_eq!(line(&event("Unhealthy", "a\nb\u{1b}[0m", 0, "")), "Unhealthy ×1: a b\u{fffd}[0m");
+        assert!(line(&event("Failed", &"é".repeat(1 << 20), 1, "")).len() <= LINE_LIMIT);
+        let combined = event("Unhealthy", "(combined from similar events): Liveness probe failed: x", 2, "");
+        assert_eq!(line(&combined), "Unhealthy ×2: Liveness probe failed: x");
+    }
+
+    #[test]
+    fn events_that_repeat_the_state_are_no_evidence() {
+        assert!(repeats_the_state(&event("Failed", "Error: ImagePullBackOff", 9, "")));
+        assert!(!repeats_the_state(&event("Failed", "Error: configmap \"app\" not found", 9, "")));
+        assert!(!repeats_the_state(&event("Failed", "Failed to pull image \"a\": not found", 9, "")));
+    }
+}

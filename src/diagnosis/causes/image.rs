@@ -1,0 +1,124 @@
+//! Explains why an image cannot be had.
+
+use crate::api::Cause;
+
+use super::{
+    super::{
+        container::{Container, Trouble},
+        finding::{Subject, SubjectKind},
+        one_line::{MESSAGE_LIMIT, one_line},
+    },
+    Found, View,
+    evidence::text,
+    image_error::{DOCKER_HUB, classify, registry},
+    name_of,
+    parse::quoted,
+};
+
+pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+    let waiting = match container.last_trouble() {
+        Some(Trouble::Waiting(waiting)) => waiting,
+        _ => return Found::silent(format!("the image of {} cannot be pulled", name_of(container))),
+    };
+    let image = container.spec.map(|spec| spec.image.as_str()).unwrap_or_default();
+    let quoted_image =
+        if image.is_empty() { format!("the image of {}", name_of(container)) } else { format!("the image {image}") };
+    let error = match (waiting.reason.as_str(), own_error(&waiting.message)) {
+        ("InvalidImageName", error) => {
+            let sentence = format!("the image name {image} cannot be parsed");
+            let sentence = if image.is_empty() { one_line(error, MESSAGE_LIMIT) } else { sentence };
+            return Found::new(Cause::ImageNameInvalid, sentence).about(subject(SubjectKind::Image, image));
+        }
+        ("ErrImageNeverPull", _) => {
+            return Found::unknown(format!(
+                "{quoted_image} is not on the node, and imagePullPolicy Never forbids to pull it"
+            ));
+        }
+        ("RegistryUnavailable", _) => "registry is unavailable",
+        (_, "") => reported_error(view, container).unwrap_or_default(),
+        (_, error) => error,
+    };
+    let name = registry(image);
+    let Some((cause, words)) = classify(error, !image.is_empty() && name == DOCKER_HUB) else {
+        if error.is_empty() {
+            return Found::silent(format!("{quoted_image} cannot be pulled"));
+        }
+        return Found::unknown(format!("{quoted_image} cannot be pulled: {}", cause_of(error)));
+    };
+    let secrets = if view.pod.has_pull_secrets { "" } else { "; the pod has no imagePullSecrets" };
+    let (sentence, kind) = match cause {
+        Cause::ImageNotFound => (format!("the registry {name} does not have {quoted_image}"), SubjectKind::Image),
+        Cause::ImageAuth => {
+            (format!("the registry {name} refuses access to {quoted_image} ({words}){secrets}"), SubjectKind::Image)
+        }
+        Cause::ImageRateLimited => {
+            (format!("the registry {name} limits the rate of pulls ({words})"), SubjectKind::Registry)
+        }
+        Cause::RegistryUnreachable => {
+            (format!("the registry {name} cannot be reached: {}", cause_of(error)), SubjectKind::Registry)
+        }
+        Cause::ImagePlatform => (format!("{quoted_image} does not exist for the node's platform"), SubjectKind::Image),
+        Cause::ImageNameInvalid => (format!("the image name {image} cannot be parsed"), SubjectKind::Image),
+        _ => return Found::unknown(format!("the registry {name} denies access to {quoted_image}: {words}{secrets}")),
+    };
+    let found = Found::new(cause, sentence);
+    match kind {
+        _ if image.is_empty() => found,
+        SubjectKind::Registry => found.about(subject(kind, name)),
+        _ => found.about(subject(kind, image)),
+    }
+}
+
+fn subject(kind: SubjectKind, name: &str) -> Subject {
+    Subject::cluster_wide(kind, name)
+}
+
+/// The error in a waiting message. Older kubelets keep none while they back off.
+fn own_error(message: &str) -> &str {
+    let Some(rest) = message.strip_prefix("Back-off pulling image") else { return message };
+    let rest = quoted(rest.trim_start()).map_or("", |(_, rest)| rest);
+    let rest = rest.strip_prefix(": ").unwrap_or_default();
+    // The kubelet's own error, such as ErrImagePull.
+    rest.split_once(": ").map_or(rest, |(_, error)| error)
+}
+
+/// The error of the last attempt that an event reports.
+fn reported_error<'a>(view: &View<'a>, container: Container<'a>) -> Option<&'a str> {
+    view.events(&["Failed"], &container.status.name).find_map(|event| {
+        let rest = text(event).strip_prefix("Failed to pull image ")?;
+        quoted(rest)?.1.strip_prefix(": ")
+    })
+}
+
+/// The innermost error, which comes last: `dial tcp 127.0.0.1:1: connect: connection refused`.
+fn cause_of(error: &str) -> &str {
+    let error = error.rsplit_once("\": ").map_or(error, |(_, inner)| inner);
+    let error = match error.strip_prefix("rpc error: code = ").and_then(|rest| rest.split_once(" desc = ")) {
+        Some((_, description)) => description,
+        None => error,
+    };
+    error.trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_error_in_each_waiting_message() {
+        let error = "failed to pull and unpack image \"a:1\": not found";
+        assert_eq!(own_error(error), error);
+        assert_eq!(own_error(&format!("Back-off pulling image \"a:1\": ErrImagePull: {error}")), error);
+        assert_eq!(own_error("Back-off pulling image \"a:1\""), "");
+        assert_eq!(own_error("Back-off pulling image"), "");
+        assert_eq!(own_error(""), "");
+    }
+
+    #[test]
+    fn shows_the_innermost_error() {
+        let error =
+            "failed to do request: Head \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused";
+        assert_eq!(cause_of(error), "dial tcp 127.0.0.1:1: connect: connection refused");
+        assert_eq!(cause_of("rpc error: code = Unknown desc = oops"), "oops");
+    }
+}

@@ -1,0 +1,122 @@
+//! Explains why a running pod is not ready: its probes, its readiness gates or its node.
+
+use std::fmt::Write as _;
+
+use jiff::SignedDuration;
+
+use crate::{
+    api::Cause,
+    pods::{Pod, Probe},
+};
+
+use super::{
+    super::{container::Container, node},
+    Found, View, failed,
+    kill::failure,
+    name_of,
+};
+
+/// How long a failure of a probe remains the latest news: the kubelet reports a repeated one at least this often.
+const RECENT: SignedDuration = SignedDuration::from_mins(10);
+
+pub(super) fn explain<'a>(view: &View<'a>, container: Option<Container<'a>>) -> Found {
+    let pod = view.pod;
+    if let Some(message) = node::trouble(pod) {
+        return failed::node_not_ready(pod, message);
+    }
+    let ready = pod.condition("Ready");
+    if ready.is_some_and(|ready| ready.reason == "ReadinessGatesNotReady")
+        && let Some(found) = gate(pod)
+    {
+        return found;
+    }
+    match container {
+        Some(container) => of_container(view, container),
+        None => Found::unknown("the pod is not ready, and its status gives no reason"),
+    }
+}
+
+/// The first readiness gate that is not True.
+fn gate(pod: &Pod) -> Option<Found> {
+    let gate = pod.readiness_gates.iter().find(|gate| !pod.is_true(gate))?;
+    let mut sentence = format!("the readiness gate {gate} is not True");
+    match pod.condition(gate) {
+        None => sentence.push_str(": no controller has set its condition"),
+        Some(condition) => {
+            let words = [condition.reason.as_str(), condition.message.as_str()];
+            let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
+            if !words.is_empty() {
+                _ = write!(sentence, ": {}", words.join(": "));
+            }
+        }
+    }
+    Some(Found::new(Cause::ReadinessGate, sentence).detailed())
+}
+
+fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+    let name = name_of(container);
+    if !container.is_running() {
+        return match &container.status.state.terminated {
+            Some(terminated) => {
+                Found::unknown(format!("{name} has ended with code {}, so the pod is not ready", terminated.exit_code))
+            }
+            None => Found::unknown(format!("{name} does not run, so the pod is not ready")),
+        };
+    }
+    let spec = container.spec;
+    if let Some(probe) = spec.and_then(|spec| spec.startup_probe.as_deref())
+        && container.status.started == Some(false)
+    {
+        return match answer(view, container, "Startup") {
+            Some(answer) => fails(Cause::StartupProbe, "startup", &name, probe, answer),
+            None => Found::silent(format!("{name} has not passed its startup probe{} yet", action(probe))),
+        };
+    }
+    let Some(probe) = spec.and_then(|spec| spec.readiness_probe.as_deref()) else {
+        return Found::unknown(format!("{name} is not ready although it runs and has no readiness probe"));
+    };
+    if let Some(answer) = answer(view, container, "Readiness") {
+        return fails(Cause::ReadinessProbe, "readiness", &name, probe, answer);
+    }
+    // A container that runs and has a readiness probe is ready if and only if the last result of the probe was a success.
+    let sentence = format!("the readiness probe of {name}{} does not pass", action(probe));
+    if has_been_probed(view, container, probe) {
+        Found::new(Cause::ReadinessProbe, sentence)
+    } else {
+        Found::silent(sentence)
+    }
+}
+
+fn fails(cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {
+    let answer = if answer.is_empty() { String::new() } else { format!(": {answer}") };
+    Found::new(cause, format!("the {kind} probe of {name}{} fails{answer}", action(probe))).detailed()
+}
+
+/// For example ` (GET :8080/healthz)`.
+fn action(probe: &Probe) -> String {
+    if probe.action.is_empty() { String::new() } else { format!(" ({})", probe.action) }
+}
+
+/// The latest answer of a probe during the present instance.
+fn answer<'a>(view: &View<'a>, container: Container<'a>, probe: &str) -> Option<&'a str> {
+    let slack = SignedDuration::from_secs(2);
+    let started = container.status.state.running.as_ref()?.started?;
+    let now = view.now;
+    view.events(&["Unhealthy"], &container.status.name).find_map(|event| {
+        let last = event.last.or(event.first)?;
+        let is_present = last.duration_since(started) >= -slack && now.duration_since(last) <= RECENT;
+        if is_present { failure(event, probe) } else { None }
+    })
+}
+
+/// Whether the probe has had time for a result.
+fn has_been_probed(view: &View<'_>, container: Container<'_>, probe: &Probe) -> bool {
+    let Some(started) = container.status.state.running.as_ref().and_then(|running| running.started) else {
+        return false;
+    };
+    let seconds = |seconds: u32| SignedDuration::from_secs(seconds.into());
+    let first = seconds(probe.initial_delay)
+        .saturating_add(seconds(probe.period.max(1)))
+        .saturating_add(seconds(probe.timeout.max(1)));
+    view.now.duration_since(started) > first.saturating_add(SignedDuration::from_secs(10))
+}

@@ -1,0 +1,153 @@
+//! Explains why a container cannot be created or started.
+
+use crate::api::Cause;
+
+use super::{
+    super::container::{Container, Trouble, never_started},
+    Found, View,
+    config::missing,
+    evidence::text,
+    name_of, volumes,
+};
+
+pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+    let name = name_of(container);
+    let trouble = container.last_trouble();
+    let life = trouble.and_then(|trouble| container.failure(trouble)).or(container.status.last.as_ref());
+    let error = match trouble {
+        Some(Trouble::Waiting(waiting)) if waiting.reason != "CrashLoopBackOff" && !waiting.message.is_empty() => {
+            waiting.message.as_str()
+        }
+        // Only the runtime writes the message of an instance that never ran.
+        _ => life.filter(|life| never_started(life)).map_or("", |life| life.message.as_str()),
+    };
+    let error = if error.is_empty() { reported_error(view, container).unwrap_or_default() } else { error };
+    if error.is_empty() {
+        return Found::silent(format!("{name} cannot be started"));
+    }
+    if let Some(missing) = missing(error, &view.pod.namespace) {
+        let found = Found::new(missing.cause, format!("{name} needs {}", missing.what));
+        return match missing.subject {
+            Some(subject) => found.about(subject),
+            None => found,
+        };
+    }
+    if let Some((cause, command)) = command(error) {
+        let why = if cause == Cause::CommandNotFound { "does not exist in the image" } else { "may not be executed" };
+        return Found::new(cause, format!("the command {command} of {name} {why}"));
+    }
+    if let Some(path) = mount(error) {
+        return Found::new(
+            Cause::MountFailed,
+            format!("a volume cannot be mounted into {name} at {path}: {}", volumes::short(error)),
+        );
+    }
+    Found::unknown(format!("{name} cannot be started: {}", volumes::short(error)))
+}
+
+/// The error of the last attempt that an event reports.
+fn reported_error<'a>(view: &View<'a>, container: Container<'a>) -> Option<&'a str> {
+    view.events(&["Failed"], &container.status.name)
+        .filter_map(|event| text(event).strip_prefix("Error: "))
+        .find(|error| error.contains(' '))
+}
+
+/// The command that does not exist or may not be executed, in a runtime's error:
+/// `exec: "/no/such/binary": stat /no/such/binary: no such file or directory`.
+fn command(error: &str) -> Option<(Cause, String)> {
+    // Runtimes that quote the error of runc escape its quotes, some twice.
+    let plain = error.replace('\\', "");
+    let mut rest = plain.as_str();
+    while let Some((_, after)) = rest.split_once("exec: ") {
+        rest = after;
+        let Some((name, why)) = after.strip_prefix('"').and_then(|after| after.split_once("\": ")) else { continue };
+        let why = why.strip_prefix("stat ").and_then(|stat| stat.strip_prefix(name)?.strip_prefix(": ")).unwrap_or(why);
+        let cause = match () {
+            () if why.starts_with("executable file not found") => Cause::CommandNotFound,
+            () if why.starts_with("no such file or directory") => Cause::CommandNotFound,
+            () if why.starts_with("permission denied") => Cause::PermissionDenied,
+            () => continue,
+        };
+        return Some((cause, name.to_owned()));
+    }
+    // crun: executable file `foo` not found in $PATH: No such file or directory
+    let (name, why) = plain.split_once("executable file `")?.1.split_once('`')?;
+    why.starts_with(" not found").then(|| (Cause::CommandNotFound, name.to_owned()))
+}
+
+/// The path inside the container at which the runtime could not mount a volume: `error mounting "…" to rootfs at "/etc/x"`.
+fn mount(error: &str) -> Option<String> {
+    let plain = error.replace('\\', "");
+    let (_, rest) = plain.split_once("error mounting \"")?;
+    let (_, rest) = rest.split_once("\" to rootfs at \"")?;
+    rest.split_once('"').map(|(path, _)| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_command_in_the_errors_of_runtimes() {
+        use Cause::{CommandNotFound, PermissionDenied};
+        for (error, cause, name) in [
+            (
+                "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: \
+                 unable to start container process: exec: \"/no/such/binary\": stat /no/such/binary: no such file or directory: \
+                 unknown",
+                CommandNotFound,
+                "/no/such/binary",
+            ),
+            (
+                "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: \
+                 unable to start container process: error during container init: exec: \"foo\": executable file not found in \
+                 $PATH: unknown",
+                CommandNotFound,
+                "foo",
+            ),
+            (
+                "unable to start container process: exec: \"/app/run.sh\": permission denied: unknown",
+                PermissionDenied,
+                "/app/run.sh",
+            ),
+            (
+                "container create failed: time=\"2026-01-01T00:00:00Z\" level=error msg=\"runc create failed: unable to start \
+                 container process: exec: \\\"/x\\\": stat /x: no such file or directory\"",
+                CommandNotFound,
+                "/x",
+            ),
+            (
+                "failed to start container \"ab\": Error response from daemon: OCI runtime create failed: \
+                 container_linux.go:345: starting container process caused \"exec: \\\"foo\\\": executable file not found in \
+                 $PATH\": unknown",
+                CommandNotFound,
+                "foo",
+            ),
+            (
+                "container create failed: executable file `foo` not found in $PATH: No such file or directory",
+                CommandNotFound,
+                "foo",
+            ),
+        ] {
+            assert_eq!(command(error), Some((cause, name.to_owned())), "{error}");
+        }
+    }
+
+    #[test]
+    fn other_errors_prove_nothing_about_the_command() {
+        for error in [
+            "",
+            "exec: ",
+            "exec: \"x\"",
+            "exec: \"x\": is a directory: unknown",
+            "error mounting \"/a\" to rootfs at \"/b\": stat /a: no such file or directory",
+            "chdir to cwd (\"/app\") set in config.json failed: no such file or directory",
+            "stat /x: permission denied",
+        ] {
+            assert_eq!(command(error), None, "{error}");
+        }
+        let error =
+            "runc create failed: error mounting \"/var/lib/kubelet/x\" to rootfs at \"/etc/app.yaml\": not a directory";
+        assert_eq!(mount(error).as_deref(), Some("/etc/app.yaml"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Explains states that last too long: containers that are not created, init containers that do not end, and pods whose
+//! deletion does not complete.
+
+use crate::api::Cause;
+
+use super::{
+    super::{
+        container::{Container, containers},
+        node,
+    },
+    Found, View,
+    evidence::text,
+    failed,
+    kill::failure,
+    name_of, sandbox, volumes,
+};
+
+/// The condition that the pod's sandbox runs. Its volumes are mounted before.
+const SANDBOX: &str = "PodReadyToStartContainers";
+
+pub(super) fn creating<'a>(view: &View<'a>, container: Option<Container<'a>>) -> Found {
+    let pod = view.pod;
+    if pod.is_true(SANDBOX) {
+        return match container {
+            Some(container) => Found::silent(format!(
+                "{} is not created yet although the pod's network and volumes are set up: its image may still be being pulled",
+                name_of(container)
+            )),
+            None => Found::silent("the containers are not created yet"),
+        };
+    }
+    let not_set_up = pod.condition(SANDBOX).is_some_and(|condition| condition.status == "False");
+    // The volumes are mounted before the sandbox is created.
+    let (volume, sandbox) = (volumes::explain(view), sandbox::explain(view));
+    let latest = match (volume, sandbox) {
+        (Some(volume), Some(sandbox)) => Some(if sandbox.0.last >= volume.0.last { sandbox } else { volume }),
+        (volume, sandbox) => volume.or(sandbox),
+    };
+    // A single error at the start of a pod is often over. Without the condition, nothing shows that it is not.
+    if let Some((_, found)) = latest.filter(|(event, _)| not_set_up || event.count > 1) {
+        return found.detailed();
+    }
+    let claims = view.events(&["FailedPrepareDynamicResources", "FailedCreatePodContainer"], "").next();
+    if let Some(event) = claims.filter(|_| not_set_up) {
+        return Found::unknown(text(event)).detailed();
+    }
+    if pod.init_statuses.is_empty() && pod.statuses.is_empty() {
+        return Found::silent("the node has not reported on the pod yet");
+    }
+    Found::silent("the containers are not created: the pod's network or a volume is not set up yet")
+}
+
+pub(super) fn initializing<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+    let name = name_of(container);
+    if container.status.started == Some(false)
+        && container.spec.is_some_and(|spec| spec.is_sidecar() && spec.startup_probe.is_some())
+    {
+        let events = view.events(&["Unhealthy"], &container.status.name);
+        let started = container.status.state.running.as_ref().and_then(|running| running.started);
+        let answer = events
+            .filter(|event| started.is_none_or(|started| event.last.is_some_and(|last| last >= started)))
+            .find_map(|event| failure(event, "Startup"));
+        return match answer {
+            Some(answer) => {
+                Found::new(Cause::StartupProbe, format!("the startup probe of {name} fails: {answer}")).detailed()
+            }
+            None => Found::silent(format!("{name} has not passed its startup probe yet")),
+        };
+    }
+    Found::unknown(format!("{name} is still running, and the containers after it wait for its end"))
+}
+
+pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
+    let pod = view.pod;
+    if let Some(trouble) = node::trouble(pod) {
+        return failed::node_not_ready(pod, trouble);
+    }
+    let runs = containers(pod).any(|container| container.is_running());
+    match pod.finalizers.as_slice() {
+        [] => Found::unknown(message),
+        _ if runs => Found::unknown(message),
+        [finalizer] => Found::new(Cause::Finalizer, format!("the finalizer {finalizer} holds the deleted pod")),
+        finalizers => {
+            Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", finalizers.join(", ")))
+        }
+    }
+}
+
+pub(super) fn node_lost(view: &View<'_>) -> Found {
+    match node::trouble(view.pod) {
+        Some(trouble) => failed::node_not_ready(view.pod, trouble),
+        None => Found::default(),
+    }
+}
