@@ -112,7 +112,10 @@ impl Controller {
                 pods = open_pods();
                 are_pods_open = true;
             }
-            let wake_at = [self.queue.next_due(), self.kopf_migrations.next_due()].into_iter().flatten().min();
+            let wake_at = [self.queue.next_due(), self.kopf_migrations.next_due(), self.reconciler.workloads_due()]
+                .into_iter()
+                .flatten()
+                .min();
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some((scope, update)) = objects.next() => self.on_object(scope, update),
@@ -140,7 +143,7 @@ impl Controller {
         tracing::info!(complete = drained.is_ok(), "stopped");
     }
 
-    /// Starts the removal of Kopf's leftovers and reconciles objects, for at most one [`TURN`].
+    /// Starts the removal of Kopf's leftovers and due reads of workloads, and reconciles objects, for at most one [`TURN`].
     fn start_due_work(&mut self) {
         let now = Instant::now();
         for key in self.kopf_migrations.take_due(now) {
@@ -150,6 +153,9 @@ impl Controller {
                 "removing the finalizer and annotation of the Kopf operator"
             );
             self.tasks.remove_kopf_leftovers(key);
+        }
+        for query in self.reconciler.take_due_workloads(now) {
+            self.tasks.read_workload(query);
         }
         while now.elapsed() < TURN {
             let Some(key) = self.queue.next(now) else { break };
@@ -248,12 +254,15 @@ impl Controller {
         let now = Instant::now();
         let (concerned, about_others) = self.reconciler.apply_events(updates, now, self.clock.now());
         self.mark_dirty(concerned, now);
-        about_others.into_iter().for_each(|event| self.on_workload_event(event, now));
+        about_others.iter().for_each(|event| self.on_workload_event(event, now));
     }
 
     /// A Warning event about an object that is not a pod, for instance FailedCreate of a ReplicaSet.
-    #[expect(clippy::unused_self, reason = "missing pods are not reported yet")]
-    fn on_workload_event(&mut self, _event: Event, _now: Instant) {}
+    fn on_workload_event(&mut self, event: &Event, now: Instant) {
+        for key in self.reconciler.on_workload_event(event, now, self.clock.now()) {
+            self.queue.mark_dirty(&key, now);
+        }
+    }
 
     fn mark_dirty(&mut self, concerned: Concerned, now: Instant) {
         match concerned {
@@ -301,6 +310,11 @@ impl Controller {
                     tracing::debug!(namespace = query.namespace, %error, "could not list the events about a pod");
                 }
             },
+            TaskResult::WorkloadRead { key, reading } => {
+                for object in self.reconciler.workload_read(&key, reading, now, self.clock.now()) {
+                    self.queue.mark_dirty(&object, now);
+                }
+            }
             TaskResult::JobRead { key, reading } => {
                 for object in self.reconciler.job_read(&key, reading, now) {
                     self.queue.mark_dirty(&object, now);

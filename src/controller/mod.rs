@@ -24,6 +24,7 @@ mod status;
 mod tasks;
 mod verdicts;
 mod watch_health;
+mod workloads;
 mod write_error;
 mod write_limiter;
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     alerts::{self, Incident},
-    api::{NamespacedName, OrchestrStatus},
+    api::{NamespacedName, OrchestrStatus, ProblemKind},
     diagnosis::{needs_job, owner_names, revision_name},
     events::{Event, WatchedEvent},
     index::{Index, ViewId},
@@ -33,6 +33,7 @@ use super::{
     schedule::REFRESH_INTERVAL,
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
+    workloads::{Reported, WorkloadKey, WorkloadQuery, WorkloadReading, Workloads},
 };
 
 /// The known state of the cluster, except for the `Orchestr` objects.
@@ -44,6 +45,7 @@ pub(super) struct Reconciler {
     lookback: Lookback,
     jobs: Jobs,
     evidence: Evidence,
+    workloads: Workloads,
     log_requests: LogRequests,
     needs_relist: bool,
 }
@@ -92,6 +94,7 @@ impl Reconciler {
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
             jobs: Jobs::default(),
+            workloads: Workloads::default(),
             log_requests: LogRequests::default(),
             needs_relist: false,
         }
@@ -141,10 +144,16 @@ impl Reconciler {
                     self.watch_health.relisting(&scope, self.index.restart_lookback(), now);
                 }
                 WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, now, wall)),
-                WatchUpdate::Deleted(pod) => views.extend(self.index.remove(match pod.pod {
-                    Ok(pod) => pod.uid,
-                    Err(undecodable) => undecodable.uid,
-                })),
+                WatchUpdate::Deleted(pod) => {
+                    let uid = match pod.pod {
+                        Ok(pod) => {
+                            self.workloads.pods_changed(&pod, now);
+                            pod.uid
+                        }
+                        Err(undecodable) => undecodable.uid,
+                    };
+                    views.extend(self.index.remove(uid));
+                }
                 WatchUpdate::Synced => {
                     views.extend(self.index.end_list(scope.as_deref()));
                     is_complete |= self.watch_health.synced(&scope);
@@ -183,6 +192,9 @@ impl Reconciler {
                     for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
                         views.extend(self.index.views_of_job(&job.uid));
                     }
+                }
+                if self.workloads.is_watched(&pod) && !self.index.remains(pod.uid) {
+                    self.workloads.pods_changed(&pod, now);
                 }
                 views.extend(self.index.apply(pod, wall));
                 views
@@ -229,6 +241,42 @@ impl Reconciler {
         let is_new = self.evidence.listed(query, events, now);
         let views = if is_new { self.index.views_of_suspect(query.pod) } else { Vec::new() };
         Concerned::These(self.viewers(views))
+    }
+
+    /// Takes an event about a workload that could not create a pod. Returns the affected objects.
+    pub(super) fn on_workload_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> Vec<NamespacedName> {
+        let namespace = &event.involved.namespace;
+        let is_selected = self.index.views_of_namespace(namespace).next().is_some();
+        if is_selected && self.workloads.on_event(event, now, wall) {
+            self.viewers(self.index.views_of_namespace(namespace).collect())
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// When the next read of a workload is due.
+    pub(super) fn workloads_due(&self) -> Option<Instant> {
+        self.workloads.next_due()
+    }
+
+    /// The workloads to read now.
+    pub(super) fn take_due_workloads(&mut self, now: Instant) -> Vec<WorkloadQuery> {
+        self.workloads.take_due(now)
+    }
+
+    /// Stores the result of a read of a workload. Returns the affected objects.
+    pub(super) fn workload_read(
+        &mut self,
+        key: &WorkloadKey,
+        reading: WorkloadReading,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Vec<NamespacedName> {
+        if self.workloads.answered(key, reading, now, wall) {
+            self.viewers(self.index.views_of_namespace(key.namespace()).collect())
+        } else {
+            Vec::new()
+        }
     }
 
     /// Stores the result of a read of a Job. Returns the affected objects.
@@ -307,11 +355,23 @@ impl Reconciler {
             let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
             recheck = recheck.into_iter().chain([due]).min();
         }
+        let previous = object.status.as_ref();
+        if let Some(status) = previous.filter(|_| !object.tracker.is_resumed()) {
+            self.workloads.resume(key, status, now);
+        }
+        let Reported { mut missing, ignored: mut ignored_missing, recheck: missing_at } =
+            self.workloads.report(key, &|namespace, labels| self.index.selects(view, namespace, labels), wall);
+        recheck = recheck.into_iter().chain(missing_at).min();
+        missing.retain(|own| {
+            let is_ignored = settings.ignores(ProblemKind::Missing, own.reason);
+            ignored_missing = ignored_missing.saturating_add(if is_ignored { own.missing } else { 0 });
+            !is_ignored
+        });
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
-        let unread = unread_events.into_iter().chain(unread_jobs);
+        let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
+        let unread = unread_events.into_iter().chain(unread_jobs).chain(unchecked);
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
-        let previous = object.status.as_ref();
         let ignored_by_spec = object.tracker.update(
             &mut found,
             &UpdateContext {
@@ -328,7 +388,7 @@ impl Reconciler {
             generation: object.generation,
             max_pods: settings.max_pods,
             watched_pods: self.index.watched(view),
-            missing: &[],
+            missing: &missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|pod, revision| workload(&self.index, pod, revision),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
@@ -337,7 +397,7 @@ impl Reconciler {
             masking: policy.map(Arc::as_ref),
             pods_on_node: &|node| u64::from(self.index.pods_on_node(node).pods),
             tracker: &object.tracker,
-            ignored_pods: (ignored + ignored_by_spec) as u64,
+            ignored_pods: ((ignored + ignored_by_spec) as u64).saturating_add(ignored_missing),
             warnings,
             has_webhooks: !settings.webhooks.is_empty(),
             previous,
@@ -365,7 +425,8 @@ impl Reconciler {
 
     /// The keys of alerts whose incidents cannot return.
     fn ended_alerts(&self, object: &Object, incidents: &[Incident]) -> Vec<String> {
-        let deleted: HashSet<String> = object.tracker.deleted().collect();
+        let gone = self.workloads.gone().map(|(namespace, owner)| report::key_of_missing(namespace, owner));
+        let deleted: HashSet<String> = object.tracker.deleted().chain(gone).collect();
         let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
         alerts::gone_alerts(webhooks, incidents)
             .filter(|alert| deleted.contains(&alert.key))
@@ -387,6 +448,7 @@ impl Reconciler {
         self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
+        self.workloads.compact(|namespace| self.index.views_of_namespace(namespace).next().is_some(), wall);
     }
 
     fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {

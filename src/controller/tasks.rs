@@ -17,11 +17,12 @@ use super::{
     kopf_migration,
     observed::Observed,
     status::write_status,
+    workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
     write_limiter::WritePermit,
 };
 
-/// The most concurrent requests that read Jobs, list events or remove what the Kopf operator left.
+/// The most concurrent requests that read Jobs and other workloads, list events or remove what the Kopf operator left.
 const SIDE_REQUESTS: usize = 8;
 
 pub(super) struct Tasks {
@@ -58,6 +59,10 @@ pub(super) enum TaskResult {
     EventsListed {
         query: EventListQuery,
         result: kube::Result<Vec<WatchedEvent>>,
+    },
+    WorkloadRead {
+        key: WorkloadKey,
+        reading: WorkloadReading,
     },
 }
 
@@ -118,6 +123,15 @@ impl Tasks {
             let _permit = permits.acquire_owned().await;
             let result = list_events(&client, &query.namespace, query.pod).await;
             TaskResult::EventsListed { query, result }
+        });
+    }
+
+    pub(super) fn read_workload(&mut self, query: WorkloadQuery) {
+        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let reading = workloads::read(&client, &query).await;
+            TaskResult::WorkloadRead { key: query.into_key(), reading }
         });
     }
 

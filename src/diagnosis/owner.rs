@@ -1,5 +1,7 @@
 //! The owner of a pod.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use crate::{
     api::Owner,
     pods::{Controller, Pod},
@@ -59,6 +61,23 @@ pub(crate) fn revision_hash(pod: &Pod) -> Option<&str> {
 pub(crate) fn revision_name(owner_kind: &str, owner_name: &str, hash: &str) -> String {
     // A StatefulSet writes the name into the label, and a DaemonSet only the hash.
     if owner_kind == "StatefulSet" { hash.to_owned() } else { format!("{owner_name}-{hash}") }
+}
+
+/// The top controller of a workload that creates pods: the Deployment or Rollout of a ReplicaSet, or the CronJob of a Job.
+/// For others it is the workload itself, as for their pods.
+#[must_use]
+pub(crate) fn workload_owner(kind: &str, name: &str, references: &[OwnerReference]) -> Owner {
+    let controller = references.iter().find(|reference| reference.controller == Some(true));
+    let top = controller.filter(|controller| !controller.name.is_empty()).filter(|controller| {
+        let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+        match kind {
+            "ReplicaSet" => TEMPLATE_HASHES.iter().any(|(_, owner)| controller.kind == *owner),
+            "Job" => controller.kind == "CronJob" && group == "batch",
+            _ => false,
+        }
+    });
+    let (kind, name) = top.map_or((kind, name), |top| (top.kind.as_str(), top.name.as_str()));
+    Owner { kind: kind.to_owned(), name: name.to_owned() }
 }
 
 /// The top controller, including a CronJob that the Job object names.
@@ -137,6 +156,41 @@ mod tests {
             ("StatefulSet", "cart-5d9f", "cart-5d9f"),
         ] {
             assert_eq!(revision_name(kind, "cart", hash), name);
+        }
+    }
+
+    #[test]
+    fn finds_the_owner_of_a_workload() {
+        let reference = |api_version: &str, kind: &str, controller| OwnerReference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: "top".to_owned(),
+            uid: "u".to_owned(),
+            controller: Some(controller),
+            ..OwnerReference::default()
+        };
+        for (kind, references, expected) in [
+            ("ReplicaSet", vec![reference("apps/v1", "Deployment", true)], "Deployment/top"),
+            ("ReplicaSet", vec![reference("argoproj.io/v1alpha1", "Rollout", true)], "Rollout/top"),
+            ("ReplicaSet", vec![reference("apps/v1", "Deployment", false)], "ReplicaSet/api"),
+            ("ReplicaSet", vec![reference("example.com/v1", "App", true)], "ReplicaSet/api"),
+            (
+                "ReplicaSet",
+                vec![OwnerReference { name: String::new(), ..reference("apps/v1", "Deployment", true) }],
+                "ReplicaSet/api",
+            ),
+            ("ReplicaSet", vec![], "ReplicaSet/api"),
+            ("Job", vec![reference("batch/v1", "CronJob", true)], "CronJob/top"),
+            ("Job", vec![reference("example.com/v1", "CronJob", true)], "Job/api"),
+            ("StatefulSet", vec![reference("example.com/v1", "Database", true)], "StatefulSet/api"),
+            (
+                "ReplicationController",
+                vec![reference("apps.openshift.io/v1", "DeploymentConfig", true)],
+                "ReplicationController/api",
+            ),
+        ] {
+            let owner = workload_owner(kind, "api", &references);
+            assert_eq!(format!("{}/{}", owner.kind, owner.name), expected);
         }
     }
 

@@ -288,6 +288,20 @@ impl Index {
         self.undecodable.changes()
     }
 
+    /// Whether a view selects pods of this namespace with these labels, if there are any.
+    #[must_use]
+    pub(crate) fn selects(&self, id: ViewId, namespace: &str, labels: &[(String, String)]) -> bool {
+        self.view(id).is_some_and(|view| view.scope.selects(namespace, labels))
+    }
+
+    /// The views that select pods of a namespace.
+    pub(crate) fn views_of_namespace(&self, namespace: &str) -> impl Iterator<Item = ViewId> {
+        let views = self.views.iter().enumerate();
+        views
+            .filter(move |(_, view)| view.as_ref().is_some_and(|view| view.scope.selects_namespace(namespace)))
+            .map(|(index, _)| ViewId(index))
+    }
+
     /// Whether a pod exists, and is not being deleted.
     #[must_use]
     pub fn remains(&self, uid: Uid) -> bool {

@@ -2,7 +2,11 @@
 
 use ring::digest::{Context, SHA256};
 
-use crate::{api::ProblemKind, diagnosis::Finding, pods::Pod};
+use crate::{
+    api::{Owner, ProblemKind},
+    diagnosis::Finding,
+    pods::Pod,
+};
 
 use super::{missing::MissingPods, truncate};
 
@@ -33,10 +37,14 @@ impl<'a> Identity<'a> {
 
     /// The identity of the incident of missing pods.
     pub(super) fn of_missing(missing: &'a MissingPods) -> Self {
+        Self::missing(&missing.namespace, &missing.owner)
+    }
+
+    fn missing(namespace: &'a str, owner: &'a Owner) -> Self {
         Self {
-            namespace: truncate::name(&missing.namespace),
-            owner_kind: truncate::name(&missing.owner.kind),
-            owner_name: truncate::name(&missing.owner.name),
+            namespace: truncate::name(namespace),
+            owner_kind: truncate::name(&owner.kind),
+            owner_name: truncate::name(&owner.name),
             container: "",
             kind: ProblemKind::Missing,
         }
@@ -52,6 +60,11 @@ impl<'a> Identity<'a> {
         }
         hash.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
+}
+
+/// The key of the incident of missing pods of an owner.
+pub(crate) fn key_of_missing(namespace: &str, owner: &Owner) -> String {
+    key(Identity::missing(namespace, owner).hash())
 }
 
 /// The key of an incident in the API: its hash as 16 hexadecimal digits.

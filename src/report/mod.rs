@@ -32,6 +32,7 @@ pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
 
 pub(crate) use change::is_own;
+pub(crate) use identity::key_of_missing;
 pub(crate) use not_watching::{NotWatching, not_watching};
 pub(crate) use watching::in_full;
 

@@ -1,0 +1,203 @@
+//! Events that say that a workload could not create a pod.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    api::Cause,
+    diagnosis::{Explanation, Subject, SubjectKind, classify_failed_create, refusing_quota},
+    events::Event,
+};
+
+use super::object::{WorkloadKey, WorkloadKind};
+
+/// The reason of the events of all these controllers.
+pub(super) const FAILED_CREATE: &str = "FailedCreate";
+/// What the recorder puts before the message if similar events are frequent.
+const COMBINED: &str = "(combined from similar events): ";
+/// Kubernetes limits names to this many bytes.
+const NAME_LIMIT: usize = 253;
+/// An event that is older than this when it arrives may be outdated.
+const RECENT: SignedDuration = SignedDuration::from_secs(60);
+
+/// Why pods could not be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) cause: Cause,
+    /// A part of a sentence; may be empty.
+    detail: String,
+    subject: Option<Subject>,
+}
+
+/// An event about a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FailedCreation {
+    pub(super) refusal: Refusal,
+    /// When the first such event occurred.
+    pub(super) first: Option<Timestamp>,
+    /// The pod that a StatefulSet could not create.
+    pub(super) pod: Option<String>,
+    /// Whether it occurred a while before it arrived.
+    pub(super) is_old: bool,
+}
+
+/// The workload that an event names, if the event says that a pod could not be created.
+pub(super) fn workload_of(event: &Event) -> Option<WorkloadKey> {
+    let involved = &event.involved;
+    let kind = WorkloadKind::from_name(&involved.kind).filter(|_| event.reason == FAILED_CREATE)?;
+    let is_valid = is_name(&involved.namespace) && is_name(&involved.name) && !involved.uid.is_empty();
+    is_valid.then(|| WorkloadKey {
+        namespace: involved.namespace.clone(),
+        kind,
+        name: involved.name.clone(),
+        uid: involved.uid.clone(),
+    })
+}
+
+/// Whether a name can be one of Kubernetes. Names from events become parts of URLs, so others must not be requested.
+pub(super) fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let ends_well = !name.starts_with(['.', '-']) && !name.ends_with(['.', '-']);
+    !name.is_empty() && name.len() <= NAME_LIMIT && name.bytes().all(is_allowed) && ends_well && !name.contains("..")
+}
+
+impl FailedCreation {
+    pub(super) fn new(event: &Event, now: Timestamp) -> Self {
+        let message = event.message.strip_prefix(COMBINED).unwrap_or(&event.message);
+        Self {
+            refusal: Refusal::new(&event.involved.namespace, message),
+            first: event.first,
+            pod: stateful_pod(message).filter(|pod| is_name(pod)).map(str::to_owned),
+            is_old: event.last.or(event.first).is_some_and(|last| now.duration_since(last) > RECENT),
+        }
+    }
+}
+
+/// The pod in `create Pod web-0 in StatefulSet web failed error: …` and `create Claim data-web-0 for Pod web-0 in …`.
+fn stateful_pod(message: &str) -> Option<&str> {
+    let (before, _) = message.split_once(" in StatefulSet ")?;
+    let is_creation = before.starts_with("create ") || before.starts_with("Create ");
+    before.rsplit_once("Pod ").filter(|_| is_creation).map(|(_, pod)| pod)
+}
+
+impl Refusal {
+    pub(super) fn new(namespace: &str, message: &str) -> Self {
+        let (cause, detail) = classify_failed_create(message);
+        let quota = refusing_quota(message).filter(|_| cause == Cause::QuotaExceeded);
+        let subject =
+            quota.map(|name| Subject { kind: SubjectKind::ResourceQuota, namespace: namespace.to_owned(), name });
+        Self { cause, detail, subject }
+    }
+
+    /// Restores a refusal from the cause and the message of an incident.
+    pub(super) fn from_sentence(cause: Cause, sentence: &str) -> Self {
+        let after = |verb| sentence.split_once(verb).map(|(_, detail)| detail);
+        // The detail may contain the words as well.
+        let detail = [" pods exist: ", " pod exists: "].into_iter().filter_map(after).max_by_key(|detail| detail.len());
+        Self { cause, detail: detail.unwrap_or_default().to_owned(), subject: None }
+    }
+
+    /// For example "0 of 3 pods exist: the ResourceQuota mem-cap is exceeded".
+    pub(super) fn explain(&self, missing: u64, of: u64) -> Explanation {
+        let verb = if of == 1 { "pod exists" } else { "pods exist" };
+        let mut message = format!("{} of {of} {verb}", of.saturating_sub(missing));
+        if !self.detail.is_empty() {
+            message = format!("{message}: {}", self.detail);
+        }
+        Explanation { cause: self.cause, message, subject: self.subject.clone(), ..Explanation::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::InvolvedObject;
+
+    fn event(kind: &str, name: &str, message: &str) -> Event {
+        let involved = InvolvedObject {
+            kind: kind.to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            container: String::new(),
+        };
+        Event { involved, reason: "FailedCreate".to_owned(), message: message.to_owned(), ..Event::default() }
+    }
+
+    #[test]
+    fn only_failed_creations_of_pods_concern_a_workload() {
+        assert_eq!(workload_of(&event("ReplicaSet", "api-5d9f", "")).unwrap().name, "api-5d9f");
+        for kind in ["StatefulSet", "DaemonSet", "Job", "ReplicationController"] {
+            assert_eq!(workload_of(&event(kind, "api", "")).unwrap().kind.as_str(), kind);
+        }
+        for kind in ["CronJob", "Deployment", "Pod", "replicaset", ""] {
+            assert_eq!(workload_of(&event(kind, "api", "")), None, "{kind}");
+        }
+        assert_eq!(workload_of(&Event { reason: "FailedDelete".to_owned(), ..event("Job", "api", "") }), None);
+    }
+
+    #[test]
+    fn never_requests_names_that_are_not_valid() {
+        for name in
+            ["", ".", "..", "a..b", "../secrets/x", "a/b", "a?b", "a%2fb", "A", "-a", "a.", "é", &"a".repeat(254)]
+        {
+            assert_eq!(workload_of(&event("Job", name, "")), None, "{name}");
+            let mut other = event("Job", "api", "");
+            other.involved.namespace = name.to_owned();
+            assert_eq!(workload_of(&other), None, "{name}");
+        }
+        let mut unidentified = event("Job", "api", "");
+        unidentified.involved.uid.clear();
+        assert_eq!(workload_of(&unidentified), None);
+    }
+
+    #[test]
+    fn explains_how_many_pods_exist_and_why_not_more() {
+        let quota = r#"pods "api-5d9f-x2x4" is forbidden: exceeded quota: mem-cap, requested: memory=256Mi, used: memory=1Gi, limited: memory=1Gi"#;
+        for prefix in ["Error creating: ", "(combined from similar events): Error creating: "] {
+            let created = FailedCreation::new(
+                &event("ReplicaSet", "api-5d9f", &format!("{prefix}{quota}")),
+                Timestamp::UNIX_EPOCH,
+            );
+            let explanation = created.refusal.explain(3, 3);
+            assert_eq!(explanation.cause, Cause::QuotaExceeded);
+            assert!(
+                explanation.message.starts_with("0 of 3 pods exist: the ResourceQuota mem-cap "),
+                "{explanation:?}"
+            );
+            let subject = explanation.subject.unwrap();
+            assert_eq!((subject.namespace.as_str(), subject.name.as_str()), ("shop", "mem-cap"));
+        }
+        let none = Refusal::new("shop", "").explain(1, 1);
+        assert_eq!((none.cause, none.message.as_str()), (Cause::Unknown, "0 of 1 pod exists"));
+    }
+
+    #[test]
+    fn restores_a_refusal_from_its_sentence() {
+        for of in [1, 3] {
+            let sentence =
+                format!("0 of {of} pod{} the quota: 1 pods exist: 2", if of == 1 { " exists:" } else { "s exist:" });
+            let restored = Refusal::from_sentence(Cause::QuotaExceeded, &sentence).explain(of, of);
+            assert_eq!((restored.cause, restored.message), (Cause::QuotaExceeded, sentence));
+        }
+        assert_eq!(
+            Refusal::from_sentence(Cause::Unknown, "0 of 3 pods exist").explain(2, 3).message,
+            "1 of 3 pods exist"
+        );
+    }
+
+    #[test]
+    fn finds_the_pod_that_a_stateful_set_cannot_create() {
+        for (message, expected) in [
+            ("create Pod web-0 in StatefulSet web failed error: no", Some("web-0")),
+            ("Create Pod web-0 in StatefulSet web failed error: no", Some("web-0")),
+            ("create Claim data-web-1 for Pod web-1 in StatefulSet web failed error: no", Some("web-1")),
+            ("(combined from similar events): create Pod web-0 in StatefulSet web failed error: no", Some("web-0")),
+            ("create Pod ../x in StatefulSet web failed error: no", None),
+            ("Error creating: pods \"web-0\" is forbidden", None),
+            ("update Pod web-0 in StatefulSet web failed error: no", None),
+        ] {
+            let created = FailedCreation::new(&event("StatefulSet", "web", message), Timestamp::UNIX_EPOCH);
+            assert_eq!(created.pod.as_deref(), expected, "{message}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Finds pods that should exist but do not: because of an event, a workload is read, and read again until it has its pods.
+//!
+//! An event alone proves nothing. A workload misses pods if its status says so, and for as long as it does. After a restart
+//! of the operator, the workloads of the incidents in the status are read again. No I/O: the caller starts the reads.
+
+mod failed_creation;
+mod object;
+mod read;
+mod report;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::{
+    api::{NamespacedName, OrchestrStatus, Owner, ProblemKind},
+    events::Event,
+    pods::Pod,
+};
+
+use self::{
+    failed_creation::{FailedCreation, Refusal, is_name, workload_of},
+    object::WorkloadKind,
+    state::{Resumed, State},
+};
+pub(super) use self::{
+    object::WorkloadKey,
+    read::{WorkloadQuery, WorkloadReading, read},
+    report::Reported,
+};
+
+/// The most workloads that are watched for missing pods, in all and in one namespace.
+const MOST: usize = 1000;
+const MOST_IN_NAMESPACE: usize = 200;
+/// The most workloads beyond those that are counted.
+const MOST_COUNTED: usize = 10_000;
+/// The most owners that are remembered as deleted.
+const MOST_GONE: usize = 1024;
+/// How long after it had its pods a workload is remembered, because its next event may be counted from an earlier trouble.
+const MEMORY: SignedDuration = SignedDuration::from_hours(1);
+/// The share of the longest delay between two reads of a workload that each workload causes, so that all of them together
+/// cause at most four reads a second.
+const DELAY_EACH: Duration = Duration::from_millis(250);
+
+/// The namespace and the top controller of workloads.
+type OwnerKey = (String, Owner);
+
+/// The workloads that could not create pods.
+#[derive(Debug, Default)]
+pub(super) struct Workloads {
+    known: BTreeMap<WorkloadKey, State>,
+    by_uid: HashMap<String, WorkloadKey>,
+    /// Since when the owners with missing pods have missed any.
+    open: BTreeMap<OwnerKey, Timestamp>,
+    /// The owners whose workloads were deleted while pods were missing, the most recent last.
+    gone: VecDeque<OwnerKey>,
+    /// Workloads beyond the limits.
+    omitted: HashSet<WorkloadKey>,
+    next_due: Option<Instant>,
+}
+
+impl Workloads {
+    /// Takes an event. Returns whether the objects that select its namespace must be reconciled.
+    pub(super) fn on_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> bool {
+        let Some(key) = workload_of(event) else { return false };
+        if !self.known.contains_key(&key) && !self.has_room(&key) {
+            return self.omitted.len() < MOST_COUNTED && self.omitted.insert(key);
+        }
+        self.omitted.remove(&key);
+        self.by_uid.insert(key.uid.clone(), key.clone());
+        let state = self.known.entry(key).or_insert_with(|| State::new(now));
+        let is_changed = state.add(FailedCreation::new(event, wall), now);
+        self.update_next_due();
+        is_changed
+    }
+
+    /// Whether the controller of this pod has lacked pods.
+    pub(super) fn is_watched(&self, pod: &Pod) -> bool {
+        pod.controller.as_ref().is_some_and(|controller| self.by_uid.contains_key(&controller.uid))
+    }
+
+    /// A pod appeared or vanished: its controller may lack fewer pods now, or more.
+    pub(super) fn pods_changed(&mut self, pod: &Pod, now: Instant) {
+        let key = pod.controller.as_ref().and_then(|controller| self.by_uid.get(&controller.uid));
+        let Some(state) = key.and_then(|key| self.known.get_mut(key)) else { return };
+        state.pods_changed(now);
+        self.update_next_due();
+    }
+
+    /// Continues the incidents of missing pods in the status of an object, after a restart of the operator.
+    pub(super) fn resume(&mut self, object: &NamespacedName, status: &OrchestrStatus, now: Instant) {
+        for incident in status.incidents.iter().filter(|incident| incident.kind == ProblemKind::Missing) {
+            let controllers = if incident.controllers.is_empty() {
+                std::slice::from_ref(&incident.owner)
+            } else {
+                incident.controllers.as_slice()
+            };
+            let resumed = Resumed {
+                objects: vec![object.clone()],
+                owner: incident.owner.clone(),
+                missing: incident.pods.try_into().unwrap_or_default(),
+                of: incident.of.try_into().unwrap_or_default(),
+                refusal: Refusal::from_sentence(incident.cause, &incident.message),
+                since: incident.since.0,
+            };
+            for controller in controllers {
+                let Some(kind) = WorkloadKind::from_name(&controller.kind) else { continue };
+                if !is_name(&incident.namespace) || !is_name(&controller.name) {
+                    continue;
+                }
+                let (namespace, name) = (incident.namespace.clone(), controller.name.clone());
+                let key = WorkloadKey { namespace, kind, name, uid: String::new() };
+                if !self.known.contains_key(&key) && !self.has_room(&key) {
+                    continue;
+                }
+                self.known.entry(key).or_insert_with(|| State::new(now)).resume(&resumed, now);
+            }
+        }
+        self.update();
+    }
+
+    /// When [`take_due`](Self::take_due) will return a read.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.next_due
+    }
+
+    /// The reads to start now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<WorkloadQuery> {
+        if self.next_due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        let queries = self
+            .known
+            .iter_mut()
+            .filter_map(|(key, state)| {
+                let pod = state.begin_read(now)?;
+                Some(WorkloadQuery { key: key.clone(), pod })
+            })
+            .collect();
+        self.update_next_due();
+        queries
+    }
+
+    /// Stores the result of a read. Returns whether the objects that select the namespace must be reconciled.
+    pub(super) fn answered(
+        &mut self,
+        key: &WorkloadKey,
+        reading: WorkloadReading,
+        now: Instant,
+        wall: Timestamp,
+    ) -> bool {
+        let longest = DELAY_EACH * u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        let Some(mut state) = self.known.remove(key) else { return false };
+        let was_reported = state.owner().map(|owner| (key.namespace.clone(), owner.clone()));
+        let (mut is_changed, mut key, mut is_gone) = (false, key.clone(), false);
+        match reading {
+            WorkloadReading::Gone => {
+                (is_changed, is_gone) = (was_reported.is_some(), true);
+                self.by_uid.remove(&key.uid);
+            }
+            WorkloadReading::Denied(denial) => is_changed = state.denied(denial, now),
+            WorkloadReading::Unavailable => state.read_later(longest, now),
+            WorkloadReading::Read(workload) => {
+                if key.uid.is_empty() {
+                    key.uid.clone_from(&workload.uid);
+                    // An event may have named the workload before this read.
+                    if let Some(known) = self.known.remove(&key) {
+                        state.merge(known);
+                    }
+                    self.by_uid.insert(key.uid.clone(), key.clone());
+                }
+                is_changed = state.read(key.kind, *workload, longest, now, wall);
+            }
+        }
+        if !is_gone {
+            self.known.insert(key, state);
+        }
+        self.update();
+        if let Some(owner) = was_reported.filter(|owner| is_gone && !self.open.contains_key(owner)) {
+            self.gone.push_back(owner);
+            if self.gone.len() > MOST_GONE {
+                self.gone.pop_front();
+            }
+        }
+        is_changed
+    }
+
+    /// The owners whose workloads were deleted while pods were missing.
+    pub(super) fn gone(&self) -> impl Iterator<Item = (&str, &Owner)> {
+        self.gone.iter().map(|(namespace, owner)| (namespace.as_str(), owner))
+    }
+
+    /// Forgets workloads in namespaces that no object selects, and those that have had their pods for a while.
+    pub(super) fn compact(&mut self, is_selected: impl Fn(&str) -> bool, wall: Timestamp) {
+        self.known.retain(|key, state| {
+            state.is_reading() || is_selected(&key.namespace) && !state.has_been_complete_for(MEMORY, wall)
+        });
+        let known = &self.known;
+        self.by_uid.retain(|_, key| known.contains_key(key));
+        self.omitted.retain(|key| is_selected(&key.namespace));
+        if self.known.len() < MOST / 2 {
+            // They are counted again with their next events.
+            self.omitted.retain(|key| in_namespace(known, &key.namespace) >= MOST_IN_NAMESPACE / 2);
+        }
+        self.update();
+    }
+
+    /// Whether another workload can be added. If there are too many, one that has its pods is forgotten.
+    fn has_room(&mut self, key: &WorkloadKey) -> bool {
+        let is_full = self.known.len() >= MOST;
+        if !is_full && in_namespace(&self.known, &key.namespace) < MOST_IN_NAMESPACE {
+            return true;
+        }
+        let mut candidates = self.known.iter().filter(|(own, _)| is_full || own.namespace == key.namespace);
+        let Some(complete) = candidates.find(|(_, state)| state.is_complete()).map(|(own, _)| own.clone()) else {
+            return false;
+        };
+        self.known.remove(&complete);
+        self.by_uid.remove(&complete.uid);
+        // Removing one of another namespace does not make room in this one.
+        in_namespace(&self.known, &key.namespace) < MOST_IN_NAMESPACE
+    }
+
+    fn update(&mut self) {
+        let mut open = BTreeMap::<OwnerKey, Timestamp>::new();
+        for (key, state) in &self.known {
+            let (Some(owner), Some(since)) = (state.owner(), state.since()) else { continue };
+            let owner = (key.namespace.clone(), owner.clone());
+            let before = self.open.get(&owner).copied();
+            let first = open.entry(owner).or_insert(since);
+            *first = (*first).min(since).min(before.unwrap_or(since));
+        }
+        self.gone.retain(|owner| !open.contains_key(owner));
+        self.open = open;
+        self.update_next_due();
+    }
+
+    fn update_next_due(&mut self) {
+        self.next_due = self.known.values().filter_map(State::due).min();
+    }
+}
+
+fn in_namespace(known: &BTreeMap<WorkloadKey, State>, namespace: &str) -> usize {
+    let first = WorkloadKey {
+        namespace: namespace.to_owned(),
+        kind: WorkloadKind::FIRST,
+        name: String::new(),
+        uid: String::new(),
+    };
+    known.range(first..).take_while(|(key, _)| key.namespace == namespace).count()
+}

@@ -1,0 +1,126 @@
+//! The missing pods that one object selects.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{NamespacedName, Owner},
+    report::MissingPods,
+};
+
+use super::{
+    OwnerKey, Workloads,
+    failed_creation::{FAILED_CREATE, Refusal},
+    object::WorkloadKey,
+    state::{Known, Resumed, TOLERATED},
+};
+
+/// What an object's status says about missing pods.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Reported {
+    pub(in crate::controller) missing: Vec<MissingPods>,
+    /// How many missing pods an annotation excludes.
+    pub(in crate::controller) ignored: u64,
+    /// When pods will have been missing for long enough to be a problem.
+    pub(in crate::controller) recheck: Option<Timestamp>,
+}
+
+/// The workloads of one owner that miss pods.
+#[derive(Default)]
+struct Group<'a> {
+    /// Those that were read: their names, with their numbers and reasons.
+    read: Vec<(&'a WorkloadKey, u64, u64, Refusal)>,
+    resumed: Option<&'a Resumed>,
+    resumed_keys: Vec<&'a WorkloadKey>,
+    ignored: u64,
+}
+
+impl Workloads {
+    /// The missing pods of an object. `selects` tells whether it selects pods of this namespace with these labels.
+    pub(in crate::controller) fn report(
+        &self,
+        object: &NamespacedName,
+        selects: &dyn Fn(&str, &[(String, String)]) -> bool,
+        wall: Timestamp,
+    ) -> Reported {
+        let mut groups = BTreeMap::<OwnerKey, Group<'_>>::new();
+        for (key, state) in &self.known {
+            let group = |owner: &Owner| (key.namespace.clone(), owner.clone());
+            match state.known() {
+                Some(Known::Read { workload, missing, of, refusal }) if selects(&key.namespace, &workload.labels) => {
+                    let group = groups.entry(group(&workload.owner)).or_default();
+                    if workload.is_ignored {
+                        group.ignored = group.ignored.saturating_add(missing);
+                    } else {
+                        group.read.push((key, missing, of, refusal));
+                    }
+                }
+                Some(Known::Resumed(resumed)) if resumed.objects.contains(object) => {
+                    let group = groups.entry(group(&resumed.owner)).or_default();
+                    group.resumed = Some(resumed);
+                    group.resumed_keys.push(key);
+                }
+                _ => {}
+            }
+        }
+        let mut reported = Reported::default();
+        for (owner, group) in groups {
+            let Some(since) = self.open.get(&owner).copied() else { continue };
+            let problem_at = since.saturating_add(TOLERATED).unwrap_or(Timestamp::MAX);
+            if problem_at > wall {
+                reported.recheck = reported.recheck.into_iter().chain([problem_at]).min();
+                continue;
+            }
+            reported.ignored = reported.ignored.saturating_add(group.ignored);
+            reported.missing.extend(group.into_missing(owner, since));
+        }
+        reported
+    }
+
+    /// Sentences for an object about what could not be checked.
+    pub(in crate::controller) fn warnings(&self, selects_namespace: impl Fn(&str) -> bool) -> Vec<String> {
+        let denied =
+            self.known.iter().find(|(key, state)| !state.denial.is_empty() && selects_namespace(&key.namespace));
+        let denied = denied.map(|(_, state)| format!("could not check whether pods are missing: {}", state.denial));
+        let omitted = match self.omitted.iter().filter(|key| selects_namespace(&key.namespace)).count() {
+            0 => None,
+            1 => Some("1 workload could not create pods, but was not checked, because too many could not".to_owned()),
+            n => Some(format!("{n} workloads could not create pods, but were not checked, because too many could not")),
+        };
+        denied.into_iter().chain(omitted).collect()
+    }
+}
+
+impl Group<'_> {
+    fn into_missing(mut self, (namespace, owner): OwnerKey, since: Timestamp) -> Option<MissingPods> {
+        // The one that misses most pods explains the incident.
+        self.read.sort_by(|(a, missing_a, ..), (b, missing_b, ..)| missing_b.cmp(missing_a).then_with(|| a.cmp(b)));
+        let sum = |number: fn(&(&WorkloadKey, u64, u64, Refusal)) -> u64| {
+            self.read.iter().map(number).fold(0, u64::saturating_add)
+        };
+        let (missing, of, refusal, controllers) = match (self.read.first(), self.resumed) {
+            (Some((.., refusal)), _) => {
+                let controllers = self.read.iter().map(|(key, ..)| key.as_owner()).collect();
+                (sum(|(_, missing, ..)| *missing), sum(|(_, _, of, _)| *of), refusal, controllers)
+            }
+            (None, Some(resumed)) => {
+                let controllers = self.resumed_keys.iter().map(|key| key.as_owner()).collect();
+                (resumed.missing, resumed.of, &resumed.refusal, controllers)
+            }
+            (None, None) => return None,
+        };
+        let explanation = refusal.explain(missing, of);
+        Some(MissingPods {
+            namespace,
+            owner,
+            controllers,
+            reason: FAILED_CREATE,
+            since,
+            tolerated: TOLERATED,
+            missing,
+            of,
+            explanation,
+        })
+    }
+}
