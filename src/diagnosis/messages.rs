@@ -54,7 +54,8 @@ pub(super) fn job_attempts(facts: &Facts) -> String {
 fn push_end(message: &mut String, terminated: &Terminated) {
     let Terminated { exit_code, signal, reason, message: text, .. } = terminated;
     _ = match reason.as_str() {
-        OOM_KILLED => write!(message, " was OOM-killed (exit {exit_code})"),
+        // The OOM killer sends SIGKILL. With another code, it has killed another process of the container.
+        OOM_KILLED if *exit_code == 137 || *signal == 9 => write!(message, " was OOM-killed (exit {exit_code})"),
         // The message is the runtime's: the container never ran.
         "StartError" | "ContainerCannotRun" if !text.is_empty() => {
             write!(message, " could not be started (exit {exit_code}): {text}")

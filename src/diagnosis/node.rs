@@ -19,10 +19,19 @@ pub(super) fn trouble(pod: &Pod) -> Option<String> {
         }
         _ => {}
     }
+    has_stopped_reporting(pod).then(|| format!("{node} has stopped reporting"))
+}
+
+/// Whether the node of the pod no longer exists.
+pub(super) fn is_gone(pod: &Pod) -> bool {
+    let disruption = pod.condition("DisruptionTarget").filter(|condition| condition.status == "True");
+    pod.reason == "NodeLost" || disruption.is_some_and(|condition| condition.reason == "DeletionByPodGC")
+}
+
+/// Whether the node lifecycle controller has marked the pod as not ready because its node does not report.
+pub(super) fn has_stopped_reporting(pod: &Pod) -> bool {
     // The kubelet always sets a reason when Ready is False. When a node stops reporting, the node lifecycle controller
     // sets Ready to False and changes nothing else.
-    let has_stopped_reporting =
-        pod.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
-            && pod.is_true("ContainersReady");
-    has_stopped_reporting.then(|| format!("{node} has stopped reporting"))
+    pod.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
+        && pod.is_true("ContainersReady")
 }

@@ -41,7 +41,20 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
 }
 
 fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name: &str) -> Found {
-    if let Some(kill) = by_probe(view, container, life) {
+    let kill = by_probe(view, container, life);
+    // The OOM killer sends SIGKILL itself.
+    if life.reason == OOM_KILLED && (life.exit_code == 137 || life.signal == 9) {
+        return match kill {
+            // The reason may be about a process that was killed earlier.
+            Some(kill) if kill.is_exact => Found::unknown(format!(
+                "{name} ended by SIGKILL: the runtime reports OOMKilled, but its {} had failed before, and its grace period \
+                 was over",
+                probe_name(&kill)
+            )),
+            _ => out_of_memory(view, container, life, name),
+        };
+    }
+    if let Some(kill) = kill {
         return killed(view, container, &kill, life, name);
     }
     if life.reason == OOM_KILLED {
@@ -72,8 +85,7 @@ fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name
 }
 
 fn killed<'a>(view: &View<'a>, container: Container<'a>, kill: &ProbeKill<'a>, life: &Terminated, name: &str) -> Found {
-    let probe = if kill.cause == Cause::StartupProbe { "startup" } else { "liveness" };
-    let mut sentence = format!("the {probe} probe of {name}");
+    let mut sentence = format!("the {} of {name}", probe_name(kill));
     if !kill.probe.action.is_empty() {
         _ = write!(sentence, " ({})", kill.probe.action);
     }
@@ -85,6 +97,10 @@ fn killed<'a>(view: &View<'a>, container: Container<'a>, kill: &ProbeKill<'a>, l
         _ = write!(sentence, ": {}", kill.answer);
     }
     Found::new(kill.cause, sentence)
+}
+
+fn probe_name(kill: &ProbeKill<'_>) -> &'static str {
+    if kill.cause == Cause::StartupProbe { "startup probe" } else { "liveness probe" }
 }
 
 fn out_of_memory<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name: &str) -> Found {

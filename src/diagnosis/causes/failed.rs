@@ -52,11 +52,19 @@ pub(super) fn explain(view: &View<'_>) -> Found {
 }
 
 pub(super) fn node_not_ready(pod: &Pod, message: String) -> Found {
-    let found = Found::new(Cause::NodeNotReady, message);
-    if pod.node.is_empty() { found } else { found.about(Subject::cluster_wide(SubjectKind::Node, &pod.node)) }
+    // The taint manager deletes pods because of any NoExecute taint, also one that an administrator set.
+    let cause =
+        if node::is_gone(pod) || node::has_stopped_reporting(pod) { Cause::NodeNotReady } else { Cause::Unknown };
+    let found = Found::new(cause, message);
+    if cause == Cause::Unknown || pod.node.is_empty() {
+        found
+    } else {
+        found.about(Subject::cluster_wide(SubjectKind::Node, &pod.node))
+    }
 }
 
 fn evicted(message: &str) -> Cause {
+    let message = message.strip_prefix("Pod was rejected: ").unwrap_or(message);
     let storage = message.contains(" exceeded its local ephemeral storage limit ")
         || message.starts_with("Pod ephemeral local storage usage exceeds the total limit")
         || message.starts_with("Usage of EmptyDir volume ") && message.contains(" exceeds the limit ");
@@ -118,6 +126,12 @@ mod tests {
             let sentence = format!("the pod was evicted because it exceeded a storage limit: {}", message.trim());
             fails("Evicted", message, Cause::EphemeralStorageLimit, &sentence);
         }
+        fails(
+            "Evicted",
+            "Pod was rejected: The node had condition: [MemoryPressure]. ",
+            Cause::NodePressure,
+            "the node evicted the pod: Pod was rejected: The node had condition: [MemoryPressure].",
+        );
         fails("Evicted", "by hand", Cause::Unknown, "by hand");
         fails("Evicted", "", Cause::Unknown, "the pod has failed: Evicted");
     }
@@ -170,7 +184,8 @@ mod tests {
         assert_eq!(disrupted("TerminationByKubelet", "True", "The node was low on resource: memory."), None);
         let critical = "Pod was preempted by Kubelet to accommodate a critical pod.";
         assert_eq!(disrupted("TerminationByKubelet", "True", critical), Some(Cause::Preempted));
-        assert_eq!(disrupted("DeletionByTaintManager", "True", ""), Some(Cause::NodeNotReady));
+        assert_eq!(disrupted("DeletionByPodGC", "True", ""), Some(Cause::NodeNotReady));
+        assert_eq!(disrupted("DeletionByTaintManager", "True", ""), Some(Cause::Unknown), "its taint is not known");
         assert_eq!(disrupted("EvictionByEvictionAPI", "True", "Eviction API: evicting"), None);
     }
 }

@@ -55,6 +55,10 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
     if let Some(phrase) = first_of(&words, &unreachable) {
         return found(Cause::RegistryUnreachable, phrase.trim_end_matches([':', ' ']));
     }
+    // The registry asks for a password, and the node has none: true whether or not the repository exists.
+    if let Some(phrase) = first_of(&words, &["no basic auth credentials"]) {
+        return found(Cause::ImageAuth, phrase);
+    }
     let ambiguous = ["repository does not exist or may require", "or it may not exist"];
     if first_of(&words, &ambiguous).is_some() {
         return found(Cause::Unknown, AMBIGUOUS);
@@ -68,7 +72,6 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
         "unauthorized",
         "authentication required",
         "authorization failed",
-        "no basic auth credentials",
         "access denied",
         "access forbidden",
         "denied",
@@ -79,8 +82,10 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
         return if is_docker_hub { found(Cause::Unknown, AMBIGUOUS) } else { found(Cause::ImageAuth, phrase) };
     }
     let missing = ["manifest unknown", "name unknown", "404 not found", "repository name not known to registry"];
+    // containerd's own store lacks something if the error is not about the reference.
+    let is_local = words.contains("failed to pull and unpack image") && !words.contains("failed to resolve reference");
     let is_missing = first_of(&words, &missing).is_some()
-        || words.trim_end_matches([' ', '.']).ends_with(": not found")
+        || !is_local && words.trim_end_matches([' ', '.']).ends_with(": not found")
         || words.contains("manifest for") && words.contains("not found");
     if is_missing { found(Cause::ImageNotFound, "not found") } else { None }
 }
@@ -192,6 +197,22 @@ mod tests {
             (
                 "failed to pull and unpack image \"docker.io/a/b:1\": failed to extract layer sha256:ab: no space left on device",
                 None,
+            ),
+            (
+                "failed to pull and unpack image \"docker.io/a/b:1\": failed to unpack image on snapshotter overlayfs: content \
+                 digest sha256:ab: not found",
+                None,
+            ),
+            (
+                "failed to pull and unpack image \"docker.io/a/b:1\": failed to unpack image on snapshotter overlayfs: unexpected \
+                 media type text/html for sha256:ab: not found",
+                None,
+            ),
+            (
+                "failed to pull and unpack image \"1.dkr.ecr.eu.amazonaws.com/a:1\": failed to resolve reference \
+                 \"1.dkr.ecr.eu.amazonaws.com/a:1\": pull access denied, repository does not exist or may require \
+                 authorization: authorization failed: no basic auth credentials",
+                Some(Cause::ImageAuth),
             ),
             ("context deadline exceeded", None),
             // CRI-O

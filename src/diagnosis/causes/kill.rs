@@ -12,15 +12,12 @@ use crate::{
     pods::{Pod, Probe, Terminated},
 };
 
-use super::{
-    super::{container::Container, messages::OOM_KILLED},
-    View,
-    evidence::text,
-    exit_codes::run_time,
-};
+use super::{super::container::Container, View, evidence::text, exit_codes::run_time};
 
 /// `terminationGracePeriodSeconds` if the pod does not give it.
 const DEFAULT_GRACE: u32 = 30;
+/// The kubelet grants at least this, in seconds.
+const LEAST_GRACE: u32 = 2;
 /// Times have whole seconds, and come from the kubelet and from the runtime.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(2);
 /// How much later than planned the kubelet may kill a container, and a container end.
@@ -32,6 +29,8 @@ pub(super) struct ProbeKill<'a> {
     pub(super) probe: &'a Probe,
     /// What the probe reported, for example `HTTP probe failed with statuscode: 503`.
     pub(super) answer: &'a str,
+    /// Whether the probe failed without a success in between, and the instance ended just when its grace period was over.
+    pub(super) is_exact: bool,
 }
 
 /// The failures of one probe during an instance.
@@ -45,26 +44,19 @@ struct Failures<'a> {
 
 /// The probe that made the kubelet kill this instance, if that is proven.
 pub(super) fn by_probe<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated) -> Option<ProbeKill<'a>> {
-    // The OOM killer sends SIGKILL itself.
-    if life.reason == OOM_KILLED && life.exit_code == 137 {
-        return None;
-    }
     let spec = container.spec?;
     let startup = spec.startup_probe.as_deref().map(|probe| (Cause::StartupProbe, "Startup", probe));
     let liveness = spec.liveness_probe.as_deref().map(|probe| (Cause::LivenessProbe, "Liveness", probe));
     let candidates = startup.into_iter().chain(liveness).filter_map(|(cause, name, probe)| {
         let failures = failures(view, container, name, life)?;
         let is_startup = cause == Cause::StartupProbe;
-        proves_kill(&failures, probe, view.pod, container, life, is_startup).then_some((
-            failures.last,
-            cause,
-            probe,
-            failures.answer,
-        ))
+        let end = End::of(&failures, probe, view.pod, life)?;
+        let is_proven = end.proves_kill(&failures, probe, container, life, is_startup);
+        let is_exact = end.is_in_a_row && end.is_after_grace;
+        is_proven.then_some((failures.last, ProbeKill { cause, probe, answer: failures.answer, is_exact }))
     });
     // The liveness probe runs only after the startup probe has passed.
-    let (_, cause, probe, answer) = candidates.max_by_key(|(last, ..)| *last)?;
-    Some(ProbeKill { cause, probe, answer })
+    candidates.max_by_key(|(last, _)| *last).map(|(_, kill)| kill)
 }
 
 /// The failures of a probe that were reported during an instance.
@@ -100,42 +92,70 @@ pub(super) fn failure<'a>(event: &'a Event, probe: &str) -> Option<&'a str> {
     Some(rest.trim_start_matches(':').trim())
 }
 
-fn proves_kill(
-    failures: &Failures<'_>,
-    probe: &Probe,
-    pod: &Pod,
-    container: Container<'_>,
-    life: &Terminated,
-    is_startup: bool,
-) -> bool {
-    let (Some(started), Some(finished), Some(ran)) = (life.started, life.finished, run_time(life)) else {
-        return false;
-    };
-    let threshold = probe.failure_threshold.max(1);
-    let period = seconds(probe.period.max(1));
-    let grace = seconds(probe.termination_grace.or(pod.termination_grace).unwrap_or(DEFAULT_GRACE));
-    let least = seconds(probe.initial_delay).saturating_add(times(period, threshold - 1));
-    // The kubelet kills the container immediately after the last failure. An event may be about an earlier one.
-    let series = times(period.saturating_add(seconds(probe.timeout.max(1))), threshold);
-    let latest = grace.saturating_add(series).saturating_add(DELAY);
-    let is_in_time = ran.saturating_add(ROUNDING) >= least && finished.duration_since(failures.last) <= latest;
-    // A startup probe that did not fail often enough in this time has passed.
-    let slowest = seconds(probe.initial_delay).saturating_add(times(series, 2)).saturating_add(latest);
-    if !is_in_time || failures.count < threshold || is_startup && ran > slowest {
-        return false;
+/// How the end of an instance relates to the failures of a probe.
+struct End {
+    ran: SignedDuration,
+    grace: SignedDuration,
+    /// From the last failure to the end.
+    delay: SignedDuration,
+    /// Whether all failures belong to this instance.
+    is_own: bool,
+    /// Whether they do, and the probe did not succeed in between.
+    is_in_a_row: bool,
+    /// Whether the delay is the grace period, after which the kubelet sends SIGKILL.
+    is_after_grace: bool,
+}
+
+impl End {
+    fn of(failures: &Failures<'_>, probe: &Probe, pod: &Pod, life: &Terminated) -> Option<Self> {
+        let (started, finished, ran) = (life.started?, life.finished?, run_time(life)?);
+        let grace = probe.termination_grace.or(pod.termination_grace).unwrap_or(DEFAULT_GRACE).max(LEAST_GRACE);
+        let grace = seconds(grace);
+        let delay = finished.duration_since(failures.last);
+        let is_own = failures.first.duration_since(started) >= -ROUNDING;
+        let interval = seconds(probe.period.max(probe.timeout).max(1)).saturating_add(ROUNDING);
+        let span = failures.last.duration_since(failures.first);
+        let is_in_a_row = is_own && span <= times(interval, failures.count.saturating_sub(1));
+        let is_after_grace = delay >= grace.saturating_sub(ROUNDING) && delay <= grace.saturating_add(DELAY);
+        Some(Self { ran, grace, delay, is_own, is_in_a_row, is_after_grace })
     }
-    if matches!(life.exit_code, 137 | 143) || matches!(life.signal, 9 | 15) {
-        return true;
+
+    fn proves_kill(
+        &self,
+        failures: &Failures<'_>,
+        probe: &Probe,
+        container: Container<'_>,
+        life: &Terminated,
+        is_startup: bool,
+    ) -> bool {
+        let threshold = probe.failure_threshold.max(1);
+        let period = seconds(probe.period.max(1));
+        let least = seconds(probe.initial_delay).saturating_add(times(period, threshold - 1));
+        // The kubelet kills the container immediately after the last failure. An event may be about an earlier one.
+        let series = times(period.saturating_add(seconds(probe.timeout.max(1))), threshold);
+        let latest = self.grace.saturating_add(series).saturating_add(DELAY);
+        let is_in_time = self.ran.saturating_add(ROUNDING) >= least && self.delay <= latest;
+        // A startup probe that did not fail often enough in this time has passed.
+        let slowest = seconds(probe.initial_delay).saturating_add(times(series, 2)).saturating_add(latest);
+        if !is_in_time || failures.count < threshold || is_startup && self.ran > slowest {
+            return false;
+        }
+        if life.exit_code == 137 || life.signal == 9 {
+            // The kubelet does not send SIGKILL before the grace period is over. If the probe succeeded in between, the
+            // last failure must be the one before the kill.
+            let is_late = self.delay >= self.grace.saturating_sub(ROUNDING);
+            return is_late && (self.is_in_a_row || !self.is_own || self.is_after_grace);
+        }
+        if life.exit_code == 143 || life.signal == 15 {
+            return self.is_in_a_row || !self.is_own || self.delay <= DELAY;
+        }
+        // Any other code may be the process's own. Then only failures without a success in between prove the kill: as many
+        // as the threshold in a row, or in each instance.
+        let instances = u32::try_from(container.status.restarts).unwrap_or_default().max(1);
+        let in_each = !self.is_own && failures.count >= threshold.saturating_mul(instances);
+        let is_prompt = self.delay <= self.grace.saturating_add(DELAY);
+        is_prompt && (self.is_in_a_row || in_each)
     }
-    // Any other code may be the process's own. Then only failures without a success in between prove the kill: as many as
-    // the threshold in a row, or in each instance.
-    let is_own = failures.first.duration_since(started) >= -ROUNDING;
-    let span = failures.last.duration_since(failures.first);
-    let is_in_a_row = is_own && span <= times(period.saturating_add(ROUNDING), failures.count.saturating_sub(1));
-    let instances = u32::try_from(container.status.restarts).unwrap_or_default().max(1);
-    let in_each = !is_own && failures.count >= threshold.saturating_mul(instances);
-    let is_prompt = finished.duration_since(failures.last) <= grace.saturating_add(DELAY);
-    is_prompt && (is_in_a_row || in_each)
 }
 
 fn seconds(seconds: u32) -> SignedDuration {

@@ -36,6 +36,12 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         let why = if cause == Cause::CommandNotFound { "does not exist in the image" } else { "may not be executed" };
         return Found::new(cause, format!("the command {command} of {name} {why}"));
     }
+    // runc sees that its own process in the container was killed before it could start the command.
+    if error.contains("container init was OOM-killed") {
+        let limit = container.spec.map(|spec| spec.memory_limit.as_str()).filter(|limit| !limit.is_empty());
+        let limit = limit.map(|limit| format!("; limit {limit}")).unwrap_or_default();
+        return Found::new(Cause::OutOfMemory, format!("{name} was OOM-killed before its command started{limit}"));
+    }
     if let Some(path) = mount(error) {
         return Found::new(
             Cause::MountFailed,

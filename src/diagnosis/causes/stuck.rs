@@ -72,7 +72,12 @@ pub(super) fn initializing<'a>(view: &View<'a>, container: Container<'a>) -> Fou
 
 pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
     let pod = view.pod;
-    if let Some(trouble) = node::trouble(pod) {
+    // A node that is gone cannot report that the containers have ended.
+    let has_ended =
+        !pod.statuses.is_empty() && containers(pod).all(|container| container.status.state.terminated.is_some());
+    if let Some(trouble) = node::trouble(pod)
+        && (pod.finalizers.is_empty() || !has_ended)
+    {
         return failed::node_not_ready(pod, trouble);
     }
     let runs = containers(pod).any(|container| container.is_running());
