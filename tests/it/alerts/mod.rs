@@ -5,4 +5,4 @@ mod attempts;
 mod command;
 mod end_to_end;
 mod killed;
-mod support;
+pub mod support;

@@ -13,6 +13,7 @@ mod jobs;
 mod kopf;
 mod lifecycle;
 mod many;
+mod missing;
 mod never_healthy;
 mod odd_servers;
 mod outages;

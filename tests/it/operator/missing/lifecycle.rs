@@ -1,0 +1,241 @@
+//! When missing pods begin and end to be a problem.
+
+use std::time::{Duration, Instant};
+
+use orchestr::api::{AlertPhase, Cause, OrchestrStatus};
+use orchestr_testbed::{Receiver, eventually};
+use serde_json::{Value, json};
+
+use super::causes::{deployment, full_quota, missing};
+use crate::{
+    alerts::support::{delivery, spec, webhook},
+    pod_statuses::healthy,
+    proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
+    support::TIMEOUT,
+    test_env::{TestEnv, condition, watch_all, watch_with},
+};
+
+/// As the API server writes it.
+const QUOTA: &str = r#"pods "api-5d9f-x2x4z" is forbidden: exceeded quota: mem-cap, requested: requests.memory=256Mi, used: requests.memory=1Gi, limited: requests.memory=1Gi"#;
+
+fn error_creating() -> String {
+    format!("Error creating: {QUOTA}")
+}
+
+fn is_read_of_workload(request: &ProxiedRequest) -> bool {
+    request.method == "GET" && request.path.starts_with("/apis/apps/v1/")
+}
+
+/// Waits until the object reports missing pods.
+async fn until_missing(env: &TestEnv) -> OrchestrStatus {
+    env.wait_for_status("cluster", "pods are missing", |status| !missing(status).is_empty()).await
+}
+
+async fn until_over(env: &TestEnv) -> OrchestrStatus {
+    env.wait_for_status("cluster", "no pods are missing", |status| missing(status).is_empty()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_lasting_shortages_within_a_second_of_the_event_and_ends_them_by_itself() {
+    let env = TestEnv::new("missing").await;
+    let replica_set = deployment(&env, "api", 3).await;
+    env.pod("web", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
+    let record = env.record("cluster").await;
+    replica_set.set_failing(1, 120, QUOTA).await;
+    let begun = Instant::now();
+    replica_set.failed_create(&error_creating(), 0).await;
+    let status = until_missing(&env).await;
+    let states = record.states().await;
+    let (at, _) = states.iter().find(|(_, object)| !missing(object.status.as_ref().unwrap()).is_empty()).unwrap();
+    let took = at.duration_since(begun);
+    println!("reported after {took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!((status.missing_pods, status.watched_pods, missing(&status)[0].of), (2, 1, 3));
+    assert_eq!(proxy.count(is_read_of_workload), 1, "one read for the event");
+
+    // The controller creates the pods. The operator notices their creation, and reads the ReplicaSet soon after.
+    replica_set.set_status(json!({"replicas": 3, "conditions": []})).await;
+    let begun = Instant::now();
+    replica_set.create_pod(None).await.unwrap();
+    let status = until_over(&env).await;
+    println!("over after {:?}", begun.elapsed());
+    assert_eq!((status.missing_pods, condition(&status, "PodsHealthy").0), (0, "True"));
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_a_new_shortage_when_it_has_lasted_30_seconds() {
+    let env = TestEnv::new("missing-30s").await;
+    let replica_set = deployment(&env, "api", 3).await;
+    env.pod("web", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    let began = jiff::Timestamp::now();
+    replica_set.set_failing(0, 20, QUOTA).await;
+    replica_set.failed_create(&error_creating(), 0).await;
+    let status = until_missing(&env).await;
+    let age = jiff::Timestamp::now().duration_since(missing(&status)[0].since.0);
+    assert!((30..33).contains(&age.as_secs()), "{age:?}");
+    assert!(jiff::Timestamp::now().duration_since(began).as_secs() >= 9);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_proves_nothing_without_its_workload() {
+    let env = TestEnv::new("missing-stale").await;
+    let fine = deployment(&env, "fine", 3).await;
+    fine.set_status(json!({"replicas": 3})).await;
+    let other = deployment(&env, "other", 3).await;
+    other.set_failing(0, 300, QUOTA).await;
+    let deleted = deployment(&env, "deleted", 3).await;
+    deleted.delete().await;
+    env.pod("web", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let record = env.record("cluster").await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_ready("cluster", "Watching").await;
+    fine.failed_create(&error_creating(), 300).await;
+    deleted.failed_create(&error_creating(), 300).await;
+    // Another ReplicaSet of this name was deleted.
+    other.event_of("00000000-0000-4000-a000-000000000000", &error_creating(), 300).await;
+    // A name that would change the request.
+    let mut odd = deployment(&env, "odd", 3).await;
+    odd.name = "../../../../../api/v1/namespaces".to_owned();
+    odd.failed_create(&error_creating(), 300).await;
+    eventually("each was read once", TIMEOUT, async || match proxy.count(is_read_of_workload) {
+        3.. => Ok(()),
+        other => Err(format!("{other} reads")),
+    })
+    .await
+    .unwrap();
+    env.wait_until_caught_up().await;
+    tokio::time::sleep(SETTLE_TIME).await;
+    for (_, object) in record.states().await {
+        assert!(missing(&object.status.unwrap_or_default()).is_empty());
+    }
+    assert_eq!(proxy.count(|request| request.path.contains("..")), 0);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keeps_the_start_over_a_restart_and_sends_one_alert_and_one_resolution() {
+    let env = TestEnv::new("missing-alerts").await;
+    full_quota(&env).await;
+    let receiver = Receiver::start().await.unwrap();
+    env.secret("ops", &[("url", &receiver.url("/ops"))]).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let replica_set = deployment(&env, "api", 3).await;
+    let refusal = replica_set.create_pod(None).await.unwrap_err();
+    replica_set.set_failing(0, 120, &refusal).await;
+    let operator = env.operator().fast_alerts().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    replica_set.failed_create(&format!("Error creating: {refusal}"), 0).await;
+    let before = until_missing(&env).await;
+    let is_sent = |status: &OrchestrStatus| {
+        delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.phase == AlertPhase::Firing))
+    };
+    env.wait_for_status("cluster", "the alert is sent", is_sent).await;
+    operator.stop().await;
+
+    // No event is sent again after the restart: the ReplicaSet is read because the status lists the incident.
+    let record = env.record("cluster").await;
+    let operator = env.operator().fast_alerts().start();
+    replica_set.set_failing(1, 110, &refusal).await;
+    let after = env.wait_for_status("cluster", "the number is up to date", |status| status.missing_pods == 2).await;
+    assert_eq!(
+        (&missing(&after)[0].since, &missing(&after)[0].key),
+        (&missing(&before)[0].since, &missing(&before)[0].key)
+    );
+    assert_eq!(missing(&after)[0].cause, Cause::QuotaExceeded);
+    for (_, object) in record.states().await {
+        assert_eq!(missing(&object.status.unwrap()).len(), 1, "it never ended");
+    }
+
+    // The Deployment is deleted, so that its pods are not missing any more.
+    replica_set.delete().await;
+    replica_set.failed_create(&format!("Error creating: {refusal}"), 0).await;
+    until_over(&env).await;
+    let received = receiver.wait_for(2, TIMEOUT).await.unwrap();
+    let states: Vec<Value> = received.iter().map(|request| request.json()["status"].clone()).collect();
+    assert_eq!(states, ["firing", "resolved"]);
+    let text = received[0].json().to_string();
+    assert!(text.contains("FailedCreate") && text.contains("mem-cap"), "{text}");
+    tokio::time::sleep(SETTLE_TIME).await;
+    assert_eq!(receiver.received().len(), 2);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn respects_what_the_objects_select_and_ignore() {
+    let env = TestEnv::new("missing-scope").await;
+    let replica_set = deployment(&env, "api", 3).await;
+    replica_set.set_failing(0, 120, QUOTA).await;
+    env.pod("web", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    for (name, pods) in [
+        ("same-label", json!({"selector": {"matchLabels": {"app": "api"}}})),
+        ("other-label", json!({"selector": {"matchLabels": {"app": "other"}}})),
+        ("other-namespace", json!({"excludeNamespaces": [env.namespace]})),
+        ("ignores-kind", json!({"ignoreReasons": ["Missing"]})),
+        ("ignores-reason", json!({"ignoreReasons": ["FailedCreate"]})),
+    ] {
+        env.object(name, watch_with(json!({"pods": pods}))).await;
+    }
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    replica_set.failed_create(&error_creating(), 0).await;
+    until_missing(&env).await;
+    for (name, reported, ignored) in [
+        ("same-label", 3, 0),
+        ("other-label", 0, 0),
+        ("other-namespace", 0, 0),
+        ("ignores-kind", 0, 3),
+        ("ignores-reason", 0, 3),
+    ] {
+        let what = format!("{name} is up to date");
+        env.wait_for_status(name, &what, |status| (status.missing_pods, status.ignored_pods) == (reported, ignored))
+            .await;
+    }
+    env.wait_until_caught_up().await;
+    assert_eq!(condition(&env.status("other-label").await, "PodsHealthy").1, "NoPodsSelected");
+    assert_eq!(condition(&env.status("ignores-kind").await, "PodsHealthy").0, "True");
+    // Without a warning about an unknown reason.
+    let ready = env.status("ignores-reason").await;
+    assert!(!condition(&ready, "Ready").2.contains("FailedCreate"), "{}", condition(&ready, "Ready").2);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_permission_is_reported_and_nothing_is_guessed() {
+    let env = TestEnv::new("missing-denied").await;
+    let replica_set = deployment(&env, "api", 3).await;
+    replica_set.set_failing(0, 120, QUOTA).await;
+    env.pod("web", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| {
+        if is_read_of_workload(request) {
+            ProxyAction::Refuse(403, "replicasets.apps \"api-5d9f\" is forbidden")
+        } else {
+            ProxyAction::Forward
+        }
+    });
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_ready("cluster", "Watching").await;
+    replica_set.failed_create(&error_creating(), 0).await;
+    let warning = "could not check whether pods are missing: replicasets.apps \"api-5d9f\" is forbidden";
+    let status = env
+        .wait_for_status("cluster", "the permission is missing", |status| {
+            condition(status, "Ready").2.contains(warning)
+        })
+        .await;
+    assert_eq!((condition(&status, "Ready").1, status.missing_pods), ("Watching", 0));
+    assert_eq!(proxy.count(is_read_of_workload), 1);
+    operator.stop().await;
+}
