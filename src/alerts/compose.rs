@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
 use super::{
+    common_cause::Grouped,
     formats::MessageBudget,
     notification::{Alert, Notification, Storm, count_reasons},
     plan_input::PlanInput,
@@ -131,7 +132,7 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let sent =
         webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.incidents.contains_key(alert.key.as_str()));
     let counted = if includes_storm || webhook.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };
-    webhook.incidents.len().saturating_sub(sent.count() + counted) as u64
+    (webhook.held + webhook.incidents.len()).saturating_sub(sent.count() + counted) as u64
 }
 
 /// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the time
@@ -142,7 +143,8 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
 #[must_use]
 pub(super) fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<Notification>, Option<Timestamp>) {
     let Some(every) = input.policy.pacing.resend_interval.filter(|_| !state.stopped) else { return (None, None) };
-    let webhook = WebhookState::new(state, input);
+    let grouped = Grouped::new(state, input);
+    let webhook = WebhookState::new(state, input, &grouped);
     let is_sent = |alert: &AlertStatus| match alert.phase {
         AlertPhase::Firing => true,
         AlertPhase::Announcing => webhook.may_be_delivered(),
@@ -199,7 +201,8 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
     if !input.policy.send_resolved || state.stopped {
         return Vec::new();
     }
-    let webhook = WebhookState::new(state, input);
+    let grouped = Grouped::new(state, input);
+    let webhook = WebhookState::new(state, input, &grouped);
     let (policy, now) = (input.policy, input.now);
     let may_be_firing = |phase: AlertPhase, sent: bool| match phase {
         AlertPhase::Firing | AlertPhase::Resolving => true,

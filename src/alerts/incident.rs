@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
+use super::common_cause::CommonCause;
 use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision};
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
@@ -60,6 +61,21 @@ pub struct Incident {
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
     pub log_note: String,
+    /// The cause that the incident has in common with others.
+    pub common_cause: Option<Arc<CommonCause>>,
+    /// The incidents that this one stands for, the oldest first, if it is about a common cause itself.
+    pub members: Vec<Member>,
+}
+
+/// An incident that has a common cause with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// The key of the incident.
+    pub key: String,
+    pub namespace: String,
+    pub owner: Owner,
+    /// The number of pods.
+    pub pods: u64,
 }
 
 /// Remembers the reasons of the current incidents from one reconcile to the next.

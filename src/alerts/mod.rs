@@ -6,6 +6,7 @@
 //! values of Secrets. Everything here is pure, except [`mod@delivery`], which reads Secrets, sends and stores.
 
 pub mod address;
+mod common_cause;
 mod compose;
 pub mod delivery;
 mod delivery_summary;
@@ -28,10 +29,11 @@ mod times;
 mod validated_webhook;
 mod webhook_state;
 
+pub use common_cause::CommonCause;
 use compose::{deletion_notices, resend};
 use delivery_summary::summarize_delivery;
 pub(crate) use incident::gone_alerts;
-pub use incident::{Incident, IncidentMemory, Source};
+pub use incident::{Incident, IncidentMemory, Member, Source};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::incident::{Incident, Source};
+use super::incident::{Incident, Member, Source};
 use crate::api::{AlertStatus, Cause, Detail, MessageKind, Owner, ProblemKind, Revision};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +62,11 @@ pub struct Alert {
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
     pub log_note: String,
+    /// Whether the alert is about a common cause of incidents. `owner` is then its kind and name, and `namespace` is empty
+    /// if it has none.
+    pub is_common_cause: bool,
+    /// The incidents with this common cause, the oldest first; empty if the common cause is gone.
+    pub members: Vec<Member>,
 }
 
 /// Incidents beyond those that are sent one by one.
@@ -159,6 +164,7 @@ impl Alert {
             kind: status.kind,
             reason: status.reason.clone(),
             since: status.since.0,
+            is_common_cause: !status.members.is_empty(),
             ..Self::default()
         };
         if let Some(incident) = incident {
@@ -172,6 +178,7 @@ impl Alert {
             alert.evidence.clone_from(&incident.evidence);
             alert.logs = Arc::clone(&incident.logs);
             alert.log_note.clone_from(&incident.log_note);
+            alert.members.clone_from(&incident.members);
         }
         alert
     }

@@ -14,6 +14,7 @@
 use jiff::Timestamp;
 
 use super::{
+    common_cause::Grouped,
     compose::{Envelope, compose, is_ongoing, new_id, repeat_at, revert_excess},
     notification::Notification,
     plan_input::PlanInput,
@@ -36,7 +37,8 @@ pub struct Plan {
 /// Decides what to send to a receiver now.
 #[must_use]
 pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
-    let mut webhook = WebhookState::new(previous, input);
+    let grouped = Grouped::new(previous, input);
+    let mut webhook = WebhookState::new(previous, input, &grouped);
     webhook.status.name.clone_from(&input.policy.name);
     if webhook.status.config != input.config {
         input.config.clone_into(&mut webhook.status.config);

@@ -21,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use ring::digest::{Context, SHA256};
 
 use super::{
+    common_cause::Grouped,
     incident::{Incident, IncidentMemory},
     plan_input::PlanInput,
     policy::NotificationPolicy,
@@ -41,6 +42,9 @@ pub(crate) fn alert_bytes(webhooks: usize) -> usize {
     ALERT_BYTES / webhooks.max(1)
 }
 
+/// The most members of a common cause that are stored.
+const MEMBERS: usize = 32;
+
 /// A webhook's status while it is being updated, with what the update depends on.
 pub(super) struct WebhookState<'a> {
     pub status: WebhookStatus,
@@ -51,28 +55,23 @@ pub(super) struct WebhookState<'a> {
     memory: &'a IncidentMemory,
     /// Keys of gone incidents that cannot come back.
     ended: &'a [String],
-    /// The current incidents that match the webhook, by key.
+    /// The current incidents that match the webhook, by key, with common causes in place of their members.
     pub incidents: HashMap<&'a str, &'a Incident>,
+    /// How many current incidents stay silent until the alert about their common cause is resolved.
+    pub held: usize,
     /// Due incidents beyond those that are tracked one by one: the storm.
     pub overflow: Vec<&'a Incident>,
     /// A hash of the keys of `overflow`.
     pub overflow_hash: String,
-    /// How many incidents this update started to track one by one.
+    /// How many incidents this update started to track, one by one or as members of a common cause.
     pub newly_tracked: usize,
     bytes: usize,
 }
 
 impl<'a> WebhookState<'a> {
-    pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>) -> Self {
-        let PlanInput { policy, incidents, memory, ended, bytes, now, .. } = *input;
-        let active = previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
-        let sent: HashMap<&str, &str> = active.map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
-        let matches = |incident: &&Incident| {
-            let mut earlier = memory.reasons(&incident.key).to_vec();
-            earlier.extend(sent.get(incident.key.as_str()).map(|reason| (*reason).to_owned()));
-            policy.matches(incident, &earlier)
-        };
-        let incidents = incidents.iter().filter(matches).map(|incident| (incident.key.as_str(), incident)).collect();
+    pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
+        let PlanInput { policy, memory, ended, bytes, now, .. } = *input;
+        let incidents = grouped.iter().map(|incident| (incident.key.as_str(), incident)).collect();
         Self {
             status: previous.clone(),
             policy,
@@ -81,6 +80,7 @@ impl<'a> WebhookState<'a> {
             memory,
             ended,
             incidents,
+            held: grouped.held,
             overflow: Vec::new(),
             overflow_hash: String::new(),
             newly_tracked: 0,
@@ -126,6 +126,7 @@ impl<'a> WebhookState<'a> {
         self.repair();
         self.update_presence();
         self.update_reasons();
+        self.update_members();
         self.advance_phases();
         self.enqueue_due();
         self.overflow_hash = overflow_hash(&self.overflow);
@@ -224,8 +225,31 @@ impl<'a> WebhookState<'a> {
     fn update_reasons(&mut self) {
         for alert in &mut self.status.alerts {
             let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            if alert.phase != AlertPhase::Resolved && self.policy.matches(incident, &[]) {
+            let matches = !incident.members.is_empty() || self.policy.matches(incident, &[]);
+            if alert.phase != AlertPhase::Resolved && matches {
                 alert.reason = sanitize::single_line(&incident.reason, 128);
+            }
+        }
+    }
+
+    /// Stores the members that joined a common cause. They keep silent when it is over, also after a restart.
+    fn update_members(&mut self) {
+        let bytes: usize = self.status.alerts.iter().map(max_json_len).sum();
+        let mut free = self.bytes.saturating_sub(bytes);
+        for alert in self.status.alerts.iter_mut().filter(|alert| alert.phase != AlertPhase::Resolved) {
+            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
+            if incident.members.iter().take(MEMBERS).all(|member| alert.members.contains(&member.key)) {
+                continue;
+            }
+            if alert.members.len() >= MEMBERS {
+                alert.members.retain(|key| incident.members.iter().any(|member| member.key == *key));
+            }
+            for member in &incident.members {
+                let size = member_json_len(&member.key);
+                if alert.members.len() < MEMBERS && size <= free && !alert.members.contains(&member.key) {
+                    alert.members.push(member.key.clone());
+                    free -= size;
+                }
             }
         }
     }
@@ -248,7 +272,8 @@ impl<'a> WebhookState<'a> {
                 let failing = self.status.failures > 0 || !self.usable;
                 let drop =
                     failing && has_elapsed(alert.gone_since.as_ref(), self.policy.drop_after(alert.returns), self.now);
-                self.status.dropped = self.status.dropped.saturating_add(i64::from(drop));
+                let incidents = i64::try_from(alert.members.len().max(1)).unwrap_or(i64::MAX);
+                self.status.dropped = self.status.dropped.saturating_add(if drop { incidents } else { 0 });
                 !drop
             }
             AlertPhase::Firing => {
@@ -274,7 +299,8 @@ impl<'a> WebhookState<'a> {
             .filter(|incident| !tracked.contains(incident.key.as_str()))
             .filter(|incident| self.policy.due_at(incident, self.now).is_some_and(|due| due <= self.now))
             .collect();
-        due.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
+        // A common cause explains several incidents, so it is tracked before any other.
+        due.sort_by(|a, b| (a.members.is_empty(), a.since, &a.key).cmp(&(b.members.is_empty(), b.since, &b.key)));
 
         let max = self.policy.pacing.max_incidents;
         let count = tracked.len();
@@ -289,16 +315,18 @@ impl<'a> WebhookState<'a> {
             self.overflow = due;
             return;
         }
-        for alert in fresh {
+        let mut added = 0;
+        for (alert, incident) in fresh.into_iter().zip(&due) {
             if bytes + max_json_len(&alert) > self.bytes {
                 break;
             }
             bytes += max_json_len(&alert);
-            self.newly_tracked += 1;
+            added += 1;
+            self.newly_tracked += incident.members.len().max(1);
             self.status.alerts.retain(|known| known.key != alert.key);
             self.status.alerts.push(alert);
         }
-        self.overflow = due.split_off(self.newly_tracked);
+        self.overflow = due.split_off(added);
     }
 
     fn queued_alert(&self, incident: &Incident) -> AlertStatus {
@@ -319,6 +347,7 @@ impl<'a> WebhookState<'a> {
             sent_at: None,
             gone_since: None,
             returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
+            members: incident.members.iter().take(MEMBERS).map(|member| member.key.clone()).collect(),
         }
     }
 
@@ -398,5 +427,11 @@ fn max_json_len(alert: &AlertStatus) -> usize {
     const FIXED: usize = 300;
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
-    FIXED + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>()
+    let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
+    FIXED + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
+}
+
+/// The length of a member's key in a list. Keys are hexadecimal digits.
+fn member_json_len(key: &str) -> usize {
+    key.len() + r#""","#.len()
 }

@@ -130,11 +130,11 @@ impl Detail {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AlertStatus {
-    /// The incident's key.
+    /// The key of the incident or of the common cause.
     pub key: String,
-    /// The pods' namespace.
+    /// The pods' namespace, or that of the common cause; empty if it has none.
     pub namespace: String,
-    /// The pods' top-level controller, as far as it can be derived from names.
+    /// The pods' top-level controller, as far as it can be derived from names, or the kind and name of the common cause.
     pub owner: Owner,
     /// The container that causes the problem; absent if the cause is not a single container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -158,6 +158,10 @@ pub struct AlertStatus {
     /// message is sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returns: i64,
+    /// The keys of incidents with this common cause, if the alert is about a common cause. At most 32 of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub members: Vec<String>,
 }
 
 /// What was sent to a receiver about an incident.

@@ -60,6 +60,7 @@ pub(super) fn alert_incident(
         evidence: problem::evidence(explanation, masking),
         logs: Arc::from(end),
         log_note,
+        ..alerts::Incident::default()
     }
 }
 

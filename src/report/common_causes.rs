@@ -13,6 +13,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
+    alerts,
     api::{self, Cause, ProblemKind},
     diagnosis::{Explanation, SubjectKind},
     logs::{LogPolicy, clean_text},
@@ -20,7 +21,7 @@ use crate::{
 };
 
 use super::{
-    identity::Identity,
+    identity::{Identity, hash, key},
     missing::MissingPods,
     problem::Problem,
     truncate,
@@ -52,9 +53,9 @@ pub(super) struct CommonCauses<'a> {
 pub(super) struct CommonCause<'a> {
     subject: Subject<'a>,
     /// That of most pods.
-    pub(super) cause: Cause,
-    pub(super) owners: u64,
-    pub(super) pods: u64,
+    cause: Cause,
+    owners: u64,
+    pods: u64,
     /// When the first of the problems began.
     since: Timestamp,
     /// How many different images cannot be pulled.
@@ -352,24 +353,27 @@ impl<'a> Explained<'a> {
 
 impl CommonCause<'_> {
     /// The kind, such as Node.
-    pub(super) fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         self.subject.kind.as_str()
-    }
-
-    /// The namespace; empty if the subject has none.
-    pub(super) fn namespace(&self) -> &str {
-        self.subject.namespace
-    }
-
-    /// The name without its namespace.
-    pub(super) fn name(&self) -> &str {
-        self.subject.name
     }
 
     fn full_name(&self) -> String {
         match self.subject.namespace {
             "" => self.subject.name.to_owned(),
             namespace => format!("{namespace}/{}", self.subject.name),
+        }
+    }
+
+    /// The common cause as alerts contain it.
+    pub(super) fn in_alerts(&self, masking: Option<&LogPolicy>) -> alerts::CommonCause {
+        let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
+        alerts::CommonCause {
+            key: key(hash(&parts)),
+            kind: self.kind().to_owned(),
+            namespace: self.subject.namespace.to_owned(),
+            name: self.subject.name.to_owned(),
+            cause: self.cause,
+            message: self.message(masking),
         }
     }
 
@@ -386,7 +390,7 @@ impl CommonCause<'_> {
     }
 
     /// For example "node-7 does not report: 9 of its 10 pods, of 4 owners, are not ready".
-    pub(super) fn message(&self, masking: Option<&LogPolicy>) -> String {
+    fn message(&self, masking: Option<&LogPolicy>) -> String {
         let name = self.full_name();
         let affected = format!("{} of {} owners", pods(self.pods), self.owners);
         let text = match self.subject.kind {

@@ -50,21 +50,26 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// The first 8 bytes of a SHA-256. Each part is preceded by its length, so that different parts never join into the
-    /// same bytes.
+    /// A hash of all fields.
     pub(super) fn hash(&self) -> u64 {
-        let mut hash = Context::new(&SHA256);
-        for part in [self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()] {
-            hash.update(&(part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        hash.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+        hash(&[self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()])
     }
 }
 
 /// The key of the incident of missing pods of an owner.
 pub(crate) fn key_of_missing(namespace: &str, owner: &Owner) -> String {
     key(Identity::missing(namespace, owner).hash())
+}
+
+/// The first 8 bytes of a SHA-256. Each part is preceded by its length, so that different parts never join into the same
+/// bytes.
+pub(super) fn hash(parts: &[&str]) -> u64 {
+    let mut hash = Context::new(&SHA256);
+    for part in parts {
+        hash.update(&(part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 /// The key of an incident in the API: its hash as 16 hexadecimal digits.

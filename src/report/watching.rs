@@ -1,5 +1,8 @@
 //! Builds the status of an object whose pods are watched, and the incidents for its alerts.
 
+use std::sync::Arc;
+
+use crate::alerts;
 use crate::api::{Incident, OrchestrStatus, PodProblem, condition, reason};
 
 use super::{
@@ -66,8 +69,14 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     status.problematic_pods = rows;
 
     let alerted = if input.has_webhooks { incidents.as_slice() } else { &[] };
-    let incidents =
-        alerted.iter().map(|group| alert_incidents::alert_incident(group, input.masking, find_tail)).collect();
+    let causes: Vec<_> = common.causes.iter().map(|own| Arc::new(own.in_alerts(input.masking))).collect();
+    let incidents = alerted
+        .iter()
+        .map(|group| alerts::Incident {
+            common_cause: common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone),
+            ..alert_incidents::alert_incident(group, input.masking, find_tail)
+        })
+        .collect();
     Report { status, incidents, shown }
 }
 

@@ -75,12 +75,14 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
     let mut labels = common_labels(notification);
     let reason = sanitize::single_line(&alert.reason, 128);
     let kind = if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() };
+    let common = alert.is_common_cause;
+    let [owner_kind, owner_name] = if common { ["cause_kind", "cause_name"] } else { ["owner_kind", "owner_name"] };
     for (name, value) in [
-        ("alertname", kind.to_owned()),
-        ("kind", kind.to_owned()),
+        ("alertname", if common { "OrchestrCommonCause".to_owned() } else { kind.to_owned() }),
+        ("kind", if common { String::new() } else { kind.to_owned() }),
         ("namespace", sanitize::single_line(&alert.namespace, 63)),
-        ("owner_kind", sanitize::single_line(&alert.owner.kind, 63)),
-        ("owner_name", sanitize::single_line(&alert.owner.name, 253)),
+        (owner_kind, sanitize::single_line(&alert.owner.kind, 63)),
+        (owner_name, sanitize::single_line(&alert.owner.name, 253)),
         ("container", sanitize::single_line(&alert.container, 63)),
     ] {
         // In Prometheus, an empty label is the same as a missing one.
@@ -93,7 +95,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
     let pods: Vec<String> =
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
     let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
-    let summary = format!("{} in {}", message_text::caption(alert), message_text::location(alert));
+    let summary = message_text::title(alert, layout.message);
     let mut annotations = BTreeMap::from([("summary", summary)]);
     let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
     for (name, value) in [
@@ -103,6 +105,8 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         ("description", sanitize::single_line(&alert.message, layout.message)),
         ("pods", number(alert.pods)),
         ("of", if alert.pods == 0 { String::new() } else { number(alert.of) }),
+        ("problems", number(alert.members.len() as u64)),
+        ("affected", if layout.message == 0 { String::new() } else { message_text::members(alert, layout.message) }),
         ("revision", revision.map_or_else(String::new, |revision| sanitize::single_line(&revision.name, 253))),
         ("healthy_before", revision.map_or_else(String::new, |revision| revision.healthy_before.to_string())),
         (

@@ -94,7 +94,7 @@ pub(super) fn headline(notification: &Notification) -> String {
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
     let subject = match (subjects.as_slice(), storm) {
-        ([alert], None) => format!("{} in {}", caption(alert), location(alert)),
+        ([alert], None) => title(alert, TITLE_MESSAGE),
         ([], Some(_)) if notification.object_deleted => "problems that were too many to list".to_owned(),
         ([], Some(_)) if resolved => "all problems that were too many to list".to_owned(),
         (_, Some(_)) if !resolved => {
@@ -106,6 +106,16 @@ pub(super) fn headline(notification: &Notification) -> String {
         }
     };
     format!("{prefix}: {subject}")
+}
+
+/// The limit of a sentence in a headline, in UTF-16 code units.
+const TITLE_MESSAGE: usize = 300;
+
+/// What is wrong, and where. Contains untrusted text. `message` limits the sentence about a common cause, in UTF-16 code
+/// units.
+pub(super) fn title(alert: &Alert, message: usize) -> String {
+    let sentence = if alert.is_common_cause { sanitize::single_line(&alert.message, message) } else { String::new() };
+    if sentence.is_empty() { format!("{} in {}", caption(alert), location(alert)) } else { sentence }
 }
 
 /// The cause, if it is known, and the reason. Contains untrusted text.
@@ -136,14 +146,50 @@ pub(super) fn join(texts: &[String], limit: usize) -> String {
 pub(super) fn location(alert: &Alert) -> String {
     let container = sanitize::single_line(&alert.container, 63);
     let container = if container.is_empty() { container } else { format!(", container {container}") };
+    let namespace = sanitize::single_line(&alert.namespace, 63);
+    let slash = if alert.is_common_cause && namespace.is_empty() { "" } else { "/" };
     format!(
-        "{}/{} {}{container}",
-        sanitize::single_line(&alert.namespace, 63),
+        "{namespace}{slash}{} {}{container}",
         sanitize::single_line(&alert.owner.kind, 63),
         sanitize::single_line(&alert.owner.name, NAME)
     )
 }
 
+/// The same in segments, without the container.
+fn location_segments(alert: &Alert) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    if !(alert.is_common_cause && alert.namespace.is_empty()) {
+        segments.extend([untrusted(&alert.namespace, 63), literal(", ")]);
+    }
+    segments.extend([untrusted(&alert.owner.kind, 63), literal(" "), untrusted(&alert.owner.name, NAME)]);
+    segments
+}
+
+/// How many members of a common cause are named at most.
+const MEMBERS: usize = 20;
+
+/// The members of a common cause with their pods, and how many are not named. Contains untrusted text. `limit` is in
+/// UTF-16 code units; the first member is always named.
+pub(super) fn members(alert: &Alert, limit: usize) -> String {
+    let mut text = String::new();
+    let mut named = 0;
+    for member in alert.members.iter().take(MEMBERS) {
+        let (namespace, kind) =
+            (sanitize::single_line(&member.namespace, 63), sanitize::single_line(&member.owner.kind, 63));
+        let name = sanitize::single_line(&member.owner.name, NAME);
+        let next = format!("{namespace}/{kind} {name} ({})", pluralize(member.pods, "pod"));
+        if named > 0 && sanitize::utf16_len(&text) + sanitize::utf16_len(&next) > limit {
+            break;
+        }
+        if named > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(&next);
+        named += 1;
+    }
+    let left = alert.members.len() - named;
+    if left > 0 { format!("{text}, and {left} more") } else { text }
+}
 /// The most frequent reasons with their counts, and the count of all others. Contains untrusted text.
 pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
     const NAMED: usize = 5;
@@ -167,16 +213,7 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
     }
     let mut facts = vec![
         Fact { name: "What", value: what },
-        Fact {
-            name: "Where",
-            value: vec![
-                untrusted(&alert.namespace, 63),
-                literal(", "),
-                untrusted(&alert.owner.kind, 63),
-                literal(" "),
-                untrusted(&alert.owner.name, NAME),
-            ],
-        },
+        Fact { name: "Where", value: location_segments(alert) },
         Fact { name: "Since", value: vec![literal(time_range(alert, now))] },
     ];
     let why = sanitize::single_line(&alert.message, message);
@@ -196,6 +233,10 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
         pods.push(literal(", …"));
     }
     facts.push(Fact { name: "Pods", value: pods });
+    if !alert.members.is_empty() && message > 0 {
+        // As long as a message and an example pod together.
+        facts.push(Fact { name: "Affected", value: vec![Segment::Untrusted(members(alert, message + NAME))] });
+    }
     if let Some(revision) = alert.revision.as_ref().filter(|_| message > 0) {
         facts.push(Fact { name: "Revision", value: revision_text(revision, message) });
     }
@@ -231,14 +272,8 @@ pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
 /// An incident in one line.
 pub(super) fn summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
     let mut line = caption_segments(alert);
-    line.extend([
-        literal(" in "),
-        untrusted(&alert.namespace, 63),
-        literal(", "),
-        untrusted(&alert.owner.kind, 63),
-        literal(" "),
-        untrusted(&alert.owner.name, NAME),
-    ]);
+    line.push(literal(" in "));
+    line.extend(location_segments(alert));
     if !alert.container.is_empty() {
         line.extend([literal(", container "), untrusted(&alert.container, 63)]);
     }
@@ -247,6 +282,9 @@ pub(super) fn summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
     if alert.pods > 0 {
         let noun = if alert.of.max(alert.pods) == 1 { "pod" } else { "pods" };
         line.push(literal(format!(", {} {noun}", ratio(alert))));
+    }
+    if !alert.members.is_empty() {
+        line.push(literal(format!(" of {}", pluralize(alert.members.len() as u64, "problem"))));
     }
     line
 }

@@ -46,14 +46,16 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
     // Without the webhook's name: two webhooks with the same receiver open one PagerDuty incident.
     let key = dedup_key(notification, &[&alert.key]);
     let test = notification.kind == MessageKind::Test;
+    // A common cause may have no namespace.
+    let group = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
     event(notification, &key, alert.resolved_at.is_some(), || {
         json!({
             "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
-            "source": event_source(notification, &alert.namespace, &alert.owner.name),
+            "source": event_source(notification, group, &alert.owner.name),
             "severity": if test { "info" } else { "error" },
             "timestamp": since(alert.since, notification.now),
             "component": sanitize::single_line(&alert.owner.name, 253),
-            "group": sanitize::single_line(&alert.namespace, 63),
+            "group": sanitize::single_line(group, 63),
             "class": sanitize::single_line(&alert.reason, 128),
             "custom_details": details,
         })

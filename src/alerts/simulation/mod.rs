@@ -21,6 +21,7 @@ use crate::api::{
     WebhookFormat, WebhookStatus,
 };
 
+mod common_causes;
 mod contents;
 mod guarantees;
 mod properties;
@@ -63,6 +64,8 @@ enum Event {
     /// The incident ends, and its owner has no pods left.
     Deleted(u8),
     ReasonChanges(u8, &'static str),
+    /// The incident has a common cause, or has none any more.
+    CauseChanges(u8, Option<u8>),
     /// Whether the current incidents are known. They are not during an outage of the API server.
     IncidentsKnown(bool),
     SecondsPass(u16),
@@ -78,6 +81,8 @@ pub(super) struct Simulation {
     pub now: Timestamp,
     /// The current incidents, and when they began.
     pub active: BTreeMap<String, Timestamp>,
+    /// The common causes of incidents, by key.
+    causes: BTreeMap<String, u8>,
     /// Incidents that differ from the default one.
     custom: BTreeMap<String, Incident>,
     /// The messages that the receiver accepted.
@@ -132,6 +137,7 @@ impl Simulation {
         let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         Self {
             source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
+            causes: BTreeMap::new(),
             custom: BTreeMap::new(),
             sent: Vec::new(),
             memory: IncidentMemory::default(),
@@ -167,11 +173,12 @@ impl Simulation {
             example_pods: vec!["cart-a".to_owned()],
             message: "out of memory".to_owned(),
             logs: "the end".into(),
+            common_cause: self.causes.get(key).map(|cause| common_causes::node(*cause)),
             ..Incident::default()
         };
         let all = self.active.iter().map(incident);
         all.map(|incident| match self.custom.get(&incident.key) {
-            Some(custom) => Incident { since: incident.since, ..custom.clone() },
+            Some(custom) => Incident { since: incident.since, common_cause: incident.common_cause, ..custom.clone() },
             None => incident,
         })
         .collect()
@@ -234,6 +241,8 @@ impl Simulation {
                 let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
                 self.custom.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
             }
+            Event::CauseChanges(number, Some(cause)) => _ = self.causes.insert(key(*number), *cause),
+            Event::CauseChanges(number, None) => _ = self.causes.remove(&key(*number)),
             Event::IncidentsKnown(known) => self.incidents_known = *known,
             Event::SecondsPass(seconds) => return self.advance(u64::from(*seconds)),
             Event::ReceiverChanges(receiver) => self.receiver = *receiver,
@@ -317,7 +326,12 @@ impl Simulation {
     /// Notes which incidents are due and not firing at the receiver, neither before nor after the plan.
     fn note_due_incidents(&mut self, planned: &WebhookStatus) {
         let is_sent = |state: &WebhookStatus, key: &String| {
-            state.alerts.iter().filter(|alert| alert.key == *key).any(|alert| match alert.phase {
+            let own = state.alerts.iter().filter(|alert| {
+                // A member that joins a common cause later is sent with the stored alert.
+                let planned = planned.alerts.iter().find(|planned| planned.key == alert.key);
+                alert.key == *key || planned.is_some_and(|planned| self.is_covered(key, planned))
+            });
+            own.into_iter().any(|alert| match alert.phase {
                 AlertPhase::Firing | AlertPhase::Resolving => true,
                 // In a repetition to PagerDuty.
                 AlertPhase::Announcing => alert.sent_at.is_some(),
@@ -335,6 +349,10 @@ impl Simulation {
         self.last_sent = Some(self.now);
         for alert in &message.started {
             self.due_unsent.remove(&alert.key);
+            // The message stands for all incidents with the common cause, also for those that ended before their turn.
+            for stored in recorded.alerts.iter().filter(|stored| stored.key == alert.key) {
+                stored.members.iter().for_each(|member| _ = self.due_unsent.remove(member));
+            }
         }
         if let Some(storm) = &message.storm {
             self.storm = storm.count;

@@ -10,7 +10,7 @@ use crate::{
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 
-fn event() -> impl Strategy<Value = Event> {
+pub(super) fn event() -> impl Strategy<Value = Event> {
     let receiver = prop_oneof![
         4 => Just(Behaviour::Accepts),
         1 => Just(Behaviour::Unreachable),
@@ -37,7 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn format() -> impl Strategy<Value = WebhookFormat> {
+pub(super) fn format() -> impl Strategy<Value = WebhookFormat> {
     prop_oneof![Just(WebhookFormat::Slack), Just(WebhookFormat::PagerDuty), Just(WebhookFormat::Alertmanager)]
 }
 

@@ -128,7 +128,8 @@ impl Simulation {
             // PagerDuty's resolve event contains the key only.
             let by_key = self.policy.format == WebhookFormat::PagerDuty && alert.phase == AlertPhase::Resolving;
             assert!(listed && (!is_plain || by_key || text.contains(&alert.owner.name)), "{} in {text}", alert.key);
-            let continues = self.incidents_known && self.active.contains_key(&alert.key);
+            let continues =
+                self.incidents_known && (self.active.contains_key(&alert.key) || self.has_common_cause(&alert.key));
             let resolves = alert.phase == AlertPhase::Resolving && !may_be_resolved;
             assert!(!(resolves && continues), "{} is resolved although it continues", alert.key);
         }

@@ -115,11 +115,18 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         evidence: vec!["Unhealthy ×41, last 10:00:30Z: Readiness probe failed: <timeout> & `503`".to_owned()],
         ..cart()
     };
+    let common = || {
+        let mut scenario = Scenario::of(format);
+        scenario.sim.start_with_cause(0..3, 7);
+        scenario
+    };
     let mut names = several();
     names.sim.receiver = Behaviour::RejectsDetails;
     let mut cases = vec![
         ("firing", firing().last()),
         ("cause", Scenario::of(format).incident(explained()).advance(40).last()),
+        ("common-cause", common().advance(40).last()),
+        ("common-cause-over", common().advance(300).end("key0").end("key1").end("key2").advance(60).last()),
         ("several", several().advance(120).last()),
         ("resolved", firing().advance(300).end("key-of-cart").advance(60).last()),
         ("storm", storm().last()),
@@ -284,7 +291,9 @@ fn renders_exactly_the_published_fields() {
                 WebhookFormat::Generic => assert_same_fields("generic", &generic, &rendered),
                 WebhookFormat::Alertmanager => assert_same_fields("alertmanager", &alertmanager, &rendered),
                 WebhookFormat::CloudEvents => assert_same_fields("cloudevents", &event, &rendered),
-                WebhookFormat::PagerDuty if ["firing", "cause", "repeat", "names", "test"].contains(name) => {
+                WebhookFormat::PagerDuty
+                    if ["firing", "cause", "common-cause", "repeat", "names", "test"].contains(name) =>
+                {
                     assert_same_fields("pagerduty", &trigger, &rendered);
                 }
                 _ => {}
