@@ -252,12 +252,12 @@ impl Controller {
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {
         let now = Instant::now();
-        let (concerned, about_others) = self.reconciler.apply_events(updates, now, self.clock.now());
+        let (concerned, about_controllers) = self.reconciler.apply_events(updates, now, self.clock.now());
         self.mark_dirty(concerned, now);
-        about_others.iter().for_each(|event| self.on_workload_event(event, now));
+        about_controllers.iter().for_each(|event| self.on_workload_event(event, now));
     }
 
-    /// A Warning event about an object that is not a pod, for instance FailedCreate of a ReplicaSet.
+    /// A Warning event about a controller of pods, for instance FailedCreate of a ReplicaSet.
     fn on_workload_event(&mut self, event: &Event, now: Instant) {
         for key in self.reconciler.on_workload_event(event, now, self.clock.now()) {
             self.queue.mark_dirty(&key, now);

@@ -24,6 +24,9 @@ const TOLERATED: Duration = Duration::from_secs(60);
 /// By how much the times of pods may be ahead of ours.
 const SKEW: Duration = Duration::from_secs(5);
 
+/// The controllers whose events tell why pods do not exist.
+const CONTROLLERS: [&str; 5] = ["ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"];
+
 #[derive(Debug)]
 pub(super) struct Evidence {
     store: EventStore,
@@ -48,8 +51,8 @@ pub(super) enum NewEvidence {
     Nothing,
     /// A status may show this pod's events.
     AboutPod(Uid),
-    /// An event about an object that is not a pod.
-    AboutOther(Box<Event>),
+    /// An event about a controller of pods, such as a ReplicaSet.
+    AboutController(Box<Event>),
     /// Whether events can be read has changed.
     ConcernsAll,
 }
@@ -71,7 +74,12 @@ impl Evidence {
         match update {
             WatchUpdate::Listed(event) | WatchUpdate::Applied(event) => {
                 let WatchedEvent { id, event: Some(event), .. } = event else { return NewEvidence::Nothing };
-                if event.involved.kind == "Pod" { self.record(id, *event, now) } else { NewEvidence::AboutOther(event) }
+                match &*event.involved.kind {
+                    "Pod" => self.record(id, *event, now),
+                    kind if CONTROLLERS.contains(&kind) => NewEvidence::AboutController(event),
+                    // For instance the events of Orchestr objects, which this operator publishes.
+                    _ => NewEvidence::Nothing,
+                }
             }
             // An event is deleted when it has become too old. It stays true.
             WatchUpdate::Deleted(_) | WatchUpdate::Relisting => NewEvidence::Nothing,
@@ -217,14 +225,17 @@ mod tests {
     }
 
     #[test]
-    fn passes_on_events_about_other_objects() {
+    fn passes_on_events_about_controllers() {
         let (mut evidence, now) = evidence([None]);
         let WatchUpdate::Applied(WatchedEvent { event: Some(expected), .. }) = event("ReplicaSet", "FailedCreate", 3)
         else {
             panic!("no event")
         };
         let new = evidence.apply(&None, event("ReplicaSet", "FailedCreate", 3), now, wall());
-        assert_eq!(new, NewEvidence::AboutOther(expected));
+        assert_eq!(new, NewEvidence::AboutController(expected));
+        for kind in ["Orchestr", "Node", "Service"] {
+            assert_eq!(evidence.apply(&None, event(kind, "Failed", 3), now, wall()), NewEvidence::Nothing, "{kind}");
+        }
     }
 
     #[test]

@@ -211,24 +211,24 @@ impl Reconciler {
         }
     }
 
-    /// Stores events about pods. Returns the affected objects, and the events about objects that are not pods.
+    /// Stores events about pods. Returns the affected objects, and the events about controllers of pods.
     pub(super) fn apply_events(
         &mut self,
         updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>,
         now: Instant,
         wall: Timestamp,
     ) -> (Concerned, Vec<Event>) {
-        let (mut views, mut about_others, mut concerns_all) = (Vec::new(), Vec::new(), false);
+        let (mut views, mut about_controllers, mut concerns_all) = (Vec::new(), Vec::new(), false);
         for (scope, update) in updates {
             match self.evidence.apply(&scope, update, now, wall) {
                 NewEvidence::Nothing => {}
                 NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
-                NewEvidence::AboutOther(event) => about_others.push(*event),
+                NewEvidence::AboutController(event) => about_controllers.push(*event),
                 NewEvidence::ConcernsAll => concerns_all = true,
             }
         }
         let concerned = if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) };
-        (concerned, about_others)
+        (concerned, about_controllers)
     }
 
     /// Stores listed events about a pod. Returns the affected objects.

@@ -13,6 +13,9 @@ mod watched_event;
 
 pub use event::{Event, InvolvedObject};
 pub(crate) use list::list_events;
+#[cfg(test)]
+pub(crate) use reasons::known as known_reason;
 pub(crate) use store::{EventStore, Recorded};
+pub use watch::collections;
 pub(crate) use watch::watch_events;
 pub use watched_event::WatchedEvent;

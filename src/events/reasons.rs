@@ -41,6 +41,6 @@ const REASONS: [&str; 35] = [
 ];
 
 /// The reason, if an event with it can explain a pod's problem.
-pub(super) fn known(reason: &str) -> Option<&'static str> {
+pub(crate) fn known(reason: &str) -> Option<&'static str> {
     REASONS.iter().find(|known| **known == reason).copied()
 }

@@ -13,7 +13,14 @@ use kube::{Api, Client};
 
 use crate::{
     config::StreamingLists,
-    watch::{WatchUpdate, collection::Selection, from_now::FromNow, json::Json, protobuf::Protobuf, watch_either},
+    watch::{
+        WatchUpdate,
+        collection::{Collection, Selection},
+        from_now::FromNow,
+        json::Json,
+        protobuf::Protobuf,
+        watch_either,
+    },
 };
 
 use super::{WatchedEvent, json, protobuf::DecodeEvent};
@@ -25,6 +32,13 @@ pub(crate) fn watch_events(
     namespace: Option<&str>,
     forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<WatchedEvent>> {
+    let [protobuf, json] = collections(client, namespace);
+    watch_either(protobuf, Some(json), StreamingLists::Never, forbidden_confirmation)
+}
+
+/// The Warning events from the present on, in protobuf and in JSON.
+#[must_use]
+pub fn collections(client: Client, namespace: Option<&str>) -> [Box<dyn Collection<Object = WatchedEvent>>; 2] {
     // With a field selector, the API server would search all events for the one to list.
     let selection = Selection { page_size: 1, list_fields: None, watch_fields: Some("type=Warning".to_owned()) };
     let api: Api<ApiEvent> = match namespace {
@@ -33,6 +47,5 @@ pub(crate) fn watch_events(
     };
     let json = Json { api, selection: selection.clone(), map: json::convert };
     let protobuf = Protobuf::<DecodeEvent>::new(client, namespace, selection);
-    let fallback = Some(Box::new(FromNow(json)) as _);
-    watch_either(Box::new(FromNow(protobuf)), fallback, StreamingLists::Never, forbidden_confirmation)
+    [Box::new(FromNow(protobuf)), Box::new(FromNow(json))]
 }

@@ -124,6 +124,13 @@ mod tests {
     }
 
     #[test]
+    fn the_events_that_explain_a_problem_are_kept() {
+        for reason in REASONS.iter().flat_map(|(_, reasons)| *reasons).filter(|reason| **reason != "FailedCreate") {
+            assert!(crate::events::known_reason(reason).is_some(), "{reason}");
+        }
+    }
+
+    #[test]
     fn events_that_repeat_the_state_are_no_evidence() {
         assert!(repeats_the_state(&event("Failed", "Error: ImagePullBackOff", 9, "")));
         assert!(!repeats_the_state(&event("Failed", "Error: configmap \"app\" not found", 9, "")));

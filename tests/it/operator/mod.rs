@@ -7,6 +7,7 @@ mod container_logs;
 mod decoding;
 mod endings;
 mod events;
+mod events_evidence;
 mod exclusion;
 mod failing_pod;
 mod jobs;

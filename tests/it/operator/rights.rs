@@ -22,7 +22,7 @@ const PODS: &str = "pods";
 const OBJECTS: &str = "objects";
 
 /// Grants rights in this namespace to its service account `operator`.
-async fn grant(env: &TestEnv, name: &str, rules: Value) {
+pub(super) async fn grant(env: &TestEnv, name: &str, rules: Value) {
     let (roles, bindings) = apis(env);
     let params = PatchParams::apply("tests").force();
     let role = json!({
@@ -37,7 +37,7 @@ async fn grant(env: &TestEnv, name: &str, rules: Value) {
     bindings.patch(name, &params, &Patch::Apply(binding)).await.unwrap();
 }
 
-async fn grant_objects(env: &TestEnv) {
+pub(super) async fn grant_objects(env: &TestEnv) {
     grant(
         env,
         OBJECTS,
@@ -50,7 +50,7 @@ async fn grant_objects(env: &TestEnv) {
     .await;
 }
 
-async fn grant_pods(env: &TestEnv, verbs: &[&str]) {
+pub(super) async fn grant_pods(env: &TestEnv, verbs: &[&str]) {
     grant(env, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
 }
 
@@ -78,7 +78,7 @@ fn apis(env: &TestEnv) -> (Api<Role>, Api<RoleBinding>) {
     (Api::namespaced(client.clone(), namespace), Api::namespaced(client.clone(), namespace))
 }
 
-async fn account(env: &TestEnv) -> Client {
+pub(super) async fn account(env: &TestEnv) -> Client {
     env.plane.ensure_service_account(&env.namespace, "operator").await.unwrap();
     env.plane.service_account(&env.namespace, "operator").await.unwrap().client().unwrap()
 }
