@@ -5,6 +5,12 @@ use k8s_openapi::api::core::v1::Event as ApiEvent;
 
 use super::{WatchedEvent, watched_event::Fields};
 
+impl From<ApiEvent> for WatchedEvent {
+    fn from(event: ApiEvent) -> Self {
+        convert(event)
+    }
+}
+
 pub(super) fn convert(event: ApiEvent) -> WatchedEvent {
     let (metadata, involved) = (event.metadata, event.involved_object);
     let series = event.series.unwrap_or_default();

@@ -303,7 +303,8 @@ async fn scan_reports_the_same_problems_as_the_status() {
     let words = |row: usize| rows[row].iter().filter(|cell| !cell.is_empty()).copied().collect::<Vec<_>>();
     assert_eq!(words(0), ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "REASON", "MESSAGE"]);
     assert_eq!(words(1)[..3], ["ill", "0/1", "CrashLoopBackOff"]);
-    assert_eq!(words(1)[5..], ["OOMKilled", "container app was OOM-killed (exit 137), 7 restarts"]);
+    let sentence = "app was OOM-killed 60 s after its start, 7 restarts; it has no memory limit of its own";
+    assert_eq!(words(1)[5..], ["OOMKilled", sentence]);
     assert_eq!(rows.len(), 2);
 
     let (code, out, err) = scan(&["-o", "json"]);

@@ -1,6 +1,6 @@
 //! The selection of pods by `orchestr scan`. A selection that is empty by mistake must not be reported as healthy.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
@@ -170,4 +170,79 @@ fn shows_the_format_of_an_invalid_time() {
         &["error: invalid value 'yesterday' for '--at <TIME>': is not a time such as 2026-03-01T12:00:00Z or \
          2026-03-01T13:00:00+01:00\n"],
     );
+}
+
+fn not_ready(namespace: &str) -> Value {
+    json!({
+        "kind": "Pod",
+        "metadata": {"name": "search", "namespace": namespace, "uid": "5f0c2a91-0000-4000-8000-000000000001"},
+        "spec": {"nodeName": "node-7", "containers": [{
+            "name": "app", "image": "search:1", "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}},
+        }]},
+        "status": {
+            "phase": "Running", "startTime": "2026-03-01T10:00:00Z",
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "ContainersNotReady",
+                "message": "containers with unready status: [app]", "lastTransitionTime": "2026-03-01T10:00:00Z",
+            }],
+            "containerStatuses": [{
+                "name": "app", "ready": false, "started": true, "restartCount": 0,
+                "state": {"running": {"startedAt": "2026-03-01T10:00:01Z"}},
+            }],
+        },
+    })
+}
+
+fn failed_probe(namespace: &str, pod_uid: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "search.1", "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": "search", "uid": pod_uid,
+            "fieldPath": "spec.containers{app}",
+        },
+        "type": "Warning", "reason": "Unhealthy", "count": 41,
+        "message": "Readiness probe failed: HTTP probe failed with statuscode: 503",
+        "firstTimestamp": "2026-03-01T10:00:10Z", "lastTimestamp": "2026-03-01T10:59:00Z",
+    })
+}
+
+#[test]
+fn uses_the_events_in_a_file_as_evidence() {
+    let uid = "5f0c2a91-0000-4000-8000-000000000001";
+    let cause = |objects: &[Value]| {
+        let (code, out, err) = fed(&["scan", "-f", "-", "-o", "json"], &list(objects));
+        assert_eq!((code, err.as_str()), (1, ""));
+        let output: Value = serde_json::from_str(&out).unwrap();
+        let pod = output["problematicPods"][0].clone();
+        (pod["cause"].as_str().unwrap().to_owned(), pod["evidence"].to_string())
+    };
+    assert_eq!(cause(&[not_ready("shop")]).1, "null");
+    let (code, evidence) = cause(&[failed_probe("shop", uid), not_ready("shop")]);
+    assert_eq!(code, "ReadinessProbe");
+    assert!(evidence.contains("Unhealthy ×41") && evidence.contains("statuscode: 503"), "{evidence}");
+    let other = "5f0c2a91-0000-4000-8000-000000000002";
+    assert_eq!(cause(&[not_ready("shop"), failed_probe("shop", other)]).1, "null", "the event of another pod");
+}
+
+#[tokio::test]
+async fn reads_the_events_that_explain_a_problem() {
+    let env = TestEnv::new("scan-events").await;
+    let Value::Object(mut fixture) = not_ready(&env.namespace) else { panic!("no object") };
+    let status = fixture.remove("status").unwrap();
+    fixture["metadata"] = json!({});
+    env.pod_with("search", Value::Object(fixture), status).await;
+    let pods: Api<Pod> = Api::namespaced(env.plane.admin().unwrap(), &env.namespace);
+    let uid = pods.get("search").await.unwrap().metadata.uid.unwrap();
+    let event: Event = serde_json::from_value(failed_probe(&env.namespace, &uid)).unwrap();
+    let events: Api<Event> = Api::namespaced(env.plane.admin().unwrap(), &env.namespace);
+    events.create(&PostParams::default(), &event).await.unwrap();
+
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let scan = ["scan", "--kubeconfig", kubeconfig, "-n", &env.namespace, "-o", "json", "--not-ready", "1s"];
+    let (code, out, _) = ends(&mut orchestr(&scan));
+    assert_eq!(code, 1);
+    let output: Value = serde_json::from_str(&out).unwrap();
+    let pod = &output["problematicPods"][0];
+    assert_eq!(pod["cause"], "ReadinessProbe");
+    assert!(pod["evidence"].to_string().contains("statuscode: 503"), "{pod}");
 }

@@ -22,6 +22,7 @@ use crate::{
         connect::Cluster,
     },
     clock::ClusterClock,
+    events::list_events,
     pods::{JsonPod, WatchedPod},
 };
 
@@ -34,7 +35,10 @@ use super::{
 const PAGE_SIZE: u32 = 500;
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-const CONCURRENT_JOBS: usize = 8;
+/// Concurrent reads of Jobs or events.
+const CONCURRENT_READS: usize = 8;
+/// For how many pods events are read: each list of events costs the API server about as much as a list of a namespace.
+const EVENT_LISTS: usize = 20;
 
 #[derive(Deserialize)]
 struct Page {
@@ -155,7 +159,7 @@ pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> u
     let jobs = collector.needed_jobs();
     let mut responses = stream::iter(jobs)
         .map(|(namespace, name)| read_job(cluster, namespace, name))
-        .buffer_unordered(CONCURRENT_JOBS);
+        .buffer_unordered(CONCURRENT_READS);
     let mut unread = 0;
     while let Some(response) = responses.next().await {
         match response {
@@ -163,7 +167,23 @@ pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> u
             None => unread += 1,
         }
     }
-    collector.finish();
+    collector.apply_jobs();
+    unread
+}
+
+/// Reads the events that may explain problems. Returns for how many pods they could not be read.
+pub(super) async fn read_events(cluster: &Cluster, collector: &mut Collector) -> usize {
+    let pods = collector.needed_events(EVENT_LISTS);
+    let mut responses = stream::iter(pods)
+        .map(async |(namespace, pod)| within(cluster, list_events(&cluster.client, &namespace, pod)).await)
+        .buffer_unordered(CONCURRENT_READS);
+    let mut unread = 0;
+    while let Some(response) = responses.next().await {
+        match response {
+            Ok(Ok(events)) => events.into_iter().for_each(|event| collector.add_event(event)),
+            _ => unread += 1,
+        }
+    }
     unread
 }
 

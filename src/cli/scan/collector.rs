@@ -2,16 +2,19 @@
 //! others.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use tokio::time::Instant;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, needs_job},
-    pods::Pod,
+    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, needs_events, needs_job},
+    events::{EventStore, WatchedEvent},
+    pods::{Pod, Uid},
 };
 
 use super::{namespaces::Namespaces, selector::LabelSelector};
@@ -45,6 +48,7 @@ pub(super) struct Collector {
     pub(super) other_kind: Option<String>,
     /// By UID.
     jobs: HashMap<String, Arc<JobFacts>>,
+    events: EventStore,
 }
 
 impl Collector {
@@ -61,6 +65,7 @@ impl Collector {
             other_objects: 0,
             other_kind: None,
             jobs: HashMap::new(),
+            events: EventStore::default(),
         }
     }
 
@@ -125,10 +130,17 @@ impl Collector {
         self.other_kind.get_or_insert(kind);
     }
 
-    /// Keeps a Job for [`finish`](Self::finish).
+    /// Keeps a Job for [`apply_jobs`](Self::apply_jobs).
     pub(super) fn add_job(&mut self, job: &Job) {
         if let Some(uid) = &job.metadata.uid {
             self.jobs.insert(uid.clone(), Arc::new(JobFacts::of(job)));
+        }
+    }
+
+    /// Keeps a Warning event as evidence for [`explain_problems`](Self::explain_problems).
+    pub(super) fn add_event(&mut self, event: WatchedEvent) {
+        if let WatchedEvent { id, event: Some(event), .. } = event {
+            self.events.record(id, *event, Instant::now());
         }
     }
 
@@ -144,17 +156,38 @@ impl Collector {
         jobs
     }
 
-    /// Completes the problems: checks the pods of Jobs again with the state of their Jobs, and explains each problem.
-    pub(super) fn finish(&mut self) {
-        self.apply_jobs();
-        for (pod, finding) in &mut self.problems {
-            let job = needs_job(pod).and_then(|job| self.jobs.get(&job.uid)).map(Arc::clone);
-            explain(pod, finding, &Facts { job, ..Facts::default() }, self.now);
-        }
+    /// The namespaces and UIDs of pods whose events may explain more than the pods: one pod of each owner, those with the
+    /// most recent problems, at most `limit`.
+    pub(super) fn needed_events(&self, limit: usize) -> Vec<(String, Uid)> {
+        let needs_events = |(pod, finding): &&(Pod, Finding)| {
+            let mut finding = finding.clone();
+            self.explain(pod, &mut finding);
+            needs_events(&finding)
+        };
+        let mut pods: Vec<_> = self.problems.iter().filter(needs_events).collect();
+        pods.sort_by_key(|(pod, finding)| (Reverse(finding.since), pod.uid));
+        let mut owners = HashSet::new();
+        pods.retain(|(pod, finding)| match &finding.owner {
+            Some(owner) => owners.insert((&pod.namespace, owner, &finding.container)),
+            None => true,
+        });
+        pods.into_iter().take(limit).map(|(pod, _)| (pod.namespace.clone(), pod.uid)).collect()
+    }
+
+    /// Explains each problem with the Jobs and events that are known. To be called once, when all of them are.
+    pub(super) fn explain_problems(&mut self) {
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.iter_mut().for_each(|(pod, finding)| self.explain(pod, finding));
+        self.problems = problems;
+    }
+
+    fn explain(&self, pod: &Pod, finding: &mut Finding) {
+        let job = needs_job(pod).and_then(|job| self.jobs.get(&job.uid)).map(Arc::clone);
+        explain(pod, finding, &Facts { job, events: self.events.about(pod), ..Facts::default() }, self.now);
     }
 
     /// Checks the pods of Jobs again with the state of their Jobs. A pod whose Job is not known stays a problem.
-    fn apply_jobs(&mut self) {
+    pub(super) fn apply_jobs(&mut self) {
         let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
         self.problems.retain_mut(|(pod, finding)| {
             let Some(job) = needs_job(pod).and_then(|job| jobs.get(&job.uid)) else { return true };

@@ -199,10 +199,16 @@ async fn scan_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Colle
     let selector = flags.selector.as_deref();
     cluster::read(&cluster, selector, &clock, &mut collector, &mut |pods| progress.update(pods)).await?;
     let unread = cluster::read_jobs(&cluster, &mut collector).await;
+    let unexplained = cluster::read_events(&cluster, &mut collector).await;
+    collector.explain_problems();
     drop(progress);
     if unread > 0 {
         let jobs = counted(unread as u64, "Job");
         note(&format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));
+    }
+    if unexplained > 0 {
+        let pods = counted(unexplained as u64, "pod");
+        note(&format!("cannot read the events of {pods}: causes that only events prove are missing"));
     }
     Ok(collector)
 }
@@ -225,7 +231,8 @@ fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Collector
     if let Some(wanted) = collector.namespaces().unmatched().next() {
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
-    collector.finish();
+    collector.apply_jobs();
+    collector.explain_problems();
     Ok(collector)
 }
 
@@ -236,7 +243,7 @@ fn report_skipped(collector: &Collector) {
         let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
         note(&format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
     }
-    if let Some(kind) = collector.other_kind.as_ref().filter(|kind| *kind != "Job") {
+    if let Some(kind) = collector.other_kind.as_ref().filter(|kind| *kind != "Job" && *kind != "Event") {
         note(&format!("skipped {} of another kind, such as a {kind}", counted(collector.other_objects, "object")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Event};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -77,10 +77,10 @@ pub(super) fn add_object(collector: &mut Collector, object: &impl Object) {
             }
         },
         Some(kind) => {
-            if kind == "Job"
-                && let Ok(job) = object.decode::<Job>()
-            {
-                collector.add_job(&job);
+            match kind {
+                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(&job)),
+                "Event" => _ = object.decode::<Event>().map(|event| collector.add_event(event.into())),
+                _ => {}
             }
             collector.add_other_object(kind.to_owned());
         }
