@@ -5,3 +5,4 @@ mod cluster;
 mod grade;
 mod pure;
 mod scenario;
+mod table;
