@@ -433,3 +433,18 @@ fn masks_credentials_in_messages() {
     assert!(!status.contains("hunter2"), "{status}");
     assert_eq!(status.matches("login --password=[REDACTED]").count(), 3, "{status}");
 }
+
+#[test]
+fn shows_the_first_lines_of_evidence_without_credentials() {
+    let (pod, mut finding) = crashing("shop", "cart", "Error", 50);
+    let long = "x".repeat(4096);
+    let evidence = ["login --password=hunter2 failed", &long, "third", "fourth", "fifth"];
+    finding.explanation.evidence = evidence.map(str::to_owned).to_vec();
+    let scenario = Scenario { webhooks: true, ..Scenario::of([(pod, finding)]) };
+    let status = scenario.status(None);
+    let shown = &status.problematic_pods[0].evidence;
+    assert_eq!((shown.len(), shown[0].as_str()), (4, "login --password=[REDACTED] failed"));
+    assert!(shown[1].len() <= 512 && shown[1].ends_with("x…"), "{}", shown[1]);
+    assert_eq!(shown[2..], ["third", "fourth"]);
+    assert_eq!(scenario.alert_incidents()[0].evidence, *shown);
+}

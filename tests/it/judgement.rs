@@ -419,6 +419,22 @@ fn a_container_that_never_started_has_a_start_problem() {
 }
 
 #[test]
+fn the_kind_of_a_waiting_container_follows_from_its_reason() {
+    for (waits, kind) in [
+        ("ErrImagePull", ProblemKind::Image),
+        ("ErrImageNeverPull", ProblemKind::Image),
+        ("RegistryUnavailable", ProblemKind::Image),
+        ("CrashLoopBackOff", ProblemKind::Crash),
+        ("PostStartHookError", ProblemKind::Crash),
+        ("CreateContainerConfigError", ProblemKind::Start),
+        ("RunContainerError", ProblemKind::Start),
+        ("SomethingNew", ProblemKind::Start),
+    ] {
+        assert_eq!(problem(&case("waits").app(waiting("app", waits, "")), 51).kind, kind, "{waits}");
+    }
+}
+
+#[test]
 fn a_waiting_container_has_the_most_specific_reason() {
     for (last, waits, reason) in [
         ("StartError", "RunContainerError", "StartError"),
