@@ -315,6 +315,11 @@ impl Controller {
                     self.queue.mark_dirty(&object, now);
                 }
             }
+            TaskResult::RolloutRead { key, reading } => {
+                for object in self.reconciler.rollout_read(&key, reading, now) {
+                    self.queue.log_arrived(&object, now);
+                }
+            }
             TaskResult::JobRead { key, reading } => {
                 for object in self.reconciler.job_read(&key, reading, now) {
                     self.queue.mark_dirty(&object, now);
@@ -369,10 +374,12 @@ impl Controller {
         }
         let Some(object) = self.objects.get_mut(key) else { return };
         let wall = self.clock.now();
-        let Reconciled { outcome, jobs, event_lists, logs } = self.reconciler.reconcile(key, object, now, wall);
+        let Reconciled { outcome, jobs, event_lists, logs, rollouts } =
+            self.reconciler.reconcile(key, object, now, wall);
         logs.into_iter().for_each(|request| self.tasks.read_log(request));
         jobs.into_iter().for_each(|job| self.tasks.read_job(job));
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
+        rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
         let Some(schedule) = self.queue.schedule(key) else { return };
         let NewStatus { status, lacks_logs, recheck, incidents, ended } = match outcome {
             Outcome::Status(new) => *new,

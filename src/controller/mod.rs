@@ -19,6 +19,7 @@ mod observed;
 mod pace;
 mod queue;
 mod reconciler;
+mod rollouts;
 mod schedule;
 mod status;
 mod tasks;

@@ -2,6 +2,7 @@
 //! starts the reads that are asked for, and writes the status.
 
 use std::{
+    cell::RefCell,
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -18,7 +19,7 @@ use crate::{
     index::{Index, ViewId},
     logs::{LogRequest, ReadResult},
     pods::{Pod, WatchedPod},
-    report::{self, FailingRevision, NotWatching, PodFinding, Report, UpdateContext, Workload},
+    report::{self, Comparison, FailingRevision, NotWatching, PodFinding, Report, UpdateContext, Workload},
     settings::Settings,
     watch::WatchUpdate,
 };
@@ -30,6 +31,7 @@ use super::{
     log_requests::LogRequests,
     lookback::{self, Lookback},
     object::Object,
+    rollouts::{RolloutKey, RolloutQuery, RolloutReading, Rollouts},
     schedule::REFRESH_INTERVAL,
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
@@ -47,6 +49,7 @@ pub(super) struct Reconciler {
     evidence: Evidence,
     workloads: Workloads,
     log_requests: LogRequests,
+    rollouts: Rollouts,
     needs_relist: bool,
 }
 
@@ -64,6 +67,7 @@ pub(super) struct Reconciled {
     pub(super) jobs: Vec<JobKey>,
     pub(super) event_lists: Vec<EventListQuery>,
     pub(super) logs: Vec<LogRequest>,
+    pub(super) rollouts: Vec<RolloutQuery>,
 }
 
 pub(super) enum Outcome {
@@ -96,6 +100,7 @@ impl Reconciler {
             jobs: Jobs::default(),
             workloads: Workloads::default(),
             log_requests: LogRequests::default(),
+            rollouts: Rollouts::default(),
             needs_relist: false,
         }
     }
@@ -284,6 +289,16 @@ impl Reconciler {
         if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
     }
 
+    /// Stores the result of a comparison of revisions. Returns the objects that wait for it.
+    pub(super) fn rollout_read(
+        &mut self,
+        key: &RolloutKey,
+        reading: RolloutReading,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        self.rollouts.answered(key, reading, now)
+    }
+
     /// Stores the result of a read of a log. Returns the objects that wait for it.
     pub(super) fn log_read(
         &mut self,
@@ -306,7 +321,7 @@ impl Reconciler {
         let not_watching = |state: &NotWatching, object: &Object| {
             let status = report::not_watching(state, object.generation, object.status.as_ref(), wall);
             let new = NewStatus { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() };
-            Reconciled { outcome: Outcome::Status(Box::new(new)), ..Reconciled::postponed(now) }
+            Reconciled::with(Outcome::Status(Box::new(new)))
         };
         let settings = match &object.settings {
             Err(error) => return not_watching(&error.clone().into(), object),
@@ -370,7 +385,7 @@ impl Reconciler {
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
         let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
-        let unread = unread_events.into_iter().chain(unread_jobs).chain(unchecked);
+        let unread = unread_events.into_iter().chain(unread_jobs).chain(unchecked).chain(self.rollouts.warning(key));
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -382,6 +397,8 @@ impl Reconciler {
             },
         );
 
+        let rollouts =
+            RefCell::new(RolloutRequests { rollouts: &mut self.rollouts, queries: Vec::new(), lacks: false });
         let policy = settings.logs.as_ref();
         let undecodable = self.index.undecodable(view);
         let input = report::Input {
@@ -390,7 +407,9 @@ impl Reconciler {
             watched_pods: self.index.watched(view),
             missing: &missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
-            find_workload: &|pod, revision| workload(&self.index, pod, revision),
+            find_workload: &|pod, revision| {
+                workload(&self.index, pod, revision, |query| rollouts.borrow_mut().ask(query, key, now))
+            },
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
@@ -406,7 +425,8 @@ impl Reconciler {
         let Report { status, incidents, shown } =
             report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?));
 
-        let (mut logs, mut lacks_logs) = (Vec::new(), false);
+        let mut logs = Vec::new();
+        let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
         if let Some(policy) = policy {
             for (pod, container) in shown {
                 let answer = self.log_requests.ask(pod, container, policy, key, now);
@@ -420,7 +440,7 @@ impl Reconciler {
         }
         let ended = self.ended_alerts(object, &incidents);
         let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, logs }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, logs, rollouts }
     }
 
     /// The keys of alerts whose incidents cannot return.
@@ -445,6 +465,7 @@ impl Reconciler {
         }
         self.index.compact(wall);
         self.log_requests.sweep();
+        self.rollouts.sweep(now);
         self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
@@ -463,19 +484,55 @@ fn concerns(settings: &Settings, scope: &Scope) -> bool {
     scope.as_ref().is_none_or(|namespace| settings.scope.selects_namespace(namespace))
 }
 
-/// The owner of a pod with a problem, and this revision of it if it is the one that fails.
-fn workload(index: &Index, pod: &Pod, revision: Option<&str>) -> Workload {
+/// The comparisons that one reconcile asks for.
+struct RolloutRequests<'a> {
+    rollouts: &'a mut Rollouts,
+    queries: Vec<RolloutQuery>,
+    /// Whether a comparison is being made.
+    lacks: bool,
+}
+
+impl RolloutRequests<'_> {
+    fn ask(&mut self, query: RolloutQuery, object: &NamespacedName, now: Instant) -> Option<Comparison> {
+        let answer = self.rollouts.ask(query, object, now);
+        self.queries.extend(answer.query);
+        self.lacks |= answer.is_lacking;
+        answer.comparison
+    }
+
+    fn take(&mut self) -> (Vec<RolloutQuery>, bool) {
+        (std::mem::take(&mut self.queries), self.lacks)
+    }
+}
+
+/// The owner of a pod with a problem, and this revision of it if it is the one that fails. `compare` returns how it differs
+/// from an earlier revision, or none if the other one is not earlier.
+fn workload(
+    index: &Index,
+    pod: &Pod,
+    revision: Option<&str>,
+    compare: impl FnOnce(RolloutQuery) -> Option<Comparison>,
+) -> Workload {
     // A pod without a controller is its own owner.
     let Some((kind, name)) = owner_names(pod) else { return Workload { of: 1, revision: None } };
     let revision = revision.and_then(|hash| {
         let before = index.healthy_before(&pod.namespace, kind, name, hash)?;
-        Some(FailingRevision { name: revision_name(kind, name, hash), healthy_before: before.pods.into() })
+        let comparison = match RolloutQuery::new(pod, hash, &before) {
+            Some(query) => compare(query)?,
+            None => Comparison::Unknown,
+        };
+        let name = revision_name(kind, name, hash);
+        Some(FailingRevision { name, healthy_before: before.pods.into(), comparison })
     });
     Workload { of: index.pods_of(&pod.namespace, kind, name).pods.into(), revision }
 }
 
 impl Reconciled {
     fn postponed(until: Instant) -> Self {
-        Self { outcome: Outcome::Postponed(until), jobs: Vec::new(), event_lists: Vec::new(), logs: Vec::new() }
+        Self::with(Outcome::Postponed(until))
+    }
+
+    fn with(outcome: Outcome) -> Self {
+        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), logs: Vec::new(), rollouts: Vec::new() }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     jobs::{self, JobKey, JobReading},
     kopf_migration,
     observed::Observed,
+    rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
     status::write_status,
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
@@ -24,6 +25,8 @@ use super::{
 
 /// The most concurrent requests that read Jobs and other workloads, list events or remove what the Kopf operator left.
 const SIDE_REQUESTS: usize = 8;
+/// The most concurrent comparisons of revisions. Statuses do not wait for them as they do for Jobs.
+const COMPARISONS: usize = 4;
 
 pub(super) struct Tasks {
     client: Client,
@@ -33,6 +36,7 @@ pub(super) struct Tasks {
     /// Tasks that only read. A shutdown aborts them.
     reads: JoinSet<TaskResult>,
     side_requests: Arc<Semaphore>,
+    comparisons: Arc<Semaphore>,
 }
 
 pub(super) enum TaskResult {
@@ -64,6 +68,10 @@ pub(super) enum TaskResult {
         key: WorkloadKey,
         reading: WorkloadReading,
     },
+    RolloutRead {
+        key: RolloutKey,
+        reading: RolloutReading,
+    },
 }
 
 impl Tasks {
@@ -74,6 +82,7 @@ impl Tasks {
             writes: JoinSet::new(),
             reads: JoinSet::new(),
             side_requests: Arc::new(Semaphore::new(SIDE_REQUESTS)),
+            comparisons: Arc::new(Semaphore::new(COMPARISONS)),
         }
     }
 
@@ -132,6 +141,15 @@ impl Tasks {
             let _permit = permits.acquire_owned().await;
             let reading = workloads::read(&client, &query).await;
             TaskResult::WorkloadRead { key: query.into_key(), reading }
+        });
+    }
+
+    pub(super) fn read_rollout(&mut self, query: RolloutQuery) {
+        let (client, permits) = (self.client.clone(), Arc::clone(&self.comparisons));
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let reading = rollouts::read(&client, &query).await;
+            TaskResult::RolloutRead { key: query.key, reading }
         });
     }
 

@@ -13,6 +13,7 @@ mod overdue;
 mod owner;
 mod pod_clock;
 mod reasons;
+mod rollout;
 mod thresholds;
 
 pub use causes::explain;
@@ -31,4 +32,7 @@ pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
 pub use owner::owner;
 pub(crate) use owner::{needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner};
 pub(crate) use reasons::{is_known_reason, specificity};
+pub use rollout::{
+    ChangeDetail, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
+};
 pub use thresholds::Thresholds;

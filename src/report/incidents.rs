@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::{Incident, Owner, Revision},
+    api::{Incident, Owner},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{LogPolicy, clean_text},
     pods::Pod,
@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     identity::{Identity, key},
-    input::{FailingRevision, FindWorkload, Workload},
+    input::{FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
     tracker::Tracker,
@@ -161,18 +161,10 @@ impl Group<'_> {
             message: self.message(),
             pods: count(self.pods),
             of: count(self.workload.of),
-            revision: self.workload.revision.as_ref().map(revision),
+            revision: self.workload.revision.as_ref().map(|revision| revision.show(self.masking)),
             since: wire_time(self.since),
             example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
             controllers: self.controllers(),
         }
-    }
-}
-
-fn revision(revision: &FailingRevision) -> Revision {
-    Revision {
-        name: truncate::name(&revision.name).to_owned(),
-        healthy_before: count(revision.healthy_before),
-        changes: Vec::new(),
     }
 }

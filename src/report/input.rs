@@ -10,7 +10,7 @@ use crate::{
     pods::Pod,
 };
 
-use super::{missing::MissingPods, tracker::Tracker};
+use super::{missing::MissingPods, revision::FailingRevision, tracker::Tracker};
 
 /// A pod with a problem.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +29,6 @@ pub struct Workload {
     pub of: u64,
     /// Set if only one revision fails, and an earlier one is healthy.
     pub revision: Option<FailingRevision>,
-}
-
-/// A revision that fails while an earlier one is healthy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FailingRevision {
-    /// The name of the ReplicaSet or ControllerRevision.
-    pub name: String,
-    /// How many pods of earlier revisions are healthy.
-    pub healthy_before: u64,
 }
 
 /// Looks up the owner of a pod with a problem. The second argument is the hash of the revision, if all pods of the incident

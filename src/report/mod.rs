@@ -19,6 +19,7 @@ mod json_size;
 mod missing;
 mod not_watching;
 mod problem;
+mod revision;
 mod summary;
 mod tracker;
 mod truncate;
@@ -26,8 +27,9 @@ mod watching;
 mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
-pub use input::{FailingRevision, FindTail, FindWorkload, Input, PodFinding, Report, Workload};
+pub use input::{FindTail, FindWorkload, Input, PodFinding, Report, Workload};
 pub use missing::MissingPods;
+pub use revision::{Comparison, FailingRevision};
 pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
 

@@ -11,9 +11,9 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Pod, Uid, UndecodablePod, WatchedPod};
+use super::{DecodeError, Pod, Probe, Uid, UndecodablePod, WatchedPod};
 
-use self::model::PodJson;
+use self::{model::PodJson, probe::ProbeJson};
 
 /// Decodes one pod.
 ///
@@ -33,6 +33,12 @@ fn decode(json: &str) -> Result<(Pod, String), DecodeError> {
 impl<'de> Deserialize<'de> for Pod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         PodJson::deserialize(deserializer).map(Into::into)
+    }
+}
+
+impl<'de> Deserialize<'de> for Probe {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ProbeJson::deserialize(deserializer).map(|probe| *Box::from(probe))
     }
 }
 

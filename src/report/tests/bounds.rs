@@ -1,5 +1,7 @@
 //! Tests that no input makes a status too large, unreadable, or wrong in its counts.
 
+use std::sync::Arc;
+
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -7,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::*;
 use crate::{
     api::{AlertStatus, DeliveryError, WebhookStatus},
+    diagnosis::{ChangeDetail, TemplateChange, TemplateChanges},
     logs::clean_text,
     report::{
         fair,
@@ -361,6 +364,9 @@ fn the_largest_input_fits() {
         .collect();
     let text = tail(&"\u{1}".repeat(65_536));
     let tracker = Tracker::default();
+    let detail = ChangeDetail::Values { before: hostile.clone(), after: "x".repeat(2048) };
+    let change = TemplateChange { subject: hostile.clone(), detail };
+    let changes = Arc::new(TemplateChanges { changes: vec![change; 500], more: usize::MAX });
     let input = Input {
         generation: i64::MAX,
         max_pods: 500,
@@ -369,7 +375,11 @@ fn the_largest_input_fits() {
         findings: pods.iter().map(|pod| PodFinding { pod, finding: &finding }).collect(),
         find_workload: &|_, _| Workload {
             of: u64::MAX,
-            revision: Some(FailingRevision { name: hostile.clone(), healthy_before: u64::MAX }),
+            revision: Some(FailingRevision {
+                name: hostile.clone(),
+                healthy_before: u64::MAX,
+                comparison: Comparison::Compared(changes.clone()),
+            }),
         },
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),

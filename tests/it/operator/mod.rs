@@ -20,6 +20,7 @@ mod odd_servers;
 mod outages;
 mod own_log;
 mod rights;
+mod rollouts;
 mod shutdown;
 mod spec_errors;
 mod timers;

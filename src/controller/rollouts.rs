@@ -1,0 +1,417 @@
+//! Decides when to read the two revisions that are compared if a new revision of a workload fails: at most once per
+//! revision, and no more than two requests each time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::AsyncReadExt;
+use kube::Client;
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    api::NamespacedName,
+    diagnosis::{RevisionObject, owner_names, revision_name, template_changes},
+    index::HealthyBefore,
+    pods::Pod,
+    report::Comparison,
+};
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest object that is read, in bytes. Most are smaller than 20 KiB.
+const OBJECT_LIMIT: usize = 512 * 1024;
+/// The most comparisons that are kept. No others are made until some of them are no longer needed.
+const COMPARISONS: usize = 512;
+/// How often a comparison is tried that fails for a reason that may pass.
+const TRIES: u32 = 3;
+/// The delay before the second try. It doubles with each further one.
+const RETRY: Duration = Duration::from_secs(30);
+/// How long no other object of a kind is read in a namespace after access was denied.
+const DENIED: Duration = Duration::from_secs(10 * 60);
+/// How long a comparison is kept after it was last asked for.
+const UNUSED: Duration = Duration::from_secs(10 * 60);
+/// How much of the API server's message is kept when it denies access, in bytes.
+const DENIAL_LIMIT: usize = 512;
+
+/// The comparisons of revisions.
+#[derive(Debug, Default)]
+pub(super) struct Rollouts {
+    known: HashMap<RolloutKey, State>,
+    /// By namespace and resource.
+    denied: HashMap<(String, &'static str), Denial>,
+}
+
+#[derive(Debug)]
+struct Denial {
+    /// Until when nothing else is read.
+    until: Instant,
+    /// The API server's message.
+    message: String,
+    /// The objects that asked.
+    objects: HashSet<NamespacedName>,
+}
+
+/// The revision that fails, and its owner as the pods name it. The earlier revision is not part of the identity: the first
+/// comparison remains valid while that revision is replaced by a still earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RolloutKey {
+    namespace: String,
+    resource: &'static str,
+    /// The name of the ReplicaSet or ControllerRevision that fails.
+    failing: String,
+    /// The UID of the pods' controller: the failing ReplicaSet itself, or the StatefulSet or DaemonSet.
+    controller_uid: String,
+}
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RolloutQuery {
+    pub(super) key: RolloutKey,
+    /// The name of the ReplicaSet or ControllerRevision that it is compared with.
+    before: String,
+}
+
+#[derive(Debug)]
+struct State {
+    outcome: Outcome,
+    tries: u32,
+    last_asked: Instant,
+    /// The objects to reconcile when the comparison is ready.
+    waiting: HashSet<NamespacedName>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Reading,
+    RetryAt(Instant),
+    /// Final. Absent if the failing revision is not newer than the other one.
+    Compared(Option<Comparison>),
+}
+
+/// The result of reading both revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RolloutReading {
+    Compared(Comparison),
+    /// The revision that fails is not newer than the other one: one that was replaced has returned.
+    NotNewer,
+    /// RBAC denies access, with the API server's message.
+    Denied(String),
+    /// It could not be read for another reason.
+    Unavailable,
+}
+
+/// The answer to [`Rollouts::ask`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RolloutAnswer {
+    /// Absent if the revision that fails is not newer.
+    pub(super) comparison: Option<Comparison>,
+    /// The read to start.
+    pub(super) query: Option<RolloutQuery>,
+    /// Whether a read is under way or about to start.
+    pub(super) is_lacking: bool,
+}
+
+impl RolloutQuery {
+    /// The query for a pod of the revision that fails.
+    pub(super) fn new(pod: &Pod, hash: &str, before: &HealthyBefore<'_>) -> Option<Self> {
+        let (owner_kind, owner_name) = owner_names(pod)?;
+        let controller = pod.controller.as_ref()?;
+        let resource = if controller.kind == "ReplicaSet" { "replicasets" } else { "controllerrevisions" };
+        let key = RolloutKey {
+            namespace: pod.namespace.clone(),
+            resource,
+            failing: revision_name(owner_kind, owner_name, hash),
+            controller_uid: controller.uid.clone(),
+        };
+        let before = revision_name(owner_kind, owner_name, before.hash);
+        let are_names = is_name(&key.namespace) && is_name(&key.failing) && is_name(&before);
+        are_names.then_some(Self { key, before })
+    }
+}
+
+/// Whether this may be a name in a path. The names come from labels, which are not checked by all writers.
+fn is_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_allowed) && !name.starts_with('.')
+}
+
+impl Rollouts {
+    /// Returns the known comparison on behalf of an object, and the read to start if one is due.
+    pub(super) fn ask(&mut self, query: RolloutQuery, object: &NamespacedName, now: Instant) -> RolloutAnswer {
+        let mut answer = RolloutAnswer { comparison: Some(Comparison::Unknown), query: None, is_lacking: false };
+        if let Some(state) = self.known.get_mut(&query.key) {
+            state.last_asked = now;
+            match &state.outcome {
+                Outcome::Compared(comparison) => {
+                    answer.comparison.clone_from(comparison);
+                    return answer;
+                }
+                Outcome::Reading => {
+                    state.waiting.insert(object.clone());
+                    answer.is_lacking = true;
+                    return answer;
+                }
+                Outcome::RetryAt(at) if now < *at => return answer,
+                Outcome::RetryAt(_) => {}
+            }
+        }
+        if let Some(denial) = self.denied.get_mut(&query.key.scope()) {
+            denial.objects.insert(object.clone());
+            if now < denial.until {
+                return answer;
+            }
+        }
+        if self.known.len() >= COMPARISONS && !self.known.contains_key(&query.key) {
+            return answer;
+        }
+        let state = self.known.entry(query.key.clone()).or_insert_with(|| State {
+            outcome: Outcome::Reading,
+            tries: 0,
+            last_asked: now,
+            waiting: HashSet::new(),
+        });
+        state.outcome = Outcome::Reading;
+        state.tries += 1;
+        state.waiting.insert(object.clone());
+        answer.query = Some(query);
+        answer.is_lacking = true;
+        answer
+    }
+
+    /// Stores the result of a read. Returns the objects that wait for it.
+    pub(super) fn answered(
+        &mut self,
+        key: &RolloutKey,
+        reading: RolloutReading,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        let Some(state) = self.known.get_mut(key) else { return HashSet::new() };
+        let waiting = std::mem::take(&mut state.waiting);
+        if !matches!(reading, RolloutReading::Denied(_) | RolloutReading::Unavailable) {
+            self.denied.remove(&key.scope());
+        }
+        state.outcome = match reading {
+            RolloutReading::Compared(comparison) => Outcome::Compared(Some(comparison)),
+            RolloutReading::NotNewer => Outcome::Compared(None),
+            RolloutReading::Unavailable if state.tries >= TRIES => Outcome::Compared(Some(Comparison::Unknown)),
+            RolloutReading::Unavailable => Outcome::RetryAt(now + RETRY * 2_u32.pow(state.tries - 1)),
+            RolloutReading::Denied(message) => {
+                self.known.remove(key);
+                let mut objects = self.denied.remove(&key.scope()).map(|denial| denial.objects).unwrap_or_default();
+                objects.extend(waiting.iter().cloned());
+                self.denied.insert(key.scope(), Denial { until: now + DENIED, message, objects });
+                return waiting;
+            }
+        };
+        waiting
+    }
+
+    /// Which right is missing to compare the revisions that this object asked for, in one sentence.
+    pub(super) fn warning(&self, object: &NamespacedName) -> Option<String> {
+        let denied = self.denied.iter().filter(|(_, denial)| denial.objects.contains(object));
+        // The same sentence each time.
+        let ((_, resource), denial) = denied.min_by(|(one, _), (other, _)| one.cmp(other))?;
+        let kind = if *resource == "replicasets" { "ReplicaSets" } else { "ControllerRevisions" };
+        Some(format!("could not read the {kind} of a workload to find what changed: {}", denial.message))
+    }
+
+    /// Forgets the comparisons that no object has asked for in a while, and the denials that have passed.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.known.retain(|_, state| matches!(state.outcome, Outcome::Reading) || now < state.last_asked + UNUSED);
+        self.denied.retain(|_, denial| now < denial.until + UNUSED);
+    }
+}
+
+impl RolloutKey {
+    /// The namespace and resource, for which access is granted or denied.
+    fn scope(&self) -> (String, &'static str) {
+        (self.namespace.clone(), self.resource)
+    }
+}
+
+/// Reads both revisions and compares their pod templates.
+pub(super) async fn read(client: &Client, query: &RolloutQuery) -> RolloutReading {
+    let RolloutKey { namespace, resource, failing, controller_uid } = &query.key;
+    let get = async |name: &str| {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/{resource}/{name}");
+        timeout(TIMEOUT, get(client, &path)).await.unwrap_or(Err(RolloutReading::Unavailable))
+    };
+    let failing = match get(failing).await {
+        Ok(object) => object,
+        Err(reading) => return reading,
+    };
+    let is_of_pods = match *resource {
+        "replicasets" => failing.uid == *controller_uid,
+        _ => failing.owner_uid == *controller_uid,
+    };
+    // The object was replaced, or it belongs to nothing that could have another revision.
+    if !is_of_pods || failing.owner_uid.is_empty() {
+        return RolloutReading::Compared(Comparison::Unknown);
+    }
+    let before = match get(&query.before).await {
+        Ok(object) => object,
+        Err(reading) => return reading,
+    };
+    if before.owner_uid != failing.owner_uid {
+        return RolloutReading::Compared(Comparison::Unknown);
+    }
+    if failing.number.zip(before.number).is_some_and(|(failing, before)| failing <= before) {
+        return RolloutReading::NotNewer;
+    }
+    let changes = template_changes(&before.template, &failing.template);
+    RolloutReading::Compared(Comparison::Compared(Arc::new(changes)))
+}
+
+async fn get(client: &Client, path: &str) -> Result<RevisionObject, RolloutReading> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(|_| RolloutReading::Unavailable)?;
+    let body = match client.request_stream(request).await {
+        Ok(body) => body,
+        Err(kube::Error::Api(status)) if status.is_not_found() => {
+            return Err(RolloutReading::Compared(Comparison::Unknown));
+        }
+        Err(kube::Error::Api(status)) if status.is_forbidden() => {
+            let message = &status.message[..status.message.floor_char_boundary(DENIAL_LIMIT)];
+            return Err(RolloutReading::Denied(message.to_owned()));
+        }
+        Err(_) => return Err(RolloutReading::Unavailable),
+    };
+    let mut bytes = Vec::new();
+    let mut body = std::pin::pin!(body.take(OBJECT_LIMIT as u64 + 1));
+    body.read_to_end(&mut bytes).await.map_err(|_| RolloutReading::Unavailable)?;
+    if bytes.len() > OBJECT_LIMIT {
+        return Err(RolloutReading::Compared(Comparison::TooLarge));
+    }
+    RevisionObject::from_json(&bytes).map_err(|error| {
+        tracing::debug!(path, error, "could not compare a revision");
+        RolloutReading::Compared(Comparison::Unknown)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::Controller;
+
+    fn pod(kind: &str, name: &str, label: &str, hash: &str) -> Pod {
+        let controller = Controller {
+            api_version: "apps/v1".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+        };
+        let labels = vec![(label.to_owned(), hash.to_owned())];
+        Pod { namespace: "shop".to_owned(), labels, controller: Some(controller), ..Pod::default() }
+    }
+
+    fn query(hash: &str) -> RolloutQuery {
+        let pod = pod("ReplicaSet", &format!("cart-{hash}"), "pod-template-hash", hash);
+        RolloutQuery::new(&pod, hash, &HealthyBefore { hash: "one", pods: 7 }).unwrap()
+    }
+
+    fn object(name: &str) -> NamespacedName {
+        NamespacedName { namespace: "ops".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn names_the_objects_to_read() {
+        for (kind, name, label, [hash, before], expected) in [
+            ("ReplicaSet", "cart-two", "pod-template-hash", ["two", "one"], ["replicasets", "cart-two", "cart-one"]),
+            (
+                "ReplicaSet",
+                "cart-two",
+                "rollouts-pod-template-hash",
+                ["two", "one"],
+                ["replicasets", "cart-two", "cart-one"],
+            ),
+            (
+                "StatefulSet",
+                "db",
+                "controller-revision-hash",
+                ["db-2", "db-1"],
+                ["controllerrevisions", "db-2", "db-1"],
+            ),
+            ("DaemonSet", "log", "controller-revision-hash", ["2", "1"], ["controllerrevisions", "log-2", "log-1"]),
+        ] {
+            let pod = pod(kind, name, label, hash);
+            let query = RolloutQuery::new(&pod, hash, &HealthyBefore { hash: before, pods: 1 }).unwrap();
+            assert_eq!([query.key.resource, &query.key.failing, &query.before], expected);
+        }
+        let odd = pod("DaemonSet", "log", "controller-revision-hash", "2");
+        for before in ["1/../../secrets", "1?watch=true", "%2f", "É", ""] {
+            let before = HealthyBefore { hash: before, pods: 1 };
+            let query = RolloutQuery::new(&odd, "2", &before);
+            assert!(query.is_none() || before.hash.is_empty(), "{query:?}");
+        }
+        assert_eq!(RolloutQuery::new(&Pod::default(), "2", &HealthyBefore { hash: "1", pods: 1 }), None);
+    }
+
+    #[test]
+    fn reads_each_revision_once_for_all_objects() {
+        let (mut rollouts, now) = (Rollouts::default(), Instant::now());
+        let first = rollouts.ask(query("two"), &object("a"), now);
+        assert_eq!((first.query, first.is_lacking), (Some(query("two")), true));
+        let second = rollouts.ask(query("two"), &object("b"), now);
+        assert_eq!((second.query, second.is_lacking), (None, true));
+        let done = RolloutReading::Compared(Comparison::TooLarge);
+        let waiting = rollouts.answered(&query("two").key, done, now);
+        assert_eq!(waiting, HashSet::from([object("a"), object("b")]));
+        for seconds in [0, 3600] {
+            let answer = rollouts.ask(query("two"), &object("a"), now + Duration::from_secs(seconds));
+            assert_eq!((answer.comparison, answer.query), (Some(Comparison::TooLarge), None));
+        }
+        rollouts.ask(query("three"), &object("a"), now);
+        rollouts.answered(&query("three").key, RolloutReading::NotNewer, now);
+        assert_eq!(rollouts.ask(query("three"), &object("a"), now).comparison, None);
+        assert!(rollouts.answered(&query("four").key, RolloutReading::NotNewer, now).is_empty());
+        rollouts.sweep(now + Duration::from_secs(3600));
+        assert_eq!(rollouts.known.len(), 1, "the one that was asked for last");
+    }
+
+    #[test]
+    fn gives_up_after_three_outages() {
+        let (mut rollouts, mut now) = (Rollouts::default(), Instant::now());
+        let mut reads = 0;
+        for _ in 0..3600 {
+            if rollouts.ask(query("two"), &object("a"), now).query.is_some() {
+                reads += 1;
+                rollouts.answered(&query("two").key, RolloutReading::Unavailable, now);
+            }
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(reads, TRIES);
+    }
+
+    #[test]
+    fn asks_for_no_other_revision_while_access_is_denied() {
+        let (mut rollouts, now) = (Rollouts::default(), Instant::now());
+        rollouts.ask(query("two"), &object("a"), now);
+        let waiting = rollouts.answered(&query("two").key, RolloutReading::Denied("no".to_owned()), now);
+        assert_eq!(waiting.len(), 1);
+        for hash in ["two", "three"] {
+            let answer = rollouts.ask(query(hash), &object("a"), now);
+            assert_eq!((answer.query, answer.comparison), (None, Some(Comparison::Unknown)));
+        }
+        let warning = rollouts.warning(&object("a")).unwrap();
+        assert_eq!(warning, "could not read the ReplicaSets of a workload to find what changed: no");
+        assert_eq!(rollouts.warning(&object("b")), None);
+        let mut elsewhere = query("two");
+        elsewhere.key.namespace = "bank".to_owned();
+        assert!(rollouts.ask(elsewhere, &object("a"), now).query.is_some());
+        assert!(rollouts.ask(query("three"), &object("b"), now + DENIED).query.is_some());
+        assert!(rollouts.warning(&object("b")).is_some(), "it is still denied");
+        rollouts.answered(&query("three").key, RolloutReading::NotNewer, now + DENIED);
+        assert_eq!(rollouts.warning(&object("a")), None);
+    }
+
+    #[test]
+    fn keeps_a_bounded_number_of_comparisons() {
+        let (mut rollouts, now) = (Rollouts::default(), Instant::now());
+        let hash = |number: usize| format!("h{number}");
+        let started =
+            (0..2 * COMPARISONS).filter(|&own| rollouts.ask(query(&hash(own)), &object("a"), now).query.is_some());
+        assert_eq!(started.count(), COMPARISONS);
+    }
+}
