@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, process::Stdio};
 
 use k8s_openapi::api::{
-    apps::v1::Deployment,
+    apps::v1::{ControllerRevision, Deployment},
     authorization::v1::{
         ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SelfSubjectRulesReview,
         SelfSubjectRulesReviewSpec,
@@ -24,7 +24,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::{
     command::{assert_fails, orchestr},
-    pod_statuses::{ago, crash_looping},
+    pod_statuses::{ago, crash_looping, healthy},
     support::TIMEOUT,
     test_env::Plane,
 };
@@ -32,10 +32,11 @@ use crate::{
 const SYSTEM: &str = "orchestr-system";
 
 /// The operator's rights: group, resource, verbs.
-const RIGHTS: [(&str, &str, &str); 8] = [
+const RIGHTS: [(&str, &str, &str); 9] = [
     ("", "events", "list watch"),
     ("", "pods", "list watch"),
     ("", "pods/log", "get"),
+    ("apps", "controllerrevisions", "get"),
     ("batch", "cronjobs", "get"),
     ("batch", "jobs", "get"),
     ("events.k8s.io", "events", "create patch"),
@@ -339,6 +340,32 @@ async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, stat
     pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
 }
 
+/// Creates a StatefulSet's two revisions, each with a pod. Only that of the new one fails.
+async fn bad_rollout(plane: &ControlPlane, namespace: &str) {
+    let revisions = Api::<ControllerRevision>::namespaced(plane.admin().unwrap(), namespace);
+    let owners =
+        json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": true}]);
+    for (number, age, status) in [(1, 3600, healthy()), (2, 60, crash_looping(7))] {
+        let name = format!("db-{number}");
+        let containers = json!([{"name": "app", "image": format!("example.com/db:{number}")}]);
+        let revision = json!({
+            "metadata": {"name": name, "ownerReferences": owners}, "revision": number,
+            "data": {"spec": {"template": {"spec": {"containers": containers}}}},
+        });
+        revisions.create(&PostParams::default(), &serde_json::from_value(revision).unwrap()).await.unwrap();
+        // Written to etcd, because the API server would give both pods the same age.
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "status": status,
+            "metadata": {
+                "name": name, "namespace": namespace, "uid": format!("00000000-0000-4000-9000-{number:012}"),
+                "creationTimestamp": ago(age), "ownerReferences": owners, "labels": {"controller-revision-hash": name},
+            },
+            "spec": {"nodeName": "node-1", "containers": containers},
+        });
+        plane.put(&orchestr_testbed::pods::key(namespace, &name), pod.to_string()).await.unwrap();
+    }
+}
+
 /// Creates an object as the tutorial's operator left it.
 async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
     let objects = Api::<Orchestr>::namespaced(client.clone(), namespace);
@@ -361,8 +388,10 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
         let event_count = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
-        let done = (status.watched_pods, status.problematic_pod_count) == (3, 2)
-            && logs.eq(["out of memory"])
+        let mut revisions = status.incidents.iter().filter_map(|incident| incident.revision.as_ref());
+        let done = (status.watched_pods, status.problematic_pod_count) == (5, 3)
+            && logs.eq(["out of memory"; 2])
+            && revisions.any(|revision| revision.changes.len() == 1)
             && object.metadata.finalizers.is_none()
             && event_count > 0;
         if done { Ok(()) } else { Err(format!("{event_count} events, {object:#?}")) }
@@ -424,6 +453,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
         let failed = json!({"name": "nightly-1-a", "ownerReferences": owner("nightly-1", &run.metadata.uid)});
         pod(&client, namespace, failed, json!({"phase": "Failed"})).await;
         pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
+        bad_rollout(&plane, namespace).await;
     }
 
     let events = |namespace: &str| Api::<Event>::namespaced(client.clone(), namespace);
