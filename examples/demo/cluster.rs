@@ -12,7 +12,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use orchestr::{
-    api::{Orchestr, OrchestrStatus, crd::crd},
+    api::{Orchestr, OrchestrStatus, Owner, PodProblem, crd::crd},
     cli::Cli,
 };
 use orchestr_testbed::{
@@ -22,8 +22,10 @@ use orchestr_testbed::{
 use serde_json::{Value, json};
 
 use super::{
-    Result, heading,
-    scenario::{NODE, PodFixture, PodSpec, Step, ago, status_of},
+    Result,
+    faults::uid,
+    heading,
+    scenario::{NODE, PodFixture, Step, ago, status_of},
 };
 
 pub const NAMESPACE: &str = "orchestr-system";
@@ -78,6 +80,13 @@ impl<'a> Cluster<'a> {
                     let (pods, name) = self.pods(pod);
                     pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
                 }
+                PodFixture::Log(pod, log) => {
+                    let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
+                    self.kubelet.script(namespace, name, "app", true, Answer::text(*log));
+                }
+                PodFixture::Objects(objects) => {
+                    self.plane.load(objects().into_iter().map(|(key, object)| (key, object.to_string()))).await?;
+                }
                 fixture => {
                     let Some(spec) = fixture.pod() else { continue };
                     if let Some((container, previous, log)) = spec.log {
@@ -87,7 +96,7 @@ impl<'a> Cluster<'a> {
                         "apiVersion": "v1", "kind": "Pod",
                         // Written to etcd directly, because the API server would set `creationTimestamp` to now.
                         "metadata": {
-                            "name": spec.name, "namespace": spec.namespace, "uid": uid(&spec),
+                            "name": spec.name, "namespace": spec.namespace, "uid": uid(spec.name),
                             "creationTimestamp": ago(spec.age),
                         },
                         "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
@@ -111,6 +120,7 @@ impl<'a> Cluster<'a> {
         let mut expected: Vec<_> = step
             .problems
             .iter()
+            .flat_map(|problems| problems.iter())
             .map(|(pod, status, reason)| ((*pod).to_owned(), (*status).to_owned(), (*reason).to_owned()))
             .collect();
         expected.sort();
@@ -176,15 +186,32 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// Prints the problems, with the last lines of their logs.
-pub fn show_problems(status: &OrchestrStatus) {
+/// Prints the common causes and the incidents, each with what explains it: the sentence, the changes of the revision, and the
+/// evidence and the last lines of the log of one pod.
+pub fn show_incidents(status: &OrchestrStatus) {
     println!();
-    for pod in &status.problematic_pods {
-        println!("  {}/{}  {}  {}: {}", pod.namespace, pod.name, pod.status, pod.reason, pod.message);
-        let logs = pod.container_issues.iter().flat_map(|issue| issue.logs.lines()).collect::<Vec<_>>();
-        for line in logs.iter().rev().take(2).rev() {
-            println!("      | {line}");
+    for common in &status.common_causes {
+        println!("  {} {}: {}", common.kind, common.name, common.message);
+    }
+    for incident in &status.incidents {
+        let Owner { kind, name } = &incident.owner;
+        println!(
+            "  {}/{name} ({kind})  {}  {}: {}",
+            incident.namespace, incident.reason, incident.cause, incident.message
+        );
+        if let Some(revision) = &incident.revision {
+            println!(
+                "      only revision {} fails; {} pods of the one before are healthy",
+                revision.name, revision.healthy_before
+            );
+            revision.changes.iter().for_each(|change| println!("      changed: {change}"));
         }
+        let is_example =
+            |pod: &&PodProblem| pod.namespace == incident.namespace && incident.example_pods.contains(&pod.name);
+        let Some(pod) = status.problematic_pods.iter().find(is_example) else { continue };
+        pod.evidence.iter().for_each(|line| println!("      {line}"));
+        let logs = pod.container_issues.iter().flat_map(|issue| issue.logs.lines()).collect::<Vec<_>>();
+        logs.iter().rev().take(2).rev().for_each(|line| println!("      | {line}"));
     }
 }
 
@@ -235,11 +262,4 @@ fn merge(target: &mut Value, changes: &Value) {
         }
         (target, changes) => *target = changes.clone(),
     }
-}
-
-/// A UID derived from the name.
-fn uid(spec: &PodSpec) -> String {
-    let hash = u128::from(orchestr::pods::Uid::from_text(spec.name));
-    let hex = format!("{hash:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a demo prints")]
 
 mod cluster;
+mod faults;
 mod receiver;
 mod scenario;
 
@@ -106,10 +107,14 @@ async fn run_step(cluster: &Cluster<'_>, step: &Step) -> Result<()> {
     let begun = std::time::Instant::now();
     cluster.apply(step).await?;
     let expected = cluster.expected(step);
-    let status = cluster.wait_for_status(TIMEOUT, |status| reported(status) == expected).await?;
+    let is_reported = |status: &OrchestrStatus| {
+        let common_causes: Vec<_> = status.common_causes.iter().map(|cause| cause.name.as_str()).collect();
+        reported(status) == expected && status.missing_pods == step.missing && common_causes == step.common_causes
+    };
+    let status = cluster.wait_for_status(TIMEOUT, is_reported).await?;
     println!("The status was up to date after {} ms.\n", begun.elapsed().as_millis());
     cluster.show_objects().await?;
-    cluster::show_problems(&status);
+    cluster::show_incidents(&status);
     Ok(())
 }
 

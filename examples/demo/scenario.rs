@@ -2,15 +2,25 @@
 
 use serde_json::{Value, json};
 
+use super::faults::{self, ON_SICK_NODE, ROLLOUT, ROLLOUT_LOG, SICK_NODE, Stored};
+
+/// The node whose kubelet serves logs.
 pub const NODE: &str = "node-demo";
+
+/// A pod with a problem: `namespace/pod`, STATUS, reason.
+pub type Problem = (&'static str, &'static str, &'static str);
 
 /// A change of the cluster.
 pub struct Step {
     pub title: &'static str,
     /// The pods that are created, changed or deleted.
     pub changes: &'static [PodFixture],
-    /// All problems after the step: `namespace/pod`, STATUS, reason.
-    pub problems: &'static [(&'static str, &'static str, &'static str)],
+    /// All problems after the step.
+    pub problems: &'static [&'static [Problem]],
+    /// How many pods are missing after the step.
+    pub missing: i64,
+    /// The names of all common causes after the step.
+    pub common_causes: &'static [&'static str],
 }
 
 #[derive(Clone, Copy)]
@@ -25,21 +35,26 @@ pub enum PodFixture {
     Crashed,
     StuckTerminating,
     FailedJob,
+    /// The log of a pod's previous container.
+    Log(&'static str, &'static str),
+    /// Objects that are written to etcd.
+    Objects(fn() -> Vec<Stored>),
     Recovers(&'static str),
     Deleted(&'static str),
 }
 
-const OOM: (&str, &str, &str) = ("shop/cart-5d9f7c6b84-x2x7k", "CrashLoopBackOff", "OOMKilled");
-const IMAGE: (&str, &str, &str) = ("shop/catalog-7b6d4f9c55-m4nq2", "ImagePullBackOff", "ImagePullBackOff");
-const CONFIG: (&str, &str, &str) =
-    ("bank/payments-6f5b8d7c99-kk8tz", "CreateContainerConfigError", "CreateContainerConfigError");
-const MIGRATION: (&str, &str, &str) = ("bank/ledger-0", "Init:CrashLoopBackOff", "CrashLoopBackOff");
-const ROOM: (&str, &str, &str) = ("ml/train-gpu", "Pending", "Unschedulable");
-const EVICTED: (&str, &str, &str) = ("ml/notebook-59c8b7d6f4-zz5vl", "Evicted", "Evicted");
-const READY: (&str, &str, &str) = ("shop/search-85bd7f6c9d-9gq6d", "Running", "NotReady");
-const CRASHED: (&str, &str, &str) = ("shop/mailer-0", "Error", "Error");
-const STUCK: (&str, &str, &str) = ("bank/vault-0", "Terminating", "StuckTerminating");
-const JOB: (&str, &str, &str) = ("ml/nightly-29384756-hx2lp", "Error", "Error");
+const OOM: Problem = ("shop/cart-5d9f7c6b84-x2x7k", "CrashLoopBackOff", "OOMKilled");
+const IMAGE: Problem = ("shop/catalog-7b6d4f9c55-m4nq2", "ImagePullBackOff", "ImagePullBackOff");
+const CONFIG: Problem = ("bank/payments-6f5b8d7c99-kk8tz", "CreateContainerConfigError", "CreateContainerConfigError");
+const MIGRATION: Problem = ("bank/ledger-0", "Init:CrashLoopBackOff", "CrashLoopBackOff");
+const ROOM: Problem = ("ml/train-gpu", "Pending", "Unschedulable");
+const EVICTED: Problem = ("ml/notebook-59c8b7d6f4-zz5vl", "Evicted", "Evicted");
+const READY: Problem = ("shop/search-85bd7f6c9d-9gq6d", "Running", "NotReady");
+/// The name of the pod that is not ready.
+pub const NOT_READY_POD: &str = "search-85bd7f6c9d-9gq6d";
+const CRASHED: Problem = ("shop/mailer-0", "Error", "Error");
+const STUCK: Problem = ("bank/vault-0", "Terminating", "StuckTerminating");
+const JOB: Problem = ("ml/nightly-29384756-hx2lp", "Error", "Error");
 
 pub const STEPS: &[Step] = &[
     Step {
@@ -52,22 +67,53 @@ pub const STEPS: &[Step] = &[
             PodFixture::NoRoom,
             PodFixture::Evicted,
         ],
-        problems: &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED],
+        problems: &[&[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED]],
+        missing: 0,
+        common_causes: &[],
     },
     Step {
         title: "Four more: not ready though Running, crashed, stuck while terminating, a failed Job",
-        changes: &[PodFixture::NotReady, PodFixture::Crashed, PodFixture::StuckTerminating, PodFixture::FailedJob],
-        problems: &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED, READY, CRASHED, STUCK, JOB],
+        changes: &[
+            PodFixture::NotReady,
+            PodFixture::Crashed,
+            PodFixture::StuckTerminating,
+            PodFixture::FailedJob,
+            PodFixture::Objects(faults::failed_readiness_probe),
+        ],
+        problems: &[&[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED, READY, CRASHED, STUCK, JOB]],
+        missing: 0,
+        common_causes: &[],
     },
     Step {
-        title: "The image, the Secret and the readiness probe are fixed; the evicted pod is deleted",
+        title: "A new revision crashes while the old one serves, a quota refuses three pods, and a node stops reporting",
         changes: &[
+            PodFixture::Log(ROLLOUT[0].0, ROLLOUT_LOG),
+            PodFixture::Log(ROLLOUT[1].0, ROLLOUT_LOG),
+            PodFixture::Log(ROLLOUT[2].0, ROLLOUT_LOG),
+            PodFixture::Objects(faults::rollout),
+            PodFixture::Objects(faults::refused_by_quota),
+            PodFixture::Objects(faults::node_stops_reporting),
+        ],
+        problems: &[
+            &[OOM, IMAGE, CONFIG, MIGRATION, ROOM, EVICTED, READY, CRASHED, STUCK, JOB],
+            &ROLLOUT,
+            &ON_SICK_NODE,
+        ],
+        missing: 3,
+        common_causes: &[SICK_NODE],
+    },
+    Step {
+        title: "The node returns; the image, the Secret and the readiness probe are fixed; the evicted pod is deleted",
+        changes: &[
+            PodFixture::Objects(faults::node_returns),
             PodFixture::Recovers("shop/catalog-7b6d4f9c55-m4nq2"),
             PodFixture::Recovers("bank/payments-6f5b8d7c99-kk8tz"),
             PodFixture::Recovers("shop/search-85bd7f6c9d-9gq6d"),
             PodFixture::Deleted("ml/notebook-59c8b7d6f4-zz5vl"),
         ],
-        problems: &[OOM, MIGRATION, ROOM, CRASHED, STUCK, JOB],
+        problems: &[&[OOM, MIGRATION, ROOM, CRASHED, STUCK, JOB], &ROLLOUT],
+        missing: 3,
+        common_causes: &[],
     },
 ];
 
@@ -89,7 +135,7 @@ pub struct PodSpec {
 impl PodFixture {
     /// The pod to create; `None` for the change of an existing pod.
     pub fn pod(self) -> Option<PodSpec> {
-        let plain = |(full, ..): (&'static str, &str, &str), changes, status| {
+        let plain = |(full, ..): Problem, changes, status| {
             let (namespace, name) = full.split_once('/').unwrap_or(("default", full));
             PodSpec { namespace, name, changes, status, log: None, age: 900, deleted_long_ago: false }
         };
@@ -123,7 +169,10 @@ impl PodFixture {
             },
             Self::BadImage => plain(
                 IMAGE,
-                json!({"metadata": owned("ReplicaSet", "catalog-7b6d4f9c55")}),
+                json!({
+                    "metadata": owned("ReplicaSet", "catalog-7b6d4f9c55"),
+                    "spec": {"containers": [{"name": "app", "image": "registry.example/catalog:lates"}]},
+                }),
                 pending(waiting(
                     "ImagePullBackOff",
                     "Back-off pulling image \"registry.example/catalog:lates\": ErrImagePull: registry.example/catalog:lates: not found",
@@ -185,7 +234,13 @@ impl PodFixture {
                 log: Some(("app", false, "listening on :8080\nindex not loaded yet: waiting for elastic.shop:9200\n")),
                 ..plain(
                     READY,
-                    json!({"metadata": owned("ReplicaSet", "search-85bd7f6c9d")}),
+                    json!({
+                        "metadata": owned("ReplicaSet", "search-85bd7f6c9d"),
+                        "spec": {"containers": [{
+                            "name": "app", "image": "registry.example/search:12",
+                            "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10},
+                        }]},
+                    }),
                     json!({
                         "phase": "Running", "startTime": ago(900),
                         "conditions": [
@@ -223,7 +278,16 @@ impl PodFixture {
                 ..plain(
                     STUCK,
                     json!({"metadata": {"finalizers": ["vault.example/unseal"], "ownerReferences": owned("StatefulSet", "vault")["ownerReferences"]}}),
-                    super::cluster::running("app"),
+                    json!({
+                        "phase": "Running", "startTime": ago(9_000),
+                        "conditions": [
+                            {"type": "PodScheduled", "status": "True"},
+                            {"type": "Ready", "status": "False", "reason": "PodCompleted", "lastTransitionTime": ago(420)},
+                        ],
+                        "containerStatuses": [status_of("app", 0, json!({"terminated": {
+                            "exitCode": 0, "reason": "Completed", "startedAt": ago(8_990), "finishedAt": ago(420), "containerID": format!("containerd://{:064}", 6),
+                        }}), None)],
+                    }),
                 )
             },
             Self::FailedJob => PodSpec {
@@ -243,7 +307,7 @@ impl PodFixture {
                     }),
                 )
             },
-            Self::Recovers(_) | Self::Deleted(_) => return None,
+            Self::Log(..) | Self::Objects(_) | Self::Recovers(_) | Self::Deleted(_) => return None,
         })
     }
 }
@@ -287,6 +351,6 @@ fn owned(kind: &str, name: &str) -> Value {
     let labels = if kind == "ReplicaSet" { json!({"pod-template-hash": hash}) } else { json!({}) };
     json!({
         "labels": labels,
-        "ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": format!("00000000-0000-4000-8000-{:012x}", name.len()), "controller": true}],
+        "ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": faults::uid(name), "controller": true}],
     })
 }
