@@ -16,9 +16,10 @@ use crate::{
     pods::{Pod, Uid},
 };
 
-/// How many lists may be requested without a delay, and the delay between further ones.
+/// How many lists may be requested within an interval: one a second on average. They are requested together, because each
+/// may change a status.
 const BURST: u32 = 5;
-const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(5);
 /// How many lists may be requested after a start of the watch.
 const LIMIT: u32 = 100;
 /// For how long after a start of the watch lists are requested: until the limit is reached at the latest.
@@ -33,8 +34,9 @@ pub(super) struct EventLists {
     /// When the watch last started with a new allowance.
     started: Option<Instant>,
     left: u32,
+    /// How many may be requested in the interval that began at this time.
     tokens: u32,
-    refilled: Instant,
+    interval: Instant,
     /// Hashes of the owners for which a list was requested.
     asked: HashSet<u64>,
 }
@@ -48,7 +50,7 @@ pub(super) struct EventListQuery {
 
 impl EventLists {
     pub(super) fn new(now: Instant) -> Self {
-        Self { started: None, left: 0, tokens: BURST, refilled: now, asked: HashSet::new() }
+        Self { started: None, left: 0, tokens: BURST, interval: now, asked: HashSet::new() }
     }
 
     /// A watch of events has started in the present: earlier events are unknown. Returns whether lists may be requested.
@@ -94,7 +96,7 @@ impl EventLists {
                 break;
             }
             if !self.take(now) {
-                return (queries, Some(self.refilled + INTERVAL));
+                return (queries, Some(self.interval + INTERVAL));
             }
             self.left -= 1;
             self.asked.insert(owner);
@@ -104,12 +106,9 @@ impl EventLists {
     }
 
     fn take(&mut self, now: Instant) -> bool {
-        while self.tokens < BURST && now.saturating_duration_since(self.refilled) >= INTERVAL {
-            self.tokens += 1;
-            self.refilled += INTERVAL;
-        }
-        if self.tokens == BURST {
-            self.refilled = now;
+        if now.saturating_duration_since(self.interval) >= INTERVAL {
+            self.tokens = BURST;
+            self.interval = now;
         }
         let granted = self.tokens > 0;
         self.tokens = self.tokens.saturating_sub(1);
@@ -178,7 +177,7 @@ mod tests {
         for second in 0..WINDOW.as_secs() {
             let now = start + Duration::from_secs(second);
             let more = ask(&mut lists, &pods, now);
-            assert!(more.len() <= if second == 0 { 5 } else { 1 }, "{second}: {more:?}");
+            assert!(more.len() <= if second % INTERVAL.as_secs() == 0 { 5 } else { 0 }, "{second}: {more:?}");
             asked.extend(more);
         }
         asked.sort_unstable();

@@ -365,11 +365,6 @@ impl Reconciler {
         if let Some(until) = wait_until {
             return Reconciled { jobs, ..Reconciled::postponed(until) };
         }
-        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
-        if let Some(due) = due {
-            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
-            recheck = recheck.into_iter().chain([due]).min();
-        }
         let previous = object.status.as_ref();
         if let Some(status) = previous.filter(|_| !object.tracker.is_resumed()) {
             self.workloads.resume(key, status, now);
@@ -396,6 +391,11 @@ impl Reconciler {
                 remains: &|uid| self.index.remains(uid),
             },
         );
+        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
+        if let Some(due) = due {
+            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+            recheck = recheck.into_iter().chain([due]).min();
+        }
 
         let rollouts =
             RefCell::new(RolloutRequests { rollouts: &mut self.rollouts, queries: Vec::new(), lacks: false });

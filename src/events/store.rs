@@ -26,7 +26,7 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 /// How long to wait for the pod of an event: the watches of pods and events are independent.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What an entry and a pod take beside their texts, in bytes.
-const ENTRY_BYTES: usize = 192;
+const ENTRY_BYTES: usize = 208;
 const POD_BYTES: usize = 192;
 
 /// The events, by the UID of their pod.
