@@ -197,6 +197,61 @@ fn common_causes_are_kept_while_the_pods_are_not_known() {
     assert_eq!(differs(Some(&old), &changed), Change::Substantial);
 }
 
+/// The owners of the incidents that alerts group by each common cause.
+fn grouped(scenario: Scenario) -> Vec<(String, Vec<String>)> {
+    let mut grouped = std::collections::BTreeMap::<_, Vec<String>>::new();
+    for incident in (Scenario { webhooks: true, ..scenario }).alert_incidents() {
+        let name = incident.common_cause.map_or_else(String::new, |own| own.name.clone());
+        grouped.entry(name).or_default().push(incident.owner.name);
+    }
+    let mut grouped: Vec<_> = grouped.into_iter().collect();
+    grouped.iter_mut().for_each(|(_, owners)| owners.sort());
+    grouped
+}
+
+#[test]
+fn alerts_group_an_incident_only_if_all_of_its_pods_have_a_common_cause() {
+    let dead = ["a", "b", "c", "d"].map(|owner| on_dead_node(owner, "node-7"));
+    let other = explained("d", ProblemKind::NotReady, "node-8", Cause::ReadinessProbe, None);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        grouped(Scenario::of(dead.into_iter().chain([other]))),
+        [(String::new(), names(&["d"])), ("node-7".to_owned(), names(&["a", "b", "c"]))]
+    );
+}
+
+#[test]
+fn alerts_group_an_incident_by_the_node_of_most_of_its_pods() {
+    let (mut pods, owners) = (Vec::new(), ["a", "b", "c"]);
+    for (owner, nodes) in
+        owners.iter().zip([["node-1", "node-1", "node-2"], ["node-1", "node-2", "node-2"], ["node-2"; 3]])
+    {
+        pods.extend(nodes.map(|node| on_dead_node(owner, node)));
+    }
+    pods.push(on_dead_node("c", "node-1"));
+    let status = Scenario::of(pods.clone()).status(None);
+    assert_eq!(status.common_causes.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), ["node-2", "node-1"]);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        grouped(Scenario::of(pods)),
+        [("node-1".to_owned(), names(&["a"])), ("node-2".to_owned(), names(&["b", "c"]))]
+    );
+}
+
+#[test]
+fn a_common_cause_has_one_key_in_all_reports() {
+    let keys = |owners: &[&str]| {
+        let pods = owners.iter().map(|owner| on_dead_node(owner, "node-7"));
+        let scenario = Scenario { webhooks: true, ..Scenario::of(pods) };
+        let incidents = scenario.alert_incidents();
+        incidents
+            .into_iter()
+            .map(|own| own.common_cause.unwrap().key.clone())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((keys(&["a", "b", "c"]).len(), keys(&["a", "b", "c"])), (1, keys(&["d", "e", "f", "g"])));
+}
+
 /// A fault of a cluster, which affects the pods of several owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
@@ -262,6 +317,17 @@ proptest! {
             Scenario { other_pods_on_node: 0, webhooks: true, ..Scenario::of(pods) }
         };
         let before = scenario(&pods).status(None);
+        let members: Vec<(String, String)> = scenario(&pods)
+            .alert_incidents()
+            .into_iter()
+            .filter_map(|own| Some((own.common_cause?.name.clone(), own.owner.name)))
+            .collect();
+        for (cause, owner) in members {
+            let is_member = pods.iter().any(|(fault, number, _)| {
+                format!("own{number}") == owner && fault.subject().is_some_and(|(_, name)| name.ends_with(&cause))
+            });
+            prop_assert!(is_member, "{} has no fault of {}", owner, cause);
+        }
         for own in &before.common_causes {
             let members: Vec<_> = pods
                 .iter()

@@ -3,6 +3,7 @@
 mod alertmanager;
 mod attempts;
 mod command;
+mod common_cause;
 mod end_to_end;
 mod killed;
 pub mod support;
