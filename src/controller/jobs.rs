@@ -12,6 +12,8 @@ use crate::{
     pods::{Controller, Pod},
 };
 
+use super::object_name::is_object_name;
+
 /// How long one read may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay until a Job is read again after one of its pods ended. It doubles with each further read, up to
@@ -205,6 +207,10 @@ impl Jobs {
 
 /// Reads a Job, and if it failed, its CronJob.
 pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
+    // The name comes from the owner reference of a pod, which may contain anything.
+    if !is_object_name(&query.name) {
+        return JobReading::Gone;
+    }
     let api: Api<Job> = Api::namespaced(client.clone(), &query.namespace);
     let job = match timeout(TIMEOUT, api.get(&query.name)).await {
         Ok(Ok(job)) if job.metadata.uid.as_deref() == Some(&query.uid) => job,

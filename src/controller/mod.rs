@@ -14,6 +14,7 @@ mod kopf_migration;
 mod log_requests;
 mod lookback;
 mod object;
+mod object_name;
 mod objects;
 mod observed;
 mod pace;

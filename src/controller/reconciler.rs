@@ -35,7 +35,7 @@ use super::{
     schedule::REFRESH_INTERVAL,
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
-    workloads::{Reported, WorkloadKey, WorkloadQuery, WorkloadReading, Workloads},
+    workloads::{Reported, WorkloadKey, WorkloadQuery, WorkloadReading, Workloads, is_failed_creation},
 };
 
 /// The known state of the cluster, except for the `Orchestr` objects.
@@ -251,8 +251,8 @@ impl Reconciler {
     /// Takes an event about a workload that could not create a pod. Returns the affected objects.
     pub(super) fn on_workload_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> Vec<NamespacedName> {
         let namespace = &event.involved.namespace;
-        let is_selected = self.index.views_of_namespace(namespace).next().is_some();
-        if is_selected && self.workloads.on_event(event, now, wall) {
+        let is_selected = || self.index.views_of_namespace(namespace).next().is_some();
+        if is_failed_creation(event) && is_selected() && self.workloads.on_event(event, now, wall) {
             self.viewers(self.index.views_of_namespace(namespace).collect())
         } else {
             Vec::new()

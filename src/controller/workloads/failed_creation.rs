@@ -8,14 +8,15 @@ use crate::{
     events::Event,
 };
 
-use super::object::{WorkloadKey, WorkloadKind};
+use super::{
+    super::object_name::is_object_name,
+    object::{WorkloadKey, WorkloadKind},
+};
 
 /// The reason of the events of all these controllers.
 pub(super) const FAILED_CREATE: &str = "FailedCreate";
 /// What the recorder puts before the message if similar events are frequent.
 const COMBINED: &str = "(combined from similar events): ";
-/// Kubernetes limits names to this many bytes.
-const NAME_LIMIT: usize = 253;
 /// An event that is older than this when it arrives may be outdated.
 const RECENT: SignedDuration = SignedDuration::from_secs(60);
 
@@ -27,6 +28,9 @@ pub(super) struct Refusal {
     detail: String,
     subject: Option<Subject>,
 }
+
+/// Without any information.
+pub(super) static NO_REFUSAL: Refusal = Refusal { cause: Cause::Unknown, detail: String::new(), subject: None };
 
 /// An event about a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +44,16 @@ pub(super) struct FailedCreation {
     pub(super) is_old: bool,
 }
 
+/// Whether a controller could not create a pod.
+pub(in crate::controller) fn is_failed_creation(event: &Event) -> bool {
+    event.reason == FAILED_CREATE && WorkloadKind::from_name(&event.involved.kind).is_some()
+}
+
 /// The workload that an event names, if the event says that a pod could not be created.
 pub(super) fn workload_of(event: &Event) -> Option<WorkloadKey> {
     let involved = &event.involved;
     let kind = WorkloadKind::from_name(&involved.kind).filter(|_| event.reason == FAILED_CREATE)?;
-    let is_valid = is_name(&involved.namespace) && is_name(&involved.name) && !involved.uid.is_empty();
+    let is_valid = is_object_name(&involved.namespace) && is_object_name(&involved.name) && !involved.uid.is_empty();
     is_valid.then(|| WorkloadKey {
         namespace: involved.namespace.clone(),
         kind,
@@ -53,20 +62,13 @@ pub(super) fn workload_of(event: &Event) -> Option<WorkloadKey> {
     })
 }
 
-/// Whether a name can be one of Kubernetes. Names from events become parts of URLs, so others must not be requested.
-pub(super) fn is_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let ends_well = !name.starts_with(['.', '-']) && !name.ends_with(['.', '-']);
-    !name.is_empty() && name.len() <= NAME_LIMIT && name.bytes().all(is_allowed) && ends_well && !name.contains("..")
-}
-
 impl FailedCreation {
     pub(super) fn new(event: &Event, now: Timestamp) -> Self {
         let message = event.message.strip_prefix(COMBINED).unwrap_or(&event.message);
         Self {
             refusal: Refusal::new(&event.involved.namespace, message),
             first: event.first,
-            pod: stateful_pod(message).filter(|pod| is_name(pod)).map(str::to_owned),
+            pod: stateful_pod(message).filter(|pod| is_object_name(pod)).map(str::to_owned),
             is_old: event.last.or(event.first).is_some_and(|last| now.duration_since(last) > RECENT),
         }
     }

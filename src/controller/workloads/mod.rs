@@ -25,16 +25,18 @@ use crate::{
     pods::Pod,
 };
 
-use self::{
-    failed_creation::{FailedCreation, Refusal, is_name, workload_of},
-    object::WorkloadKind,
-    state::{Resumed, State},
-};
 pub(super) use self::{
+    failed_creation::is_failed_creation,
     object::WorkloadKey,
     read::{WorkloadQuery, WorkloadReading, read},
     report::Reported,
 };
+use self::{
+    failed_creation::{FailedCreation, Refusal, workload_of},
+    object::WorkloadKind,
+    state::{Resumed, State},
+};
+use super::object_name::is_object_name;
 
 /// The most workloads that are watched for missing pods, in all and in one namespace.
 const MOST: usize = 1000;
@@ -61,8 +63,8 @@ pub(super) struct Workloads {
     open: BTreeMap<OwnerKey, Timestamp>,
     /// The owners whose workloads were deleted while pods were missing, the most recent last.
     gone: VecDeque<OwnerKey>,
-    /// Workloads beyond the limits.
-    omitted: HashSet<WorkloadKey>,
+    /// Workloads beyond the limits, by namespace.
+    omitted: BTreeMap<String, HashSet<WorkloadKey>>,
     next_due: Option<Instant>,
 }
 
@@ -71,9 +73,12 @@ impl Workloads {
     pub(super) fn on_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> bool {
         let Some(key) = workload_of(event) else { return false };
         if !self.known.contains_key(&key) && !self.has_room(&key) {
-            return self.omitted.len() < MOST_COUNTED && self.omitted.insert(key);
+            let is_full = self.omitted.values().map(HashSet::len).sum::<usize>() >= MOST_COUNTED;
+            return !is_full && self.omitted.entry(key.namespace.clone()).or_default().insert(key);
         }
-        self.omitted.remove(&key);
+        if let Some(omitted) = self.omitted.get_mut(&key.namespace) {
+            omitted.remove(&key);
+        }
         self.by_uid.insert(key.uid.clone(), key.clone());
         let state = self.known.entry(key).or_insert_with(|| State::new(now));
         let is_changed = state.add(FailedCreation::new(event, wall), now);
@@ -112,7 +117,7 @@ impl Workloads {
             };
             for controller in controllers {
                 let Some(kind) = WorkloadKind::from_name(&controller.kind) else { continue };
-                if !is_name(&incident.namespace) || !is_name(&controller.name) {
+                if !is_object_name(&incident.namespace) || !is_object_name(&controller.name) {
                     continue;
                 }
                 let (namespace, name) = (incident.namespace.clone(), controller.name.clone());
@@ -199,16 +204,21 @@ impl Workloads {
 
     /// Forgets workloads in namespaces that no object selects, and those that have had their pods for a while.
     pub(super) fn compact(&mut self, is_selected: impl Fn(&str) -> bool, wall: Timestamp) {
+        let mut selected = HashMap::<String, bool>::new();
         self.known.retain(|key, state| {
-            state.is_reading() || is_selected(&key.namespace) && !state.has_been_complete_for(MEMORY, wall)
+            let is_selected = match selected.get(&key.namespace) {
+                Some(is_selected) => *is_selected,
+                None => *selected.entry(key.namespace.clone()).or_insert(is_selected(&key.namespace)),
+            };
+            state.is_reading() || is_selected && !state.has_been_complete_for(MEMORY, wall)
         });
         let known = &self.known;
         self.by_uid.retain(|_, key| known.contains_key(key));
-        self.omitted.retain(|key| is_selected(&key.namespace));
-        if self.known.len() < MOST / 2 {
-            // They are counted again with their next events.
-            self.omitted.retain(|key| in_namespace(known, &key.namespace) >= MOST_IN_NAMESPACE / 2);
-        }
+        // Where there is room, they are added with their next events.
+        self.omitted.retain(|namespace, _| {
+            is_selected(namespace)
+                && (known.len() >= MOST / 2 || in_namespace(known, namespace) >= MOST_IN_NAMESPACE / 2)
+        });
         self.update();
     }
 

@@ -30,7 +30,7 @@ pub(in crate::controller) struct Reported {
 #[derive(Default)]
 struct Group<'a> {
     /// Those that were read: their names, with their numbers and reasons.
-    read: Vec<(&'a WorkloadKey, u64, u64, Refusal)>,
+    read: Vec<(&'a WorkloadKey, u64, u64, &'a Refusal)>,
     resumed: Option<&'a Resumed>,
     resumed_keys: Vec<&'a WorkloadKey>,
     ignored: u64,
@@ -83,7 +83,13 @@ impl Workloads {
         let denied =
             self.known.iter().find(|(key, state)| !state.denial.is_empty() && selects_namespace(&key.namespace));
         let denied = denied.map(|(_, state)| format!("could not check whether pods are missing: {}", state.denial));
-        let omitted = match self.omitted.iter().filter(|key| selects_namespace(&key.namespace)).count() {
+        let omitted = match self
+            .omitted
+            .iter()
+            .filter(|(namespace, _)| selects_namespace(namespace))
+            .map(|(_, omitted)| omitted.len())
+            .sum::<usize>()
+        {
             0 => None,
             1 => Some("1 workload could not create pods, but was not checked, because too many could not".to_owned()),
             n => Some(format!("{n} workloads could not create pods, but were not checked, because too many could not")),
@@ -96,13 +102,13 @@ impl Group<'_> {
     fn into_missing(mut self, (namespace, owner): OwnerKey, since: Timestamp) -> Option<MissingPods> {
         // The one that misses most pods explains the incident.
         self.read.sort_by(|(a, missing_a, ..), (b, missing_b, ..)| missing_b.cmp(missing_a).then_with(|| a.cmp(b)));
-        let sum = |number: fn(&(&WorkloadKey, u64, u64, Refusal)) -> u64| {
+        let sum = |number: fn(&(&WorkloadKey, u64, u64, &Refusal)) -> u64| {
             self.read.iter().map(number).fold(0, u64::saturating_add)
         };
         let (missing, of, refusal, controllers) = match (self.read.first(), self.resumed) {
             (Some((.., refusal)), _) => {
                 let controllers = self.read.iter().map(|(key, ..)| key.as_owner()).collect();
-                (sum(|(_, missing, ..)| *missing), sum(|(_, _, of, _)| *of), refusal, controllers)
+                (sum(|(_, missing, ..)| *missing), sum(|(_, _, of, _)| *of), *refusal, controllers)
             }
             (None, Some(resumed)) => {
                 let controllers = self.resumed_keys.iter().map(|key| key.as_owner()).collect();

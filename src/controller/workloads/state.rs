@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::api::{NamespacedName, Owner};
 
 use super::{
-    failed_creation::{FailedCreation, Refusal},
+    failed_creation::{FailedCreation, NO_REFUSAL, Refusal},
     object::{Existence, Workload, WorkloadKind},
 };
 
@@ -79,7 +79,7 @@ pub(super) struct Resumed {
 /// What is known about missing pods.
 pub(super) enum Known<'a> {
     /// The workload was read.
-    Read { workload: &'a Workload, missing: u64, of: u64, refusal: Refusal },
+    Read { workload: &'a Workload, missing: u64, of: u64, refusal: &'a Refusal },
     /// It was not read since the operator started.
     Resumed(&'a Resumed),
 }
@@ -299,14 +299,12 @@ impl State {
     }
 
     /// Why the pods could not be created: as the last event says, or else the status.
-    fn refusal(&self, workload: &Workload) -> Refusal {
-        if let Some(event) = &self.event {
-            return event.refusal.clone();
-        }
-        match (&workload.failure, &self.resumed) {
-            (Some((_, refusal)), _) => refusal.clone(),
-            (None, Some(resumed)) => resumed.refusal.clone(),
-            (None, None) => Refusal::default(),
+    fn refusal<'a>(&'a self, workload: &'a Workload) -> &'a Refusal {
+        match (&self.event, &workload.failure, &self.resumed) {
+            (Some(event), ..) => &event.refusal,
+            (None, Some((_, refusal)), _) => refusal,
+            (None, None, Some(resumed)) => &resumed.refusal,
+            (None, None, None) => &NO_REFUSAL,
         }
     }
 
