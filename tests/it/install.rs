@@ -9,7 +9,7 @@ use k8s_openapi::api::{
         SelfSubjectRulesReviewSpec,
     },
     batch::v1::Job,
-    core::v1::Pod,
+    core::{self, v1::Pod},
     events::v1::Event,
     rbac::v1::ClusterRole,
 };
@@ -32,11 +32,15 @@ use crate::{
 const SYSTEM: &str = "orchestr-system";
 
 /// The operator's rights: group, resource, verbs.
-const RIGHTS: [(&str, &str, &str); 9] = [
+const RIGHTS: [(&str, &str, &str); 13] = [
     ("", "events", "list watch"),
     ("", "pods", "list watch"),
     ("", "pods/log", "get"),
+    ("", "replicationcontrollers", "get"),
     ("apps", "controllerrevisions", "get"),
+    ("apps", "daemonsets", "get"),
+    ("apps", "replicasets", "get"),
+    ("apps", "statefulsets", "get"),
     ("batch", "cronjobs", "get"),
     ("batch", "jobs", "get"),
     ("events.k8s.io", "events", "create patch"),
@@ -379,6 +383,46 @@ async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
 }
 
 /// Runs the binary with these rights until it has used each of them, and then ends it with SIGTERM, as a kubelet does.
+/// Workloads that could not create a pod: the kind, the prefix of the key in etcd, and the status.
+const WORKLOADS: [(&str, &str, &str); 4] = [
+    ("DaemonSet", "daemonsets", r#"{"desiredNumberScheduled": 1, "currentNumberScheduled": 0}"#),
+    ("ReplicaSet", "replicasets", FAILING),
+    ("ReplicationController", "controllers", FAILING),
+    ("StatefulSet", "statefulsets", r#"{"replicas": 0}"#),
+];
+const FAILING: &str = r#"{"replicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}"#;
+
+/// The API server would set `creationTimestamp` to now, and pods could not have been missing for long.
+async fn old_workload(plane: &ControlPlane, namespace: &str, (kind, prefix, status): (&str, &str, &str)) {
+    let labels = json!({"app": "api"});
+    let is_core = kind == "ReplicationController";
+    let workload = json!({
+        "apiVersion": if is_core { "v1" } else { "apps/v1" }, "kind": kind,
+        "metadata": {
+            "name": "api", "namespace": namespace, "uid": kind, "creationTimestamp": ago(3600), "generation": 1,
+        },
+        "spec": {
+            "replicas": 1, "selector": if is_core { labels.clone() } else { json!({"matchLabels": labels}) },
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}},
+        },
+        "status": serde_json::from_str::<serde_json::Value>(status).unwrap(),
+    });
+    plane.put(&format!("/registry/{prefix}/{namespace}/api"), workload.to_string()).await.unwrap();
+}
+
+/// Writes an event as the recorder of a controller does.
+async fn failed_create(client: Client, namespace: &str, kind: &str) {
+    let events = Api::<core::v1::Event>::namespaced(client, namespace);
+    let event = json!({
+        "metadata": {"name": format!("api.{:x}", fastrand::u64(..))}, "type": "Warning", "reason": "FailedCreate",
+        "message": "Error creating: pods \"api-x\" is forbidden: exceeded quota: mem, requested: pods=1, used: pods=1, limited: pods=1",
+        "involvedObject": {"kind": kind, "namespace": namespace, "name": "api", "uid": kind},
+        "firstTimestamp": ago(60), "lastTimestamp": ago(0), "count": 2, "source": {"component": "tests"},
+    });
+    events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+}
+
 async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orchestr>, events: &Api<Event>) {
     let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
@@ -387,11 +431,19 @@ async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orch
         let object = objects.get("cluster").await.map_err(|error| error.to_string())?;
         let status = object.status.clone().unwrap_or_default();
         let logs = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues).map(|issue| &*issue.logs);
-        let event_count = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items.len();
+        let events_of = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let is_ours = |event: &&Event| event.regarding.as_ref().and_then(|own| own.kind.as_deref()) == Some("Orchestr");
+        let event_count = events_of.iter().filter(is_ours).count();
+        if status.missing_pods != WORKLOADS.len() as i64 {
+            for (kind, ..) in WORKLOADS {
+                failed_create(objects.clone().into_client(), objects.namespace().unwrap(), kind).await;
+            }
+        }
         let mut revisions = status.incidents.iter().filter_map(|incident| incident.revision.as_ref());
         let done = (status.watched_pods, status.problematic_pod_count) == (5, 3)
             && logs.eq(["out of memory"; 2])
             && revisions.any(|revision| revision.changes.len() == 1)
+            && status.missing_pods == WORKLOADS.len() as i64
             && object.metadata.finalizers.is_none()
             && event_count > 0;
         if done { Ok(()) } else { Err(format!("{event_count} events, {object:#?}")) }
@@ -454,6 +506,9 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
         pod(&client, namespace, failed, json!({"phase": "Failed"})).await;
         pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
         bad_rollout(&plane, namespace).await;
+        for workload in WORKLOADS {
+            old_workload(&plane, namespace, workload).await;
+        }
     }
 
     let events = |namespace: &str| Api::<Event>::namespaced(client.clone(), namespace);

@@ -43,6 +43,8 @@ pub enum Reply {
     BreakInBody,
     /// Answers 200 with an endless body.
     Endless,
+    /// Denies an `AdmissionReview` of the API server with this message.
+    DenyAdmission(&'static str),
 }
 
 /// A received request.
@@ -251,6 +253,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State)
     let mut released = state.released.subscribe();
     released.mark_unchanged();
     let received = read(&mut stream).await?;
+    let review = received.json();
     let reply = lock(&state.script).pop_front().unwrap_or(Reply::Status(200));
     lock(&state.received).push(received);
     let plain = |status: u16, header: &str| {
@@ -270,6 +273,16 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State)
             stream.write_all(plain(200, "").as_bytes()).await?;
         }
         Reply::Close => {}
+        Reply::DenyAdmission(message) => {
+            let response = serde_json::json!({
+                "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                "response": {"uid": review["request"]["uid"], "allowed": false, "status": {"message": message}},
+            })
+            .to_string();
+            let head =
+                "HTTP/1.1 200 Scripted\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ";
+            stream.write_all(format!("{head}{}\r\n\r\n{response}", response.len()).as_bytes()).await?;
+        }
         Reply::BreakInBody => stream.write_all(b"HTTP/1.1 200 Scripted\r\nContent-Length: 100\r\n\r\nhalf").await?,
         Reply::Endless => {
             stream.write_all(b"HTTP/1.1 200 Scripted\r\nTransfer-Encoding: chunked\r\n\r\n").await?;

@@ -1,5 +1,6 @@
 //! The causes of refusals, each with another kind of controller.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, ServiceAccount};
 use kube::{
     Api,
@@ -7,7 +8,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use orchestr::api::{Cause, Incident, OrchestrStatus, ProblemKind};
-use orchestr_testbed::eventually;
+use orchestr_testbed::{Receiver, Reply, eventually};
 use serde_json::{Value, json};
 
 use super::controllers::{Workload, controlled_by, resource};
@@ -174,20 +175,47 @@ async fn reports_pods_of_a_stateful_set_that_a_policy_refuses() {
     operator.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn reports_pods_of_a_cron_jobs_job_whose_webhook_fails() {
-    let env = TestEnv::new("webhook").await;
+async fn webhook_for_pods(env: &TestEnv, client_config: Value) {
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": format!("images-{}", env.namespace)},
         "webhooks": [{
             "name": "images.example.com", "failurePolicy": "Fail", "sideEffects": "None",
-            "admissionReviewVersions": ["v1"], "timeoutSeconds": 5, "namespaceSelector": in_namespace(&env),
-            "clientConfig": {"url": "https://127.0.0.1:1/validate"},
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 5, "namespaceSelector": in_namespace(env),
+            "clientConfig": client_config,
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         }],
     });
-    apply(&env, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", webhook).await;
+    apply(env, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_pods_that_a_webhook_denies() {
+    let env = TestEnv::new("webhook-denies").await;
+    let receiver = Receiver::start_tls().await.unwrap();
+    receiver.then(std::iter::repeat_n(Reply::DenyAdmission("image app:1 has no signature"), 100));
+    let ca = BASE64_STANDARD.encode(receiver.ca_pem());
+    webhook_for_pods(&env, json!({"url": receiver.url("/validate"), "caBundle": ca})).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    let replica_set = deployment(&env, "api", 2).await;
+    let refusal = refused(&env, &replica_set, None).await;
+    replica_set.set_failing(1, 60, &refusal).await;
+    replica_set.failed_create(&format!("(combined from similar events): Error creating: {refusal}"), 0).await;
+    let (_, incident) = reported(&env).await;
+    assert_eq!((incident.cause, incident.pods, incident.of), (Cause::WebhookRefused, 1, 2));
+    assert_eq!(
+        incident.message,
+        "1 of 2 pods exist: the admission webhook images.example.com refuses the pod: image app:1 has no signature"
+    );
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_pods_of_a_cron_jobs_job_whose_webhook_fails() {
+    let env = TestEnv::new("webhook").await;
+    webhook_for_pods(&env, json!({"url": "https://127.0.0.1:1/validate"})).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;

@@ -143,6 +143,10 @@ impl Workload<'_> {
         .await;
     }
 
+    pub async fn patch(&self, patch: Value) {
+        self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     pub async fn delete(&self) {
         self.api.delete(&self.name, &DeleteParams::background()).await.unwrap();
     }

@@ -6,7 +6,10 @@ use orchestr::api::{AlertPhase, Cause, OrchestrStatus};
 use orchestr_testbed::{Receiver, eventually};
 use serde_json::{Value, json};
 
-use super::causes::{deployment, full_quota, missing};
+use super::{
+    causes::{deployment, full_quota, missing},
+    controllers::controlled_by,
+};
 use crate::{
     alerts::support::{delivery, spec, webhook},
     pod_statuses::healthy,
@@ -120,6 +123,60 @@ async fn an_event_proves_nothing_without_its_workload() {
         assert!(missing(&object.status.unwrap_or_default()).is_empty());
     }
     assert_eq!(proxy.count(|request| request.path.contains("..")), 0);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_that_do_not_exist_or_own_themselves_are_named_and_not_requested() {
+    let env = TestEnv::new("missing-owners").await;
+    let gone = controlled_by("Deployment", "gone", "00000000-0000-4000-b000-000000000000");
+    let orphan = env.owned_workload("ReplicaSet", "gone-5d9f", gone, json!({"replicas": 1}), json!({})).await;
+    let looped = controlled_by("ReplicaSet", "loop", "00000000-0000-4000-b000-000000000001");
+    let looped = env.owned_workload("ReplicaSet", "loop", looped, json!({"replicas": 1}), json!({})).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_ready("cluster", "Watching").await;
+    for replica_set in [&orphan, &looped] {
+        replica_set.set_failing(0, 120, QUOTA).await;
+        replica_set.failed_create(&error_creating(), 0).await;
+    }
+    let status = env.wait_for_status("cluster", "both miss a pod", |status| missing(status).len() == 2).await;
+    let mut owners: Vec<_> =
+        missing(&status).iter().map(|own| format!("{}/{}", own.owner.kind, own.owner.name)).collect();
+    owners.sort_unstable();
+    assert_eq!(owners, ["Deployment/gone", "ReplicaSet/loop"]);
+    assert_eq!(proxy.count(|request| request.path.contains("/deployments")), 0);
+
+    // One is scaled down, the other deleted.
+    orphan.patch(json!({"spec": {"replicas": 0}})).await;
+    looped.delete().await;
+    for replica_set in [&orphan, &looped] {
+        replica_set.failed_create(&error_creating(), 0).await;
+    }
+    until_over(&env).await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateful_set_that_waits_for_its_first_pod_misses_nothing() {
+    let env = TestEnv::new("missing-ordered").await;
+    let stateful_set = env.workload("StatefulSet", "db", json!({"replicas": 3})).await;
+    stateful_set.set_status(json!({"replicas": 0})).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    let error = format!("create Pod db-0 in StatefulSet db failed error: {QUOTA}");
+    stateful_set.failed_create(&error, 120).await;
+    assert_eq!(until_missing(&env).await.missing_pods, 3);
+
+    // Its first pod exists and is not ready yet, so the others are not created.
+    stateful_set.set_status(json!({"replicas": 1})).await;
+    stateful_set.create_pod(Some("db-0")).await.unwrap();
+    until_over(&env).await;
+    // An event of another failure, while all others are waiting.
+    stateful_set.failed_create(&error.replace("db-0", "db-1"), 120).await;
+    assert_eq!(until_missing(&env).await.missing_pods, 2);
     operator.stop().await;
 }
 
