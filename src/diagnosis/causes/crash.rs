@@ -75,7 +75,12 @@ fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name
         _ = write!(sentence, ", {when}");
     }
     match cause {
-        Cause::Completed => sentence.push_str(", but the kubelet restarts it because it should keep running"),
+        Cause::Completed => {
+            sentence.push_str(", but the kubelet restarts it because it should keep running");
+            if has_killing_probe(container) {
+                sentence.push_str("; no event shows whether one of its probes is the cause");
+            }
+        }
         Cause::Signal if may_be_killed_by_probe(container, life) => {
             sentence.push_str("; no event shows whether one of its probes is the cause");
         }
@@ -166,7 +171,11 @@ fn lost(life: &Terminated, name: &str) -> String {
     }
 }
 
+/// Whether it has a probe whose failure makes the kubelet stop it. Many programs exit with 0 then.
+fn has_killing_probe(container: Container<'_>) -> bool {
+    container.spec.is_some_and(|spec| spec.liveness_probe.is_some() || spec.startup_probe.is_some())
+}
+
 fn may_be_killed_by_probe(container: Container<'_>, life: &Terminated) -> bool {
-    let has_probe = container.spec.is_some_and(|spec| spec.liveness_probe.is_some() || spec.startup_probe.is_some());
-    has_probe && matches!(life.exit_code, 137 | 143)
+    has_killing_probe(container) && matches!(life.exit_code, 137 | 143)
 }

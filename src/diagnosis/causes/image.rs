@@ -49,7 +49,10 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     let (sentence, kind) = match cause {
         Cause::ImageNotFound => (format!("the registry {name} does not have {quoted_image}"), SubjectKind::Image),
         Cause::ImageAuth => {
-            (format!("the registry {name} refuses access to {quoted_image} ({words}){secrets}"), SubjectKind::Image)
+            // Many registries hide whether a repository exists from those who may not read it.
+            let proven = ["incorrect username or password", "no basic auth credentials"];
+            let or = if proven.contains(&words.as_str()) { "" } else { ", or it does not exist" };
+            (format!("the registry {name} refuses access to {quoted_image} ({words}){or}{secrets}"), SubjectKind::Image)
         }
         Cause::ImageRateLimited => {
             (format!("the registry {name} limits the rate of pulls ({words})"), SubjectKind::Registry)

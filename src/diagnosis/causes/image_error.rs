@@ -55,6 +55,13 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
     if let Some(phrase) = first_of(&words, &unreachable) {
         return found(Cause::RegistryUnreachable, phrase.trim_end_matches([':', ' ']));
     }
+    // Go reports the answer of a proxy to CONNECT without its code. The registry was not asked.
+    let answer = words.trim_end_matches([' ', '.']);
+    if let Some(phrase) = ["proxy authentication required", "forbidden"].into_iter().find(|phrase| {
+        answer.strip_suffix(phrase).is_some_and(|rest| rest.trim_end().ends_with("failed to do request: head:"))
+    }) {
+        return found(Cause::RegistryUnreachable, phrase);
+    }
     // The registry asks for a password, and the node has none: true whether or not the repository exists.
     if let Some(phrase) = first_of(&words, &["no basic auth credentials"]) {
         return found(Cause::ImageAuth, phrase);
@@ -213,6 +220,14 @@ mod tests {
                  \"1.dkr.ecr.eu.amazonaws.com/a:1\": pull access denied, repository does not exist or may require \
                  authorization: authorization failed: no basic auth credentials",
                 Some(Cause::ImageAuth),
+            ),
+            (
+                "failed to do request: Head \"https://r.example.com/v2/a/manifests/1\": Forbidden",
+                Some(Cause::RegistryUnreachable),
+            ),
+            (
+                "failed to do request: Head \"https://r.example.com/v2/a/manifests/1\": Proxy Authentication Required",
+                Some(Cause::RegistryUnreachable),
             ),
             ("context deadline exceeded", None),
             // CRI-O

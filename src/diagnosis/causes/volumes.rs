@@ -1,6 +1,6 @@
 //! Explains which volume prevents the containers of a pod from being created. Only events show it.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{api::Cause, events::Event};
 
@@ -14,13 +14,21 @@ use super::{
 const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 /// Events this much older than the most recent one are over: the kubelet retries at least every two minutes.
 const RECENT: SignedDuration = SignedDuration::from_mins(5);
+/// The kubelet doubles the delay between two attempts up to this.
+const MOST_DELAY: SignedDuration = SignedDuration::from_secs(122);
+/// How late the event about the next attempt may be.
+const LATE: SignedDuration = SignedDuration::from_secs(90);
+/// The kubelet sends about 25 events about a pod, and then one in five minutes.
+const UNLIMITED: u32 = 20;
 
 /// The volume that cannot be mounted, with the most recent event about it.
 pub(super) fn explain<'a>(view: &View<'a>) -> Option<(&'a Event, Found)> {
     let latest = view.events(&REASONS, "").find_map(|event| event.last)?;
     let recent =
         view.events(&REASONS, "").filter(|event| event.last.is_some_and(|last| latest.duration_since(last) <= RECENT));
+    let sent = view.facts.events.iter().fold(0_u32, |sent, event| sent.saturating_add(event.count));
     let failures = recent.filter_map(|event| Some((event, Failure::of(text(event))?)));
+    let failures = failures.filter(|(event, failure)| sent > UNLIMITED || !failure.is_over(event, view.now));
     // A summary of all volumes says less than the error of one. Of several volumes, the result must not alternate.
     let (event, failure) = failures.min_by(|(_, one), (_, other)| one.order().cmp(&other.order()))?;
     Some((event, failure.explain(&view.pod.namespace)))
@@ -52,6 +60,16 @@ impl<'a> Failure<'a> {
         };
         let error = error.trim_start().strip_prefix(": ").unwrap_or(error.trim_start());
         Some(Self { step, volume, error: error.trim_start_matches([':', ' ']), is_summary: false })
+    }
+
+    /// Whether the next attempt should have failed by now, if the object were still missing. Other errors may take long.
+    fn is_over(&self, event: &Event, now: Timestamp) -> bool {
+        let error = self.first_error();
+        let is_quick =
+            missing(error, "").is_some() || error.contains("not registered") || error.contains("cache: timed out");
+        let (Some(first), Some(last)) = (event.first.or(event.last), event.last) else { return false };
+        let next = last.duration_since(first).saturating_mul(2).min(MOST_DELAY).saturating_add(LATE);
+        is_quick && now.duration_since(last) > next
     }
 
     fn order(&self) -> impl Ord + use<'a> {
