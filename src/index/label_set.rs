@@ -325,6 +325,12 @@ mod tests {
         label_sets.leave(ids[3]);
         let revisions = label_sets.revisions_of("shop", "Deployment", "web");
         assert_eq!(revisions[1], revision("2", count(1, 1), 90));
+        let mut older = pod("shop", "web", "2", 70);
+        older.labels.insert(0, ("a".to_owned(), "90".to_owned()));
+        assert_eq!(label_sets.join(&older).0, ids[2]);
+        label_sets.leave(ids[2]);
+        let revisions = label_sets.revisions_of("shop", "Deployment", "web");
+        assert_eq!(revisions[1], revision("2", count(1, 1), 70), "even if it is gone");
     }
 
     #[test]
