@@ -17,10 +17,8 @@ mod rollout;
 mod thresholds;
 
 pub use causes::explain;
-#[allow(unused_imports, reason = "the report of missing pods will use them")]
 pub(crate) use causes::{classify_failed_create, refusing_quota};
-#[allow(unused_imports, reason = "the tracker will use them")]
-pub(crate) use causes::{continues, strength};
+pub(crate) use causes::{continues, is_proven};
 pub(crate) use facts::needs_events;
 pub use facts::{Facts, JobFacts};
 pub use finding::{

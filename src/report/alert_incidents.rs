@@ -34,7 +34,7 @@ pub(super) fn alert_incident(
         }
         Example::Missing(missing) => (&missing.explanation.message, None),
     };
-    let explanation = group.example.explanation();
+    let explanation = group.explanation();
     let sentence = if explanation.message.is_empty() { message } else { &explanation.message };
     let (logs, mut log_note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
     let end = end_of(&logs, LOGS);
@@ -57,7 +57,7 @@ pub(super) fn alert_incident(
         example_pods: listed.example_pods,
         message: clean_text(sentence, masking, MESSAGE),
         revision: listed.revision,
-        evidence: problem::evidence(explanation, masking),
+        evidence: problem::evidence(group.example.explanation(), masking),
         logs: Arc::from(end),
         log_note,
         ..alerts::Incident::default()

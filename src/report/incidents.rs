@@ -37,6 +37,8 @@ pub(super) struct Group<'a> {
     pub(super) reason: &'a str,
     pub(super) pods: u64,
     pub(super) example: Example<'a>,
+    /// The cause that was proven for some of the pods, now or before.
+    proven: Option<&'a Explanation>,
     since: Timestamp,
     masking: Option<&'a LogPolicy>,
     examples: BTreeSet<&'a str>,
@@ -48,7 +50,7 @@ pub(super) struct Group<'a> {
 /// What explains an incident.
 #[derive(Clone, Copy)]
 pub(super) enum Example<'a> {
-    /// The pod whose problem began last.
+    /// Of the pods with the incident's cause, the one whose problem began last.
     Pod(&'a Pod, &'a Finding),
     /// Pods that do not exist.
     Missing(&'a MissingPods),
@@ -89,12 +91,19 @@ pub(super) fn ordered<'a>(
             reason: truncate::name(&problem.finding.reason),
             pods: 0,
             example: Example::Pod(problem.pod, problem.finding),
+            proven: tracker.incident(&identity).and_then(|known| known.explanation),
             since: problem.since,
             masking: problem.masking,
             examples: BTreeSet::new(),
             revision,
             workload: Workload::default(),
         });
+        if let Some(proven) = group.proven
+            && group.example.explanation().cause != proven.cause
+            && problem.finding.explanation.cause == proven.cause
+        {
+            group.example = Example::Pod(problem.pod, problem.finding);
+        }
         group.revision = group.revision.filter(|own| Some(*own) == revision);
         group.pods += 1;
         group.since = group.since.min(problem.since);
@@ -110,6 +119,7 @@ pub(super) fn ordered<'a>(
             reason: truncate::name(missing.reason),
             pods: missing.missing,
             example: Example::Missing(missing),
+            proven: None,
             since: seconds(missing.since),
             masking,
             examples: BTreeSet::new(),
@@ -136,8 +146,14 @@ pub(super) fn ordered<'a>(
 }
 
 impl Group<'_> {
+    /// The cause and the sentence: those of the example unless another one was proven before.
+    pub(super) fn explanation(&self) -> &Explanation {
+        let own = self.example.explanation();
+        self.proven.filter(|proven| proven.cause != own.cause).unwrap_or(own)
+    }
+
     fn message(&self) -> String {
-        clean_text(&self.example.explanation().message, self.masking, MESSAGE_LIMIT)
+        clean_text(&self.explanation().message, self.masking, MESSAGE_LIMIT)
     }
 
     /// The controllers that cannot create pods, without the owner itself.
@@ -157,7 +173,7 @@ impl Group<'_> {
             owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
             container: self.identity.container.to_owned(),
             reason: self.reason.to_owned(),
-            cause: self.example.explanation().cause,
+            cause: self.explanation().cause,
             message: self.message(),
             pods: count(self.pods),
             of: count(self.workload.of),

@@ -16,6 +16,7 @@ mod identity;
 mod incidents;
 mod input;
 mod json_size;
+mod known_causes;
 mod missing;
 mod not_watching;
 mod problem;

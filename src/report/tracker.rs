@@ -10,12 +10,17 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{OrchestrStatus, Owner, ProblemKind},
-    diagnosis::{Finding, is_known_reason, needs_job, specificity},
+    api::{Cause, ContainerIssue, OrchestrStatus, Owner, ProblemKind},
+    diagnosis::{Basis, Explanation, Finding, is_known_reason, is_proven, needs_job, specificity},
     pods::{Pod, Uid},
 };
 
-use super::{identity::Identity, truncate, wire::seconds};
+use super::{
+    identity::Identity,
+    known_causes::{Collected, KnownCauses, keep},
+    truncate,
+    wire::seconds,
+};
 
 const CRON_JOB: &str = "CronJob";
 
@@ -27,6 +32,7 @@ const DELETED: usize = 1024;
 pub struct Tracker {
     pods: HashMap<Uid, KnownPod>,
     incidents: HashMap<u64, KnownIncident>,
+    causes: KnownCauses,
     names: Names,
     /// Whether it was ever updated, and so has read the status in the API.
     resumed: bool,
@@ -71,6 +77,8 @@ struct KnownIncident {
 pub(super) struct Known<'a> {
     pub(super) since: Timestamp,
     pub(super) reason: &'a str,
+    /// The proven cause.
+    pub(super) explanation: Option<&'a Explanation>,
 }
 
 /// The problems in a status.
@@ -78,6 +86,8 @@ pub(super) struct Known<'a> {
 struct Resumed<'a> {
     pods: HashMap<(&'a str, &'a str), ResumedPod<'a>>,
     incidents: HashMap<u64, (&'a str, i64)>,
+    /// The proven causes of incidents.
+    causes: HashMap<u64, Explanation>,
     /// The kind and the container of incidents, by namespace and name of their example pods.
     examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
     /// The CronJobs that own the Jobs of pods, by namespace and name of the pods.
@@ -88,6 +98,8 @@ struct ResumedPod<'a> {
     kind: ProblemKind,
     reason: &'a str,
     since: i64,
+    cause: Cause,
+    containers: &'a [ContainerIssue],
 }
 
 impl Tracker {
@@ -99,6 +111,8 @@ impl Tracker {
         let same_spec = self.generation == context.generation;
         let mut next = Self { resumed: true, generation: context.generation, ..Self::default() };
         let mut ignored = 0;
+        let mut causes = Collected::default();
+        let earlier_cause = |incident| self.causes.of_incident(incident).or_else(|| resumed.causes.get(&incident));
         found.retain_mut(|(pod, finding)| {
             let known = self.pods.get(&pod.uid).copied();
             let continues = match known {
@@ -130,6 +144,7 @@ impl Tracker {
                 ignored += 1;
                 return false;
             }
+            causes.add(pod.uid, incident, &finding.explanation, earlier_cause(incident));
             let known = self.incident_before(incident, &resumed);
             let group = next.incidents.entry(incident).or_insert_with(|| match known {
                 Some((since, name)) => KnownIncident { since, reason: next.names.id(name), is_known: true },
@@ -146,6 +161,7 @@ impl Tracker {
             }
             true
         });
+        next.causes = causes.finish(earlier_cause);
         next.deleted = self.deleted_since(&next, context.remains);
         *self = next;
         ignored
@@ -166,7 +182,8 @@ impl Tracker {
     /// The memory of an incident that the last update found.
     pub(super) fn incident(&self, identity: &Identity<'_>) -> Option<Known<'_>> {
         let known = self.incidents.get(&identity.hash())?;
-        Some(Known { since: instant(known.since), reason: self.names.name(known.reason) })
+        let explanation = self.causes.of_incident(identity.hash());
+        Some(Known { since: instant(known.since), reason: self.names.name(known.reason), explanation })
     }
 
     /// The keys of incidents that ended because all their pods were deleted; at most 1,024, the most recent last.
@@ -187,6 +204,9 @@ impl Tracker {
         finding.since = finding.since.min(instant(known.since));
         if was_in_container {
             keep_reason(finding, self.names.name(known.reason));
+            if let Some(earlier) = self.causes.of_pod(pod.uid) {
+                keep(earlier, &mut finding.explanation);
+            }
         }
         true
     }
@@ -281,7 +301,13 @@ impl<'a> Resumed<'a> {
     fn from(status: Option<&'a OrchestrStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
         let pods = status.problematic_pods.iter().map(|pod| {
-            let resumed = ResumedPod { kind: pod.kind, reason: &pod.reason, since: pod.since.0.as_second() };
+            let resumed = ResumedPod {
+                kind: pod.kind,
+                reason: &pod.reason,
+                since: pod.since.0.as_second(),
+                cause: pod.cause,
+                containers: &pod.container_issues,
+            };
             ((pod.namespace.as_str(), pod.name.as_str()), resumed)
         });
         let incidents = status.incidents.iter().filter_map(|incident| {
@@ -300,8 +326,18 @@ impl<'a> Resumed<'a> {
             let owner = incident.owner.name.as_str();
             incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), owner))
         });
+        let pods: HashMap<_, _> = pods.collect();
+        let causes = status.incidents.iter().filter(|incident| is_proven(incident.cause)).filter_map(|incident| {
+            let hash = u64::from_str_radix(&incident.key, 16).ok()?;
+            let mut examples = incident.example_pods.iter();
+            let example = examples.find_map(|pod| pods.get(&(incident.namespace.as_str(), pod.as_str())));
+            let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &incident.container));
+            let (cause, message) = (incident.cause, incident.message.clone());
+            Some((hash, Explanation { cause, message, basis, ..Explanation::default() }))
+        });
         Self {
-            pods: pods.collect(),
+            causes: causes.collect(),
+            pods,
             incidents: incidents.collect(),
             examples: examples.collect(),
             cron_jobs: listed.chain(grouped).collect(),
@@ -342,9 +378,26 @@ impl<'a> Resumed<'a> {
             if is_same_container && is_known_reason(known.reason) {
                 keep_reason(finding, known.reason);
             }
+            if is_same_container && is_proven(known.cause) {
+                let incident = self.causes.get(&Identity::of(pod, finding).hash());
+                let basis = basis_of(known.containers, truncate::name(&finding.container));
+                let message = match incident.filter(|incident| incident.cause == known.cause) {
+                    Some(incident) => incident.message.clone(),
+                    None => finding.message.clone(),
+                };
+                let earlier = Explanation { cause: known.cause, message, basis, ..Explanation::default() };
+                keep(&earlier, &mut finding.explanation);
+            }
         }
         is_listed.is_some() || self.incidents.contains_key(&Identity::of(pod, finding).hash())
     }
+}
+
+/// The basis of an explanation in a status.
+fn basis_of(containers: &[ContainerIssue], container: &str) -> Basis {
+    let own = containers.iter().find(|own| own.name == container);
+    let last = own.and_then(|own| own.last_termination.as_ref());
+    last.map_or(Basis::State, |last| Basis::Exit(last.exit_code))
 }
 
 /// An index into [`Names`].

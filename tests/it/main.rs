@@ -4,6 +4,7 @@
 mod alerts;
 mod arbitrary;
 mod cases;
+mod causes;
 mod columns;
 mod command;
 mod crd;

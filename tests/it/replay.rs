@@ -1,13 +1,14 @@
 //! Pods replayed in virtual time through the operator's own path: index, verdict, tracker, report. No clock is read and
 //! nothing is awaited.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     alerts,
     api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Facts, Finding, Health, judge},
+    diagnosis::{Facts, Finding, Health, explain, judge},
+    events::Event,
     index::{Index, ViewId},
     pods::{Pod, from_json},
     report::{self, Input, PodFinding, Tracker, UpdateContext, Workload},
@@ -58,6 +59,8 @@ pub struct Replay {
     settings: Settings,
     tracker: Tracker,
     pub status: Option<OrchestrStatus>,
+    /// The events about each pod.
+    pub events: Arc<[Event]>,
     /// Every change of the first incident.
     pub shown: Vec<Option<Shown>>,
     /// The incidents that began and ended, as in events.
@@ -79,6 +82,7 @@ impl Replay {
             settings,
             tracker: Tracker::default(),
             status: None,
+            events: Arc::default(),
             shown: Vec::new(),
             transitions: Vec::new(),
             incidents: Vec::new(),
@@ -111,10 +115,11 @@ impl Replay {
         let mut recheck: Option<Timestamp> = None;
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.suspects(self.view) {
-            let facts = Facts { job: None, replaced: self.index.is_replaced(pod), ..Facts::default() };
+            let facts = Facts { job: None, replaced: self.index.is_replaced(pod), events: Arc::clone(&self.events) };
             let verdict = judge(pod, &facts, &self.settings.thresholds, self.now);
             recheck = recheck.into_iter().chain(verdict.recheck).min();
-            if let Health::Problem(finding) = verdict.health {
+            if let Health::Problem(mut finding) = verdict.health {
+                explain(pod, &mut finding, &facts, self.now);
                 found.push((pod, finding));
             }
         }

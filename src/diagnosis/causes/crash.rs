@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use jiff::SignedDuration;
+
 use crate::{api::Cause, pods::Terminated};
 
 use super::{
@@ -37,7 +39,8 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         return disruption;
     }
     let found = end_of(view, container, life, &name);
-    if found.basis == Basis::State { found.based_on(basis) } else { found }
+    // What is in doubt replaces what seemed to be proven.
+    if found.cause == Cause::Unknown { found } else { found.based_on(basis) }
 }
 
 fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name: &str) -> Found {
@@ -134,18 +137,20 @@ fn out_of_memory<'a>(view: &View<'a>, container: Container<'a>, life: &Terminate
 }
 
 /// How long the instances ran that ended like this one.
-fn when(_view: &View<'_>, container: Container<'_>, life: &Terminated) -> Option<String> {
+fn when(view: &View<'_>, container: Container<'_>, life: &Terminated) -> Option<String> {
     let present = container.status.state.terminated.as_ref();
     let alike = |other: &&Terminated| other.reason == life.reason && other.exit_code == life.exit_code;
     let lives = present.into_iter().chain(&container.status.last).filter(alike);
-    let times: Vec<_> = lives.filter_map(run_time).collect();
+    let seen =
+        view.pod.history.run_times(&container.status.name).map(|seconds| SignedDuration::from_secs(seconds.into()));
+    let times: Vec<_> = lives.filter_map(run_time).chain(seen).collect();
     after_start(&times)
 }
 
 /// Whether an event says that the postStart hook failed during this instance.
 fn hook_failed(view: &View<'_>, container: Container<'_>, life: &Terminated) -> bool {
     let (Some(started), Some(finished)) = (life.started, life.finished) else { return false };
-    let slack = jiff::SignedDuration::from_secs(2);
+    let slack = SignedDuration::from_secs(2);
     view.facts.events.iter().any(|event| {
         let is_own = event.involved.container == container.status.name && event.reason == "FailedPostStartHook";
         is_own
@@ -165,6 +170,10 @@ fn hook_error(message: &str) -> &str {
 /// The runtime lost the instance, so its exit code means nothing.
 fn lost(life: &Terminated, name: &str) -> String {
     match life.reason.as_str() {
+        // The kubelet writes the message.
+        "ContainerStatusUnknown" if !life.message.is_empty() => {
+            format!("the node lost the state of {name}, so its exit code is not known: {}", life.message)
+        }
         "ContainerStatusUnknown" => format!("the node lost the state of {name}, so its exit code is not known"),
         "Unknown" => format!("the container runtime lost track of {name}, for example in a restart of its node"),
         reason => format!("{name} ended with {reason} (exit {})", life.exit_code),

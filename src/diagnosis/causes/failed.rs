@@ -5,7 +5,7 @@ use crate::{api::Cause, pods::Pod};
 use super::{
     super::{
         finding::{Subject, SubjectKind},
-        node,
+        messages, node,
         one_line::{MESSAGE_LIMIT, one_line},
     },
     Found, View,
@@ -40,7 +40,7 @@ pub(super) fn explain(view: &View<'_>) -> Found {
         }
         (_, "") if pod.reason.is_empty() => String::new(),
         (_, "") => format!("the pod has failed: {}", pod.reason),
-        (Cause::NodePressure, message) => format!("the node evicted the pod: {message}"),
+        (Cause::NodePressure, message) => format!("{} evicted the pod: {message}", messages::node(pod)),
         (Cause::EphemeralStorageLimit, message) => {
             format!("the pod was evicted because it exceeded a storage limit: {message}")
         }
@@ -110,13 +110,13 @@ mod tests {
             "Evicted",
             "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
             Cause::NodePressure,
-            "the node evicted the pod: The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.",
+            "its node evicted the pod: The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.",
         );
         fails(
             "Evicted",
             "The node had condition: [DiskPressure]. ",
             Cause::NodePressure,
-            "the node evicted the pod: The node had condition: [DiskPressure].",
+            "its node evicted the pod: The node had condition: [DiskPressure].",
         );
         for message in [
             "Container app exceeded its local ephemeral storage limit \"1Gi\". ",
@@ -130,7 +130,7 @@ mod tests {
             "Evicted",
             "Pod was rejected: The node had condition: [MemoryPressure]. ",
             Cause::NodePressure,
-            "the node evicted the pod: Pod was rejected: The node had condition: [MemoryPressure].",
+            "its node evicted the pod: Pod was rejected: The node had condition: [MemoryPressure].",
         );
         fails("Evicted", "by hand", Cause::Unknown, "by hand");
         fails("Evicted", "", Cause::Unknown, "the pod has failed: Evicted");

@@ -63,15 +63,12 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
         return found(Cause::RegistryUnreachable, phrase);
     }
     // The registry asks for a password, and the node has none: true whether or not the repository exists.
-    if let Some(phrase) = first_of(&words, &["no basic auth credentials"]) {
+    if let Some(phrase) = first_of(&words, &["incorrect username or password", "no basic auth credentials"]) {
         return found(Cause::ImageAuth, phrase);
     }
     let ambiguous = ["repository does not exist or may require", "or it may not exist"];
     if first_of(&words, &ambiguous).is_some() {
         return found(Cause::Unknown, AMBIGUOUS);
-    }
-    if let Some(phrase) = first_of(&words, &["incorrect username or password"]) {
-        return found(Cause::ImageAuth, phrase);
     }
     let denied = [
         "401 unauthorized",
@@ -230,6 +227,11 @@ mod tests {
                 Some(Cause::RegistryUnreachable),
             ),
             ("context deadline exceeded", None),
+            (
+                "failed to resolve reference \"1.dkr.ecr.eu-west-1.amazonaws.com/cart:7\": pull access denied, repository does not \
+                 exist or may require authorization: authorization failed: no basic auth credentials",
+                Some(Cause::ImageAuth),
+            ),
             // CRI-O
             ("reading manifest nope in docker.io/library/nginx: manifest unknown", Some(Cause::ImageNotFound)),
             (

@@ -98,6 +98,8 @@ struct End {
     grace: SignedDuration,
     /// From the last failure to the end.
     delay: SignedDuration,
+    /// Whether the grace period was over, as far as it is known.
+    is_late: bool,
     /// Whether all failures belong to this instance.
     is_own: bool,
     /// Whether they do, and the probe did not succeed in between.
@@ -109,15 +111,16 @@ struct End {
 impl End {
     fn of(failures: &Failures<'_>, probe: &Probe, pod: &Pod, life: &Terminated) -> Option<Self> {
         let (started, finished, ran) = (life.started?, life.finished?, run_time(life)?);
-        let grace = probe.termination_grace.or(pod.termination_grace).unwrap_or(DEFAULT_GRACE).max(LEAST_GRACE);
-        let grace = seconds(grace);
+        let known_grace = probe.termination_grace.or(pod.termination_grace);
+        let grace = seconds(known_grace.unwrap_or(DEFAULT_GRACE).max(LEAST_GRACE));
         let delay = finished.duration_since(failures.last);
         let is_own = failures.first.duration_since(started) >= -ROUNDING;
         let interval = seconds(probe.period.max(probe.timeout).max(1)).saturating_add(ROUNDING);
         let span = failures.last.duration_since(failures.first);
         let is_in_a_row = is_own && span <= times(interval, failures.count.saturating_sub(1));
         let is_after_grace = delay >= grace.saturating_sub(ROUNDING) && delay <= grace.saturating_add(DELAY);
-        Some(Self { ran, grace, delay, is_own, is_in_a_row, is_after_grace })
+        let is_late = known_grace.is_none() || delay >= grace.saturating_sub(ROUNDING);
+        Some(Self { ran, grace, delay, is_late, is_own, is_in_a_row, is_after_grace })
     }
 
     fn proves_kill(
@@ -143,8 +146,7 @@ impl End {
         if life.exit_code == 137 || life.signal == 9 {
             // The kubelet does not send SIGKILL before the grace period is over. If the probe succeeded in between, the
             // last failure must be the one before the kill.
-            let is_late = self.delay >= self.grace.saturating_sub(ROUNDING);
-            return is_late && (self.is_in_a_row || !self.is_own || self.is_after_grace);
+            return self.is_late && (self.is_in_a_row || !self.is_own || self.is_after_grace);
         }
         if life.exit_code == 143 || life.signal == 15 {
             return self.is_in_a_row || !self.is_own || self.delay <= DELAY;

@@ -3,7 +3,6 @@
 //! A cause is given only if the pod or an event proves it. Otherwise it is Unknown, and the message says what is known.
 //! The formats of the texts are those of the Kubernetes components and of the container runtimes.
 
-#[allow(dead_code, reason = "the report of missing pods will use it")]
 mod admission;
 mod config;
 mod crash;
@@ -23,7 +22,6 @@ mod stuck;
 mod tests;
 mod volumes;
 
-#[allow(unused_imports, reason = "the report of missing pods will use them")]
 pub(crate) use admission::{classify_failed_create, refusing_quota};
 
 use std::fmt::Write as _;
@@ -57,8 +55,7 @@ pub fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Timestamp) 
 
 /// How much a cause says: a stronger one takes precedence. Unknown is the weakest; that a container ended or was killed
 /// is weaker than the reason why.
-#[allow(dead_code, reason = "the tracker will use it")]
-pub(crate) const fn strength(cause: Cause) -> u8 {
+const fn strength(cause: Cause) -> u8 {
     match cause {
         Cause::Unknown => 0,
         Cause::ExitCode | Cause::Signal | Cause::Completed => 1,
@@ -66,9 +63,13 @@ pub(crate) const fn strength(cause: Cause) -> u8 {
     }
 }
 
+/// Whether a cause says why, rather than only how a container ended.
+pub(crate) const fn is_proven(cause: Cause) -> bool {
+    strength(cause) > 1
+}
+
 /// Whether an earlier cause is still valid although the present state, of a problem that has not ended, shows only a
 /// weaker one.
-#[allow(dead_code, reason = "the tracker will use it")]
 pub(crate) fn continues(earlier: Cause, basis: Basis, present: &Explanation) -> bool {
     if strength(earlier) <= strength(present.cause) {
         return false;

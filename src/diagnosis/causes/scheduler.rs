@@ -66,6 +66,11 @@ fn of_message(message: &str) -> Found {
             (Cause::InsufficientResources, format!("{among} {verb} {what}: {reasons}"))
         }
         Cause::Taints => (Cause::Taints, format!("the pod does not tolerate the taints of the nodes: {reasons}")),
+        // The affinity to other pods.
+        Cause::NodeSelector if exclusions.iter().all(|own| own.cause != Cause::NodeSelector || is_about_pods(own)) => {
+            let verb = if nodes == 1 { "does not satisfy" } else { "satisfies" };
+            (Cause::NodeSelector, format!("{among} {verb} the affinity or anti-affinity to other pods: {reasons}"))
+        }
         Cause::NodeSelector => {
             let verb = if nodes == 1 { "does not match" } else { "matches" };
             (Cause::NodeSelector, format!("{among} {verb} the pod's node selector or affinity: {reasons}"))
@@ -191,9 +196,11 @@ fn decide(exclusions: &[Exclusion<'_>]) -> Cause {
 
 /// The affinity to other pods is checked last, so these nodes have passed all other checks.
 fn affinity_to_pods(exclusions: &[&Exclusion<'_>]) -> bool {
-    exclusions
-        .iter()
-        .any(|exclusion| exclusion.cause == Cause::NodeSelector && exclusion.reason.contains("affinity rules"))
+    exclusions.iter().any(|exclusion| is_about_pods(exclusion))
+}
+
+fn is_about_pods(exclusion: &Exclusion<'_>) -> bool {
+    exclusion.cause == Cause::NodeSelector && exclusion.reason.contains("affinity rules")
 }
 
 /// The names of the resources, for example `cpu and memory`.

@@ -82,8 +82,8 @@ pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
     }
     let runs = containers(pod).any(|container| container.is_running());
     match pod.finalizers.as_slice() {
-        [] => Found::unknown(message),
-        _ if runs => Found::unknown(message),
+        [] => Found::unknown(format!("the pod does not terminate: {message}")),
+        _ if runs => Found::unknown(format!("the pod does not terminate: {message}")),
         [finalizer] => Found::new(Cause::Finalizer, format!("the finalizer {finalizer} holds the deleted pod")),
         finalizers => {
             Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", finalizers.join(", ")))
