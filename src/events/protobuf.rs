@@ -118,3 +118,46 @@ impl From<Event> for WatchedEvent {
 fn time(time: Option<Time>) -> Option<Timestamp> {
     time?.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn warning() -> Vec<u8> {
+        let involved = ObjectReference { kind: "Pod".into(), uid: "u".into(), ..ObjectReference::default() };
+        let metadata = ObjectMeta { name: "a.1".into(), resource_version: "7".into(), created: None };
+        let event = Event {
+            metadata: Some(metadata),
+            involved: Some(involved),
+            kind: "Warning".into(),
+            message: Bytes::from_static(b"exit\xff"),
+            ..Event::default()
+        };
+        event.encode_to_vec()
+    }
+
+    #[test]
+    fn passes_over_a_malformed_event_and_knows_its_version() {
+        let Decoded { object, resource_version } = DecodeEvent::decode(warning().into());
+        assert_eq!((object.event.unwrap().message.as_str(), resource_version.as_str()), ("exit\u{fffd}", "7"));
+        let mut bytes = warning();
+        // A reason that is a number.
+        bytes.extend([0x18, 7]);
+        let Decoded { object, resource_version } = DecodeEvent::decode(bytes.into());
+        assert_eq!((object.event, resource_version.as_str()), (None, "7"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(prop::num::u8::ANY, 0..60), at in 0_usize..60) {
+            let mut damaged = warning();
+            let length = damaged.len();
+            damaged.splice(at.min(length)..(at + bytes.len()).min(length), bytes.iter().copied());
+            for bytes in [bytes, damaged] {
+                DecodeEvent::decode(bytes.into());
+            }
+        }
+    }
+}
