@@ -38,6 +38,16 @@ impl ProxiedRequest {
         self.method == "GET" && self.path.ends_with("/events")
     }
 
+    /// Whether this lists the events about a pod whose problem is older than the watch.
+    fn is_of_events_about_a_pod(&self) -> bool {
+        self.is_of_events() && self.query.get("fieldSelector").is_some_and(|fields| fields.contains("involvedObject"))
+    }
+
+    /// Whether this belongs to the watch of events.
+    fn is_of_event_watch(&self) -> bool {
+        self.is_of_events() && !self.is_of_events_about_a_pod()
+    }
+
     /// The parameters that decide which events are requested.
     fn selection(&self) -> (bool, Option<&str>, Option<&str>) {
         let get = |name: &str| self.query.get(name).map(String::as_str);
@@ -144,9 +154,7 @@ async fn opens_one_watch_after_a_list_of_one_event() {
         env.warn("cart", "b", json!({"count": count, "reason": "FailedMount", "message": "no volume"})).await;
     }
     env.wait_for_evidence("cluster", "×4").await;
-    let mut requests = proxy.requests(ProxiedRequest::is_of_events);
-    // The problem is older than the watch, so the events about its pod are listed.
-    requests.retain(|request| !request.selection().2.is_some_and(|fields| fields.starts_with("involvedObject.uid=")));
+    let requests = proxy.requests(ProxiedRequest::is_of_event_watch);
     assert_eq!(requests.iter().map(ProxiedRequest::selection).collect::<Vec<_>>(), START);
     assert!(requests[1].query["resourceVersion"].parse::<u64>().is_ok_and(|version| version > 0));
     let namespace = format!("/api/v1/namespaces/{}/events", env.namespace);
@@ -177,12 +185,10 @@ async fn lists_the_events_of_one_pod_of_each_owner_at_a_start() {
     env.wait_for_evidence("cluster", "from cart").await;
     env.wait_for_evidence("other", "from db-").await;
     tokio::time::sleep(SETTLE_TIME).await;
-    let requests = proxy.requests(ProxiedRequest::is_of_events);
-    let (lists, watch): (Vec<_>, Vec<_>) = requests
-        .iter()
-        .map(ProxiedRequest::selection)
-        .partition(|(_, _, fields)| fields.is_some_and(|fields| fields.starts_with("involvedObject.uid=")));
-    assert_eq!(watch, START);
+    let watch = proxy.requests(ProxiedRequest::is_of_event_watch);
+    assert_eq!(watch.iter().map(ProxiedRequest::selection).collect::<Vec<_>>(), START);
+    let lists = proxy.requests(ProxiedRequest::is_of_events_about_a_pod);
+    let lists: Vec<_> = lists.iter().map(ProxiedRequest::selection).collect();
     assert_eq!(lists.len(), 2, "{lists:?}");
     let cart = format!("involvedObject.uid={},type=Warning", env.uid("cart").await);
     assert!(lists.contains(&(false, Some("50"), Some(&cart))), "{lists:?}");
@@ -261,7 +267,7 @@ async fn cuts_messages_of_a_megabyte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_in_the_present_again_after_410_gone() {
     let (env, proxy, operator) = env_with_open_watch(None).await;
-    let before = proxy.count(ProxiedRequest::is_of_events);
+    let before = proxy.count(ProxiedRequest::is_of_event_watch);
     proxy.rule(|request| match request.is_of_events() && request.is_watch() {
         true => ProxyAction::Refuse(410, "too old resource version"),
         false => ProxyAction::Forward,
@@ -269,7 +275,7 @@ async fn starts_in_the_present_again_after_410_gone() {
     proxy.end_watches();
     tokio::time::sleep(Duration::from_secs(8)).await;
     // With delays that double from a quarter of a second, there are at most seven lists and watches within that time.
-    let refused = proxy.requests(ProxiedRequest::is_of_events).split_off(before);
+    let refused = proxy.requests(ProxiedRequest::is_of_event_watch).split_off(before);
     assert!((4..=14).contains(&refused.len()), "{} requests", refused.len());
     let starts_again = |request: &ProxiedRequest| START.contains(&request.selection());
     assert!(refused.iter().all(starts_again), "{refused:?}");
