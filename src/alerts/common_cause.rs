@@ -69,7 +69,8 @@ impl<'a> Grouped<'a> {
         let ending: Vec<&AlertStatus> = active
             .iter()
             .copied()
-            .filter(|alert| alert.phase != AlertPhase::Resolving && !members.contains_key(alert.key.as_str()))
+            .filter(|alert| !alert.members.is_empty() && alert.phase != AlertPhase::Resolving)
+            .filter(|alert| !members.contains_key(alert.key.as_str()))
             .filter(|alert| {
                 let keep_firing_for = input.policy.keep_firing_for(alert.returns);
                 !has_elapsed(alert.gone_since.as_ref(), keep_firing_for, input.now)
