@@ -361,7 +361,7 @@ async fn bad_rollout(plane: &ControlPlane, namespace: &str) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "status": status,
             "metadata": {
-                "name": name, "namespace": namespace, "uid": format!("00000000-0000-4000-9000-{number:012}"),
+                "name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
                 "creationTimestamp": ago(age), "ownerReferences": owners, "labels": {"controller-revision-hash": name},
             },
             "spec": {"nodeName": "node-1", "containers": containers},
