@@ -16,6 +16,10 @@ use super::{
     state::{Known, Resumed, TOLERATED},
 };
 
+/// Whether an object selects pods of a namespace with these labels.
+type Selects<'s> = dyn Fn(&str, &Labels) -> bool + 's;
+type Labels = [(String, String)];
+
 /// What an object's status says about missing pods.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Reported {
@@ -37,11 +41,11 @@ struct Group<'a> {
 }
 
 impl Workloads {
-    /// The missing pods of an object. `selects` tells whether it selects pods of this namespace with these labels.
+    /// The missing pods of an object.
     pub(in crate::controller) fn report(
         &self,
         object: &NamespacedName,
-        selects: &dyn Fn(&str, &[(String, String)]) -> bool,
+        selects: &Selects<'_>,
         wall: Timestamp,
     ) -> Reported {
         let mut groups = BTreeMap::<OwnerKey, Group<'_>>::new();

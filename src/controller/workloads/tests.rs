@@ -454,17 +454,16 @@ fn names_of_a_status_are_never_requested_if_they_are_not_valid() {
 fn reports_only_pods_that_an_object_selects_and_no_annotation_excludes() {
     let mut sequence = Sequence::new();
     sequence.refused("api-5d9f", replica_set("api-5d9f", 0, 3, Some(-60)));
-    let report = |sequence: &Sequence, selects: &dyn Fn(&str, &[(String, String)]) -> bool| {
-        sequence.workloads.report(&NamespacedName::new("ns", "object"), selects, sequence.wall)
-    };
-    assert_eq!(report(&sequence, &|namespace, labels| namespace == "shop" && labels[0].1 == "api").missing.len(), 1);
-    assert!(report(&sequence, &|_, _| false).missing.is_empty());
+    let object = NamespacedName::new("ns", "object");
+    let selected = |namespace: &str, labels: &[(String, String)]| namespace == "shop" && labels[0].1 == "api";
+    assert_eq!(sequence.workloads.report(&object, &selected, sequence.wall).missing.len(), 1);
+    assert!(sequence.workloads.report(&object, &|_, _| false, sequence.wall).missing.is_empty());
     let WorkloadReading::Read(mut ignored) = replica_set("api-5d9f", 0, 3, Some(-60)) else { panic!() };
     ignored.is_ignored = true;
     sequence.at(2);
     sequence.reads();
     sequence.answer(&replica_set_key(), WorkloadReading::Read(ignored));
-    let reported = report(&sequence, &|_, _| true);
+    let reported = sequence.report();
     assert_eq!((reported.missing.len(), reported.ignored), (0, 3));
 }
 
