@@ -196,7 +196,7 @@ impl<'a> Container<'a> {
         if let Some(running) = self.status.state.running.as_ref().filter(|_| self.is_running()) {
             let since = clock.start_time([running.started, last.finished]);
             let has_run = since.is_some_and(|since| clock.has_passed(after(since, restarted)));
-            let is_ready = self.status.ready || !self.spec.is_some_and(|spec| spec.readiness_probe.is_some());
+            let is_ready = self.status.ready || self.spec.is_none_or(|spec| spec.readiness_probe.is_none());
             // Until the startup probe has passed, it may still kill the container.
             if has_run && is_ready && self.status.started != Some(false) {
                 return None;
