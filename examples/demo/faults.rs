@@ -146,7 +146,12 @@ pub fn refused_by_quota() -> Vec<Stored> {
                 },
             }),
         ),
-        event("bank", "apps/v1", "ReplicaSet", name, "", "FailedCreate", &format!("Error creating: {refusal}"), 14),
+        event(
+            &json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "bank", "name": name, "uid": uid(name)}),
+            "FailedCreate",
+            &format!("Error creating: {refusal}"),
+            14,
+        ),
     ]
 }
 
@@ -185,27 +190,26 @@ pub fn node_returns() -> Vec<Stored> {
 /// The events of the pod that is not ready.
 pub fn failed_readiness_probe() -> Vec<Stored> {
     let message = "Readiness probe failed: HTTP probe failed with statuscode: 503";
-    vec![event("shop", "v1", "Pod", super::scenario::NOT_READY_POD, "app", "Unhealthy", message, 41)]
+    let name = super::scenario::NOT_READY_POD;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": name, "uid": uid(name),
+        "fieldPath": "spec.containers{app}",
+    });
+    vec![event(&pod, "Unhealthy", message, 41)]
 }
 
-fn event(
-    namespace: &str,
-    version: &str,
-    kind: &str,
-    name: &str,
-    container: &str,
-    reason: &str,
-    message: &str,
-    count: u32,
-) -> Stored {
-    let field = if container.is_empty() { Value::Null } else { json!(format!("spec.containers{{{container}}}")) };
-    let object = json!({"apiVersion": version, "kind": kind, "namespace": namespace, "name": name, "uid": uid(name), "fieldPath": field});
+/// A Warning event about this object.
+fn event(involved: &Value, reason: &str, message: &str, count: u32) -> Stored {
+    let text = |field: &str| involved[field].as_str().unwrap_or_default();
     stored(
         "events",
         json!({
             "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": format!("{name}.{:016x}", message.len()), "namespace": namespace, "uid": uid(&format!("{name}.event")), "creationTimestamp": ago(300)},
-            "involvedObject": object, "type": "Warning", "reason": reason, "message": message, "count": count,
+            "metadata": {
+                "name": format!("{}.{:016x}", text("name"), message.len()), "namespace": involved["namespace"],
+                "uid": uid(&format!("{}.event", text("name"))), "creationTimestamp": ago(300),
+            },
+            "involvedObject": involved, "type": "Warning", "reason": reason, "message": message, "count": count,
             "firstTimestamp": ago(300), "lastTimestamp": ago(3), "source": {"component": "demo"},
         }),
     )
