@@ -38,8 +38,11 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         (_, "") => reported_error(view, container).unwrap_or_default(),
         (_, error) => error,
     };
-    let name = registry(image);
-    let Some((cause, words)) = classify(error, !image.is_empty() && name == DOCKER_HUB) else {
+    let is_docker_hub = !image.is_empty() && is_docker_hub(registry(image));
+    // containerd asks a mirror before the registry, and names the registry in the query.
+    let mirror = host(error).filter(|_| error.contains("?ns="));
+    let name = mirror.unwrap_or_else(|| registry(image));
+    let Some((cause, words)) = classify(error, is_docker_hub) else {
         if error.is_empty() {
             return Found::silent(format!("{quoted_image} cannot be pulled"));
         }
@@ -58,7 +61,14 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
             (format!("the registry {name} limits the rate of pulls ({words})"), SubjectKind::Registry)
         }
         Cause::RegistryUnreachable => {
-            (format!("the registry {name} cannot be reached: {}", cause_of(error)), SubjectKind::Registry)
+            match other_host(error, name) {
+                // A proxy, or the server of the layers or of the tokens.
+                Some(host) => {
+                    let sentence = format!("{quoted_image} cannot be pulled through {host}: {}", cause_of(error));
+                    return Found::new(cause, sentence);
+                }
+                None => (format!("the registry {name} cannot be reached: {}", cause_of(error)), SubjectKind::Registry),
+            }
         }
         Cause::ImagePlatform => (format!("{quoted_image} does not exist for the node's platform"), SubjectKind::Image),
         Cause::ImageNameInvalid => (format!("the image name {image} cannot be parsed"), SubjectKind::Image),
@@ -70,6 +80,29 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         SubjectKind::Registry => found.about(subject(kind, name)),
         _ => found.about(subject(kind, image)),
     }
+}
+
+/// The host that the runtime could not reach if it is not the registry itself: `Head "https://mirror/v2/…": …`.
+fn other_host<'a>(error: &'a str, registry: &str) -> Option<&'a str> {
+    if error.contains("proxyconnect tcp: ") {
+        return Some("the node's proxy");
+    }
+    let host = host(error)?;
+    let is_own = host == registry || is_docker_hub(registry) && is_docker_hub(host);
+    (!is_own).then_some(host)
+}
+
+/// The host of the last URL in an error, with its port.
+fn host(error: &str) -> Option<&str> {
+    let (_, rest) = error.rsplit_once("://")?;
+    let host = rest.split(|char: char| matches!(char, '/' | '?' | '"' | ',') || char.is_whitespace()).next()?;
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host).trim_end_matches(':');
+    (!host.is_empty()).then_some(host)
+}
+
+/// Whether a host is one of Docker Hub's, such as `registry-1.docker.io`.
+fn is_docker_hub(host: &str) -> bool {
+    host == DOCKER_HUB || host.strip_suffix(DOCKER_HUB).is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn subject(kind: SubjectKind, name: &str) -> Subject {
@@ -115,6 +148,24 @@ mod tests {
         assert_eq!(own_error("Back-off pulling image \"a:1\""), "");
         assert_eq!(own_error("Back-off pulling image"), "");
         assert_eq!(own_error(""), "");
+    }
+
+    #[test]
+    fn finds_a_host_that_is_not_the_registry() {
+        let other = |url: &str, registry: &str| {
+            let error = format!("failed to do request: Head \"{url}\": dial tcp 10.1.2.3:443: i/o timeout");
+            other_host(&error, registry).map(str::to_owned)
+        };
+        assert_eq!(other("https://mirror.local:5000/v2/a", "docker.io").as_deref(), Some("mirror.local:5000"));
+        assert_eq!(other("https://registry-1.docker.io/v2/a", "docker.io"), None);
+        assert_eq!(other("https://auth.docker.io/token", "index.docker.io"), None);
+        assert_eq!(other("https://notdocker.io/v2/a", "docker.io").as_deref(), Some("notdocker.io"));
+        assert_eq!(other("https://r.acme.dev:5000/v2/a", "r.acme.dev:5000"), None);
+        assert_eq!(other("https://cdn.acme.dev?sig=x", "r.acme.dev").as_deref(), Some("cdn.acme.dev"));
+        let proxy =
+            "Head \"https://r.acme.dev/v2/a\": proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused";
+        assert_eq!(other_host(proxy, "r.acme.dev"), Some("the node's proxy"));
+        assert_eq!(other_host("connection refused", "r.acme.dev"), None);
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
     ) {
         return found(Cause::ImageNameInvalid, phrase);
     }
+    // The kubelet's connection to the container runtime is a Unix socket.
+    if first_of(&words, &["dial unix", "read unix", "write unix"]).is_some() {
+        return None;
+    }
     let unreachable = [
         "no such host",
         "server misbehaving",
@@ -81,9 +85,18 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
         "denied",
         "forbidden",
     ];
-    if let Some(phrase) = first_of(&words, &denied) {
+    // The registry has resolved the reference before containerd reads and unpacks the layers. After that, the node's file
+    // system or the server of the layers may deny something, too.
+    let is_resolved = words.contains("failed to pull and unpack image")
+        && first_of(&words, &["failed to resolve", "failed to authorize"]).is_none();
+    let denied = if is_resolved { None } else { first_of(&words, &denied) };
+    if let Some(phrase) = denied {
         // Docker Hub answers this for a repository that does not exist, too.
         return if is_docker_hub { found(Cause::Unknown, AMBIGUOUS) } else { found(Cause::ImageAuth, phrase) };
+    }
+    // The address of the token service is wrong.
+    if first_of(&words, &["failed to authorize"]).is_some() && words.contains("404 not found") {
+        return None;
     }
     let missing = ["manifest unknown", "name unknown", "404 not found", "repository name not known to registry"];
     // containerd's own store lacks something if the error is not about the reference.
@@ -225,6 +238,27 @@ mod tests {
             (
                 "failed to do request: Head \"https://r.example.com/v2/a/manifests/1\": Proxy Authentication Required",
                 Some(Cause::RegistryUnreachable),
+            ),
+            (
+                "failed to pull and unpack image \"r.example.com/a:1\": failed to extract layer sha256:ab: mount callback failed on \
+                 /var/lib/containerd/tmpmounts/x: open /var/lib/containerd/tmpmounts/x/etc/shadow: permission denied: unknown",
+                None,
+            ),
+            (
+                "failed to pull and unpack image \"r.example.com/a:1\": failed to copy: httpReadSeeker: failed open: unexpected \
+                 status code https://cdn.example.com/sha256/ab: 403 Forbidden",
+                None,
+            ),
+            (
+                "failed to pull and unpack image \"r.example.com/a:1\": failed to resolve reference \"r.example.com/a:1\": failed to \
+                 authorize: failed to fetch anonymous token: unexpected status from GET request to \
+                 https://auth.example.com/token?service=x: 404 Not Found",
+                None,
+            ),
+            (
+                "rpc error: code = Unavailable desc = error reading from server: read unix \
+                 @->/run/containerd/containerd.sock: read: connection reset by peer",
+                None,
             ),
             ("context deadline exceeded", None),
             (
