@@ -44,7 +44,9 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
 }
 
 fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name: &str) -> Found {
-    let kill = by_probe(view, container, life);
+    // The exit code of an instance that the runtime lost is made up, so it does not show a kill.
+    let is_lost = matches!(life.reason.as_str(), "Unknown" | "ContainerStatusUnknown");
+    let kill = if is_lost { None } else { by_probe(view, container, life) };
     // The OOM killer sends SIGKILL itself.
     if life.reason == OOM_KILLED && (life.exit_code == 137 || life.signal == 9) {
         return match kill {

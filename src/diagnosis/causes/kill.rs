@@ -143,18 +143,23 @@ impl End {
         if !is_in_time || failures.count < threshold || is_startup && self.ran > slowest {
             return false;
         }
+        // An event that also counts the failures of earlier instances may count only one of this instance. It shows that
+        // the probe failed often enough if it did so in each instance, or if this one ran no longer than until its first
+        // possible kill.
+        let instances = u32::try_from(container.status.restarts).unwrap_or_default().max(1);
+        let in_each = !self.is_own && failures.count >= threshold.saturating_mul(instances);
+        let is_earliest = self.ran <= seconds(probe.initial_delay).saturating_add(latest);
+        let is_repeated = in_each || !self.is_own && is_earliest;
         if life.exit_code == 137 || life.signal == 9 {
             // The kubelet does not send SIGKILL before the grace period is over. If the probe succeeded in between, the
             // last failure must be the one before the kill.
-            return self.is_late && (self.is_in_a_row || !self.is_own || self.is_after_grace);
+            return self.is_late && (self.is_in_a_row || self.is_after_grace || is_repeated);
         }
         if life.exit_code == 143 || life.signal == 15 {
-            return self.is_in_a_row || !self.is_own || self.delay <= DELAY;
+            return self.is_in_a_row || self.is_own && self.delay <= DELAY || is_repeated;
         }
         // Any other code may be the process's own. Then only failures without a success in between prove the kill: as many
         // as the threshold in a row, or in each instance.
-        let instances = u32::try_from(container.status.restarts).unwrap_or_default().max(1);
-        let in_each = !self.is_own && failures.count >= threshold.saturating_mul(instances);
         let is_prompt = self.delay <= self.grace.saturating_add(DELAY);
         is_prompt && (self.is_in_a_row || in_each)
     }
@@ -166,4 +171,82 @@ fn seconds(seconds: u32) -> SignedDuration {
 
 fn times(duration: SignedDuration, factor: u32) -> SignedDuration {
     duration.saturating_mul(i32::try_from(factor).unwrap_or(i32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::{Facts, container::containers},
+        events::InvolvedObject,
+        pods::{ContainerSpec, ContainerState, ContainerStatus, Running},
+    };
+
+    const END: i64 = 1_000_000;
+
+    /// The cause of the end of an instance that ran for some seconds, after events with the times of the first and the
+    /// last failure in seconds before the end, and their number.
+    fn cause(exit_code: i32, ran: i64, restarts: i32, failures: &[(&str, i64, i64, u32)]) -> Option<Cause> {
+        let at = |seconds: i64| Timestamp::from_second(END + seconds).ok();
+        let probe = || Some(Box::new(Probe { period: 10, timeout: 1, failure_threshold: 3, ..Probe::default() }));
+        let life = Terminated { exit_code, started: at(-ran), finished: at(0), ..Terminated::default() };
+        let pod = Pod {
+            containers: vec![ContainerSpec {
+                name: "app".into(),
+                liveness_probe: probe(),
+                startup_probe: probe(),
+                ..ContainerSpec::default()
+            }],
+            statuses: vec![ContainerStatus {
+                name: "app".into(),
+                restarts,
+                state: ContainerState { running: Some(Running { started: at(1) }), ..ContainerState::default() },
+                last: Some(life.clone()),
+                ..ContainerStatus::default()
+            }],
+            termination_grace: Some(30),
+            ..Pod::default()
+        };
+        let event = |&(probe, first, last, count): &(&str, i64, i64, u32)| Event {
+            involved: InvolvedObject { container: "app".into(), ..InvolvedObject::default() },
+            reason: "Unhealthy".into(),
+            message: format!("{probe} probe failed: HTTP probe failed with statuscode: 500"),
+            count,
+            first: at(-first),
+            last: at(-last),
+        };
+        let facts = Facts { events: failures.iter().map(event).collect(), ..Facts::default() };
+        let view = View { pod: &pod, facts: &facts, now: at(10).unwrap() };
+        let container = containers(&pod).next().unwrap();
+        by_probe(&view, container, &life).map(|kill| kill.cause)
+    }
+
+    #[test]
+    fn failures_in_a_row_before_the_end_prove_a_kill() {
+        assert_eq!(cause(137, 7200, 1, &[("Liveness", 50, 30, 3)]), Some(Cause::LivenessProbe));
+        assert_eq!(cause(143, 7200, 1, &[("Liveness", 22, 2, 3)]), Some(Cause::LivenessProbe));
+        assert_eq!(cause(0, 7200, 1, &[("Liveness", 22, 2, 3)]), Some(Cause::LivenessProbe));
+        assert_eq!(cause(137, 60, 1, &[("Startup", 50, 30, 3)]), Some(Cause::StartupProbe));
+    }
+
+    #[test]
+    fn too_few_or_too_early_failures_prove_nothing() {
+        assert_eq!(cause(137, 7200, 1, &[]), None);
+        assert_eq!(cause(137, 7200, 1, &[("Liveness", 40, 30, 2)]), None);
+        assert_eq!(cause(137, 7200, 1, &[("Liveness", 3620, 3600, 3)]), None);
+        assert_eq!(cause(137, 7200, 1, &[("Readiness", 50, 30, 3)]), None);
+    }
+
+    #[test]
+    fn failures_of_earlier_instances_do_not_count() {
+        // The probe killed the first instance after three failures, and failed once in the second.
+        assert_eq!(cause(143, 7200, 2, &[("Liveness", 9000, 50, 4)]), None);
+        assert_eq!(cause(143, 7200, 2, &[("Liveness", 9000, 5, 4)]), None);
+        assert_eq!(cause(137, 7200, 2, &[("Liveness", 9000, 50, 4)]), None);
+        // It failed often enough to kill both.
+        assert_eq!(cause(143, 7200, 2, &[("Liveness", 9000, 20, 6)]), Some(Cause::LivenessProbe));
+        assert_eq!(cause(137, 7200, 2, &[("Liveness", 9000, 40, 6)]), Some(Cause::LivenessProbe));
+        // Each instance ends as soon as the probe can kill it, although the kubelet no longer sends all events.
+        assert_eq!(cause(137, 62, 14, &[("Liveness", 1300, 40, 11)]), Some(Cause::LivenessProbe));
+    }
 }
