@@ -54,8 +54,10 @@ fn of_message(message: &str) -> Found {
     }
     let Some(nodes) = nodes else { return Found::unknown(format!("the pod cannot be scheduled: {message}")) };
     let exclusions = exclusions(reasons);
-    let among = match nodes {
+    // The scheduler does not check the resources of a node that it has excluded for another reason.
+    let among = |cause: Cause| match nodes {
         1 => "the only node".to_owned(),
+        _ if exclusions.iter().any(|exclusion| exclusion.cause != cause) => "none of the other nodes".to_owned(),
         nodes => format!("none of {nodes} nodes"),
     };
     let (cause, sentence) = match decide(&exclusions) {
@@ -63,16 +65,18 @@ fn of_message(message: &str) -> Found {
             let verb = if nodes == 1 { "lacks" } else { "has" };
             let resources = resources(&exclusions);
             let what = if nodes == 1 { format!("free {resources}") } else { format!("enough free {resources}") };
-            (Cause::InsufficientResources, format!("{among} {verb} {what}: {reasons}"))
+            (Cause::InsufficientResources, format!("{} {verb} {what}: {reasons}", among(Cause::InsufficientResources)))
         }
         Cause::Taints => (Cause::Taints, format!("the pod does not tolerate the taints of the nodes: {reasons}")),
         // The affinity to other pods.
         Cause::NodeSelector if exclusions.iter().all(|own| own.cause != Cause::NodeSelector || is_about_pods(own)) => {
             let verb = if nodes == 1 { "does not satisfy" } else { "satisfies" };
+            let among = among(Cause::NodeSelector);
             (Cause::NodeSelector, format!("{among} {verb} the affinity or anti-affinity to other pods: {reasons}"))
         }
         Cause::NodeSelector => {
             let verb = if nodes == 1 { "does not match" } else { "matches" };
+            let among = among(Cause::NodeSelector);
             (Cause::NodeSelector, format!("{among} {verb} the pod's node selector or affinity: {reasons}"))
         }
         Cause::PortConflict => (Cause::PortConflict, format!("the pod's host port is taken: {reasons}")),
@@ -81,7 +85,7 @@ fn of_message(message: &str) -> Found {
             (Cause::VolumeNotFound, format!("a PersistentVolume of the pod does not exist: {reasons}"))
         }
         _ if nodes == 1 => (Cause::Unknown, format!("the only node does not fit: {reasons}")),
-        _ => (Cause::Unknown, format!("{among} fits: {reasons}")),
+        _ => (Cause::Unknown, format!("none of {nodes} nodes fits: {reasons}")),
     };
     Found::new(cause, sentence).based_on(Basis::State)
 }
@@ -236,7 +240,7 @@ mod tests {
             (
                 "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 4 Insufficient nvidia.com/gpu.",
                 Cause::InsufficientResources,
-                "none of 5 nodes has enough free nvidia.com/gpu: 1 node(s) had untolerated taint \
+                "none of the other nodes has enough free nvidia.com/gpu: 1 node(s) had untolerated taint \
                  {node-role.kubernetes.io/control-plane: }, 4 Insufficient nvidia.com/gpu",
             ),
             (
@@ -260,7 +264,7 @@ mod tests {
                 "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 4 node(s) didn't match Pod's node \
                  affinity/selector.",
                 Cause::NodeSelector,
-                "none of 5 nodes matches the pod's node selector or affinity: 1 node(s) had untolerated taint \
+                "none of the other nodes matches the pod's node selector or affinity: 1 node(s) had untolerated taint \
                  {node-role.kubernetes.io/control-plane: }, 4 node(s) didn't match Pod's node affinity/selector",
             ),
             (
@@ -271,7 +275,7 @@ mod tests {
             (
                 "3 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
                 Cause::InsufficientResources,
-                "none of 5 nodes has enough free cpu: 3 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector",
+                "none of the other nodes has enough free cpu: 3 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector",
             ),
             (
                 "pod has unbound immediate PersistentVolumeClaims.",
