@@ -14,6 +14,10 @@ pub(super) fn trouble(pod: &Pod) -> Option<String> {
     let disruption = pod.condition("DisruptionTarget").filter(|condition| condition.status == "True");
     match disruption.map(|condition| condition.reason.as_str()) {
         Some("DeletionByPodGC") => return Some(format!("{node} is gone (DeletionByPodGC)")),
+        // An administrator may have set the taint on a healthy node.
+        Some("DeletionByTaintManager") if !has_stopped_reporting(pod) => {
+            return Some(format!("{node} has a taint that evicts the pod (DeletionByTaintManager)"));
+        }
         Some("DeletionByTaintManager") => {
             return Some(format!("{node} is not ready or unreachable (DeletionByTaintManager)"));
         }

@@ -716,7 +716,7 @@ fn reports_pods_stuck_in_termination() {
         ("terminating-finalizer", "finalizer left: example.com/hold"),
         ("terminating-finalizers", "finalizers left: example.com/hold, example.com/keep"),
         ("terminating-node-lost", "node node-7 is gone (NodeLost)"),
-        ("terminating-node-tainted", "node node-7 is not ready or unreachable (DeletionByTaintManager)"),
+        ("terminating-node-tainted", "node node-7 has a taint that evicts the pod (DeletionByTaintManager)"),
         ("terminating-orphan", "finalizer left: example.com/hold; node node-7 is gone (DeletionByPodGC)"),
         ("terminating-pending", "finalizer left: example.com/hold"),
         ("terminating-succeeded", "finalizer left: example.com/hold"),
@@ -730,7 +730,7 @@ fn a_node_is_gone_only_if_the_pod_shows_it() {
     let running = "container app was not stopped by node node-7";
     for (status, reason, message) in [
         ("True", "DeletionByPodGC", "node node-7 is gone (DeletionByPodGC)"),
-        ("True", "DeletionByTaintManager", "node node-7 is not ready or unreachable (DeletionByTaintManager)"),
+        ("True", "DeletionByTaintManager", "node node-7 has a taint that evicts the pod (DeletionByTaintManager)"),
         ("True", "PreemptionByScheduler", running),
         ("False", "DeletionByPodGC", running),
     ] {

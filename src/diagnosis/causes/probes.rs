@@ -102,7 +102,9 @@ fn answer<'a>(view: &View<'a>, container: Container<'a>, probe: &str) -> Option<
     let slack = SignedDuration::from_secs(2);
     let started = container.status.state.running.as_ref()?.started?;
     let now = view.now;
-    view.events(&["Unhealthy"], &container.status.name).find_map(|event| {
+    let events = view.events(&["Unhealthy"], &container.status.name);
+    // An event that names no container may be about another one.
+    events.filter(|event| event.involved.container == container.status.name).find_map(|event| {
         let last = event.last.or(event.first)?;
         let is_present = last.duration_since(started) >= -slack && now.duration_since(last) <= RECENT;
         if is_present { failure(event, probe) } else { None }
