@@ -104,7 +104,8 @@ impl<'a> Cluster<'a> {
                     merge(&mut pod, &spec.changes);
                     if spec.deleted_long_ago {
                         pod["metadata"]["deletionTimestamp"] = json!(ago(400));
-                        pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+                        // The kubelet has confirmed that the containers have ended.
+                        pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
                     }
                     pod["status"] = spec.status;
                     let key = orchestr_testbed::pods::key(spec.namespace, spec.name);

@@ -30,6 +30,8 @@ pub struct Pod {
     pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`: the end of the grace period.
     pub deletion: Option<Timestamp>,
+    /// `metadata.deletionGracePeriodSeconds`. The API server sets it to 0 when the kubelet confirms that the pod has ended.
+    pub deletion_grace: Option<i64>,
     /// `spec.nodeName`; empty until the pod is scheduled.
     pub node: String,
     pub restart_policy: RestartPolicy,

@@ -83,7 +83,8 @@ pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
     let runs = containers(pod).any(|container| container.is_running());
     match pod.finalizers.as_slice() {
         [] => Found::unknown(format!("the pod does not terminate: {message}")),
-        _ if runs => Found::unknown(format!("the pod does not terminate: {message}")),
+        // Until the kubelet has confirmed the end, it may itself be what does not complete, for instance an unmount.
+        _ if runs || pod.deletion_grace != Some(0) => Found::unknown(format!("the pod does not terminate: {message}")),
         [finalizer] => Found::new(Cause::Finalizer, format!("the finalizer {finalizer} holds the deleted pod")),
         finalizers => {
             Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", finalizers.join(", ")))

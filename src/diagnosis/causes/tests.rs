@@ -372,8 +372,12 @@ fn only_finalizers_hold_a_pod_without_running_containers() {
     let mut pod = restarted(app(), life(0, "Completed", 10));
     pod.deletion = Some(at(-1000));
     pod.finalizers = vec!["example.com/a".to_owned()];
+    pod.deletion_grace = Some(0);
     assert_eq!(cause(&pod, vec![]), Cause::Unknown, "its container still runs");
     pod.statuses[0].state = ContainerState { terminated: Some(life(0, "Completed", 20)), ..ContainerState::default() };
+    pod.deletion_grace = Some(30);
+    assert_eq!(cause(&pod, vec![]), Cause::Unknown, "the kubelet has not confirmed the end");
+    pod.deletion_grace = Some(0);
     let found = explained(&pod, vec![], 1000);
     assert_eq!(
         (found.cause, found.message.as_str()),

@@ -42,6 +42,7 @@ impl From<PodJson> for Pod {
             finalizers: metadata.finalizers.into_iter().map(|Text(text)| text).collect(),
             created: metadata.creation_timestamp,
             deletion: metadata.deletion_timestamp,
+            deletion_grace: metadata.deletion_grace_period_seconds,
             node: spec.node_name,
             restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
@@ -83,6 +84,7 @@ pub(super) struct MetaJson {
     finalizers: Vec<Text>,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
+    deletion_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Deserialize, Default)]

@@ -63,6 +63,7 @@ impl From<message::Pod> for Pod {
             finalizers: list(metadata.finalizers, |finalizer| text(&finalizer)),
             created: time(metadata.creation_timestamp),
             deletion: time(metadata.deletion_timestamp),
+            deletion_grace: metadata.deletion_grace_period_seconds,
             node: text(&spec.node_name),
             restart_policy: restart_policy(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),

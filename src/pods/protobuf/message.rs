@@ -32,6 +32,8 @@ pub(super) struct ObjectMeta {
     pub creation_timestamp: Option<Time>,
     #[prost(message, optional, tag = "9")]
     pub deletion_timestamp: Option<Time>,
+    #[prost(int64, optional, tag = "10")]
+    pub deletion_grace_period_seconds: Option<i64>,
     #[prost(message, repeated, tag = "11")]
     pub labels: Vec<Pair>,
     #[prost(message, repeated, tag = "12")]

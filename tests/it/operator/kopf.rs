@@ -78,6 +78,7 @@ async fn removes_kopf_metadata_and_replaces_the_status() {
             "omittedPods",
             "problematicPodCount",
             "problematicPods",
+            "topCause",
             "topReason",
             "watchedPods",
         ]
