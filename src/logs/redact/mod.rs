@@ -6,6 +6,10 @@
 //! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
 //! so that lines stay readable.
 
+mod commands;
+#[cfg(test)]
+mod corpus;
+mod encoded;
 mod keys;
 mod pem;
 mod shapes;
@@ -25,7 +29,7 @@ const MAX_MATCHES: usize = 4096;
 
 /// What to redact.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mask<'a> {
+pub(crate) struct Mask<'a> {
     /// Whether to apply the rules of this module.
     pub credentials: bool,
     pub patterns: &'a [Regex],
@@ -57,6 +61,8 @@ impl Mask<'_> {
             pem::find(text, self.cut, &mut ranges);
             keys::find(text, &mut ranges);
             shapes::find(text, &mut ranges);
+            commands::find(text, &mut ranges);
+            encoded::find(text, &mut ranges);
         }
         for pattern in self.patterns {
             let mut matches = pattern.find_iter(text).map(|found| found.range());
