@@ -17,6 +17,7 @@ use super::{
     plan_input::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed},
+    webhook_state::MAX_MEMBERS,
 };
 use crate::api::{AlertPhase, AlertStatus, Cause, Owner, WebhookStatus};
 
@@ -76,8 +77,14 @@ impl<'a> Grouped<'a> {
                 !has_elapsed(alert.gone_since.as_ref(), keep_firing_for, input.now)
             })
             .collect();
+        // The status stores only some of many members. Memory has the others until a restart.
+        let was_member = |incident: &Incident, alert: &AlertStatus| {
+            alert.members.contains(&incident.key)
+                || alert.members.len() >= MAX_MEMBERS
+                    && input.memory.common_cause(&incident.key) == Some(alert.key.as_str())
+        };
         let is_held = |incident: &Incident| {
-            !sent.contains(incident.key.as_str()) && ending.iter().any(|alert| alert.members.contains(&incident.key))
+            !sent.contains(incident.key.as_str()) && ending.iter().any(|alert| was_member(incident, alert))
         };
         let is_member = |incident: &Incident| {
             let common = incident.common_cause.as_ref().filter(|_| !sent.contains(incident.key.as_str()));

@@ -78,17 +78,19 @@ pub struct Member {
     pub pods: u64,
 }
 
-/// Remembers the reasons of the current incidents from one reconcile to the next.
+/// Remembers the reasons and common causes of the current incidents from one reconcile to the next.
 #[derive(Debug, Default)]
 pub struct IncidentMemory {
     reasons: HashMap<String, Vec<String>>,
+    /// The keys of the latest common causes.
+    common_causes: HashMap<String, String>,
 }
 
 impl IncidentMemory {
     /// The limit of remembered reasons for each incident.
     const MAX_REASONS: usize = 4;
 
-    /// Adds the reasons of these incidents, and forgets incidents that are gone.
+    /// Adds the reasons and common causes of these incidents, and forgets incidents that are gone.
     pub fn update(&mut self, incidents: &[Incident]) {
         let mut current = HashMap::with_capacity(incidents.len());
         for incident in incidents {
@@ -100,6 +102,19 @@ impl IncidentMemory {
             current.insert(incident.key.clone(), reasons);
         }
         self.reasons = current;
+        let mut common_causes = HashMap::new();
+        for incident in incidents {
+            let earlier = self.common_causes.remove(&incident.key);
+            if let Some(common) = incident.common_cause.as_ref().map(|common| common.key.clone()).or(earlier) {
+                common_causes.insert(incident.key.clone(), common);
+            }
+        }
+        self.common_causes = common_causes;
+    }
+
+    /// The key of the common cause that a current incident had last.
+    pub(super) fn common_cause(&self, key: &str) -> Option<&str> {
+        self.common_causes.get(key).map(String::as_str)
     }
 
     /// The reasons that a current incident had. A webhook that matched one of them continues to match the incident.

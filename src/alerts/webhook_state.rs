@@ -43,7 +43,7 @@ pub(crate) fn alert_bytes(webhooks: usize) -> usize {
 }
 
 /// The most members of a common cause that are stored.
-const MEMBERS: usize = 32;
+pub(super) const MAX_MEMBERS: usize = 32;
 
 /// A webhook's status while it is being updated, with what the update depends on.
 pub(super) struct WebhookState<'a> {
@@ -238,15 +238,19 @@ impl<'a> WebhookState<'a> {
         let mut free = self.bytes.saturating_sub(bytes);
         for alert in self.status.alerts.iter_mut().filter(|alert| alert.phase != AlertPhase::Resolved) {
             let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            if incident.members.iter().take(MEMBERS).all(|member| alert.members.contains(&member.key)) {
+            if incident.members.iter().take(MAX_MEMBERS).all(|member| alert.members.contains(&member.key)) {
                 continue;
             }
-            if alert.members.len() >= MEMBERS {
-                alert.members.retain(|key| incident.members.iter().any(|member| member.key == *key));
+            if alert.members.len() >= MAX_MEMBERS {
+                alert.members.retain(|key| {
+                    let is_present = incident.members.iter().any(|member| member.key == *key);
+                    free += if is_present { 0 } else { member_json_len(key) };
+                    is_present
+                });
             }
             for member in &incident.members {
                 let size = member_json_len(&member.key);
-                if alert.members.len() < MEMBERS && size <= free && !alert.members.contains(&member.key) {
+                if alert.members.len() < MAX_MEMBERS && size <= free && !alert.members.contains(&member.key) {
                     alert.members.push(member.key.clone());
                     free -= size;
                 }
@@ -347,7 +351,7 @@ impl<'a> WebhookState<'a> {
             sent_at: None,
             gone_since: None,
             returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
-            members: incident.members.iter().take(MEMBERS).map(|member| member.key.clone()).collect(),
+            members: incident.members.iter().take(MAX_MEMBERS).map(|member| member.key.clone()).collect(),
         }
     }
 

@@ -277,6 +277,21 @@ fn keeps_the_status_within_its_bytes_for_many_members() {
 }
 
 #[test]
+fn members_beyond_those_that_are_stored_stay_silent_until_the_end() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start_with_cause(0..60, 7);
+    sim.advance(100);
+    sim.causes.clear();
+    sim.advance(5);
+    for number in 1..60 {
+        sim.end(number);
+    }
+    sim.advance(600);
+    let changes: Vec<_> = sim.changes().into_iter().map(|(_, started, resolved)| (started, resolved)).collect();
+    assert_eq!(changes, [(keys(&["node7"]), vec![]), (vec![key(0)], keys(&["node7"]))]);
+}
+
+#[test]
 fn counts_the_members_of_an_unsent_common_cause_that_is_dropped() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.receiver = Behaviour::Unreachable;
