@@ -17,6 +17,8 @@ use super::{
 pub(super) const FAILED_CREATE: &str = "FailedCreate";
 /// What the recorder puts before the message if similar events are frequent.
 const COMBINED: &str = "(combined from similar events): ";
+/// What a sentence about a quota begins with, before its name.
+const RESOURCE_QUOTA: &str = "the ResourceQuota ";
 /// An event that is older than this when it arrives may be outdated.
 const RECENT: SignedDuration = SignedDuration::from_secs(60);
 
@@ -85,17 +87,19 @@ impl Refusal {
     pub(super) fn new(namespace: &str, message: &str) -> Self {
         let (cause, detail) = classify_failed_create(message);
         let quota = refusing_quota(message).filter(|_| cause == Cause::QuotaExceeded);
-        let subject =
-            quota.map(|name| Subject { kind: SubjectKind::ResourceQuota, namespace: namespace.to_owned(), name });
-        Self { cause, detail, subject }
+        Self { cause, detail, subject: quota.map(|name| quota_subject(namespace, name)) }
     }
 
     /// Restores a refusal from the cause and the message of an incident.
-    pub(super) fn from_sentence(cause: Cause, sentence: &str) -> Self {
+    pub(super) fn from_sentence(namespace: &str, cause: Cause, sentence: &str) -> Self {
         let after = |verb| sentence.split_once(verb).map(|(_, detail)| detail);
         // The detail may contain the words as well.
         let detail = [" pods exist: ", " pod exists: "].into_iter().filter_map(after).max_by_key(|detail| detail.len());
-        Self { cause, detail: detail.unwrap_or_default().to_owned(), subject: None }
+        let detail = detail.unwrap_or_default();
+        let quota = detail.strip_prefix(RESOURCE_QUOTA).and_then(|rest| rest.split_once(' ')).map(|(name, _)| name);
+        let quota = quota.filter(|name| cause == Cause::QuotaExceeded && is_object_name(name));
+        let subject = quota.map(|name| quota_subject(namespace, name.to_owned()));
+        Self { cause, detail: detail.to_owned(), subject }
     }
 
     /// For example "0 of 3 pods exist: the ResourceQuota mem-cap is exceeded".
@@ -107,6 +111,10 @@ impl Refusal {
         }
         Explanation { cause: self.cause, message, subject: self.subject.clone(), ..Explanation::default() }
     }
+}
+
+fn quota_subject(namespace: &str, name: String) -> Subject {
+    Subject { kind: SubjectKind::ResourceQuota, namespace: namespace.to_owned(), name }
 }
 
 #[cfg(test)]
@@ -178,13 +186,21 @@ mod tests {
         for of in [1, 3] {
             let sentence =
                 format!("0 of {of} pod{} the quota: 1 pods exist: 2", if of == 1 { " exists:" } else { "s exist:" });
-            let restored = Refusal::from_sentence(Cause::QuotaExceeded, &sentence).explain(of, of);
+            let restored = Refusal::from_sentence("shop", Cause::QuotaExceeded, &sentence).explain(of, of);
             assert_eq!((restored.cause, restored.message), (Cause::QuotaExceeded, sentence));
         }
         assert_eq!(
-            Refusal::from_sentence(Cause::Unknown, "0 of 3 pods exist").explain(2, 3).message,
+            Refusal::from_sentence("shop", Cause::Unknown, "0 of 3 pods exist").explain(2, 3).message,
             "1 of 3 pods exist"
         );
+        for message in [
+            r#"pods "a" is forbidden: exceeded quota: mem-cap, requested: memory=256Mi, used: memory=1Gi, limited: memory=1Gi"#,
+            r#"pods "a" is forbidden: failed quota: mem-cap: must specify limits.cpu for: app"#,
+            r#"pods "a" is forbidden: no PriorityClass with name gold was found"#,
+        ] {
+            let refusal = Refusal::new("shop", message);
+            assert_eq!(Refusal::from_sentence("shop", refusal.cause, &refusal.explain(1, 3).message), refusal);
+        }
     }
 
     #[test]

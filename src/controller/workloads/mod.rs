@@ -112,7 +112,7 @@ impl Workloads {
                 owner: incident.owner.clone(),
                 missing: incident.pods.try_into().unwrap_or_default(),
                 of: incident.of.try_into().unwrap_or_default(),
-                refusal: Refusal::from_sentence(incident.cause, &incident.message),
+                refusal: Refusal::from_sentence(&incident.namespace, incident.cause, &incident.message),
                 since: incident.since.0,
             };
             for controller in controllers {
@@ -224,18 +224,18 @@ impl Workloads {
 
     /// Whether another workload can be added. If there are too many, one that has its pods is forgotten.
     fn has_room(&mut self, key: &WorkloadKey) -> bool {
-        let is_full = self.known.len() >= MOST;
-        if !is_full && in_namespace(&self.known, &key.namespace) < MOST_IN_NAMESPACE {
+        let is_crowded = in_namespace(&self.known, &key.namespace) >= MOST_IN_NAMESPACE;
+        if !is_crowded && self.known.len() < MOST {
             return true;
         }
-        let mut candidates = self.known.iter().filter(|(own, _)| is_full || own.namespace == key.namespace);
+        // Removing one of another namespace does not make room in a crowded one.
+        let mut candidates = self.known.iter().filter(|(own, _)| !is_crowded || own.namespace == key.namespace);
         let Some(complete) = candidates.find(|(_, state)| state.is_complete()).map(|(own, _)| own.clone()) else {
             return false;
         };
         self.known.remove(&complete);
         self.by_uid.remove(&complete.uid);
-        // Removing one of another namespace does not make room in this one.
-        in_namespace(&self.known, &key.namespace) < MOST_IN_NAMESPACE
+        true
     }
 
     fn update(&mut self) {

@@ -42,6 +42,8 @@ pub(super) struct State {
     /// How many pods are missing of how many, and since when.
     shortage: Option<Shortage>,
     resumed: Option<Resumed>,
+    /// Why the pods of a resumed incident could not be created, until it ends.
+    resumed_refusal: Option<Refusal>,
     /// The API server's message if it denied the last read; else empty.
     pub(super) denial: String,
     /// When it last had all its pods.
@@ -93,6 +95,7 @@ impl State {
             workload: None,
             shortage: None,
             resumed: None,
+            resumed_refusal: None,
             denial: String::new(),
             complete_at: None,
             failed_before: None,
@@ -210,10 +213,11 @@ impl State {
             }
             Existence::Complete => {
                 (self.shortage, self.resumed, self.complete_at) = (None, None, Some(wall));
+                self.resumed_refusal = None;
             }
         }
         if matches!(found, Existence::Missing { .. }) {
-            self.resumed = None;
+            self.resumed_refusal = self.resumed.take().map(|resumed| resumed.refusal).or(self.resumed_refusal.take());
         }
         let is_same = self.workload.as_ref() == Some(&workload);
         self.workload = Some(workload);
@@ -300,11 +304,11 @@ impl State {
 
     /// Why the pods could not be created: as the last event says, or else the status.
     fn refusal<'a>(&'a self, workload: &'a Workload) -> &'a Refusal {
-        match (&self.event, &workload.failure, &self.resumed) {
-            (Some(event), ..) => &event.refusal,
-            (None, Some((_, refusal)), _) => refusal,
-            (None, None, Some(resumed)) => &resumed.refusal,
-            (None, None, None) => &NO_REFUSAL,
+        let resumed = self.resumed.as_ref().map(|resumed| &resumed.refusal).or(self.resumed_refusal.as_ref());
+        match (&self.event, &workload.failure) {
+            (Some(event), _) => &event.refusal,
+            (None, Some((_, refusal))) => refusal,
+            (None, None) => resumed.unwrap_or(&NO_REFUSAL),
         }
     }
 

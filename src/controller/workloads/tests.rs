@@ -405,6 +405,37 @@ fn continues_an_incident_of_the_status_until_its_workload_was_read() {
 }
 
 #[test]
+fn a_status_without_a_reason_does_not_replace_that_of_a_resumed_incident() {
+    let sentence = "the ResourceQuota mem-cap is exceeded: 1 of pods requested, 2 of 2 used";
+    let mut status = incident(&[]);
+    status.incidents[1].owner = Owner { kind: "StatefulSet".to_owned(), name: "api".to_owned() };
+    status.incidents[1].message = format!("0 of 3 pods exist: {sentence}");
+    let mut sequence = Sequence::new();
+    sequence.workloads.resume(&NamespacedName::new("ns", "object"), &status, sequence.now);
+    let stateful_set = |replicas: u32| {
+        workload(WorkloadKind::StatefulSet, "api", json!({"replicas": 3}), json!({"replicas": replicas}))
+    };
+    for second in [0, 60] {
+        sequence.at(second);
+        let due = sequence.workloads.take_due(sequence.now);
+        sequence.answer(&due[0].key, stateful_set(0));
+        let explanation = &sequence.missing()[0].explanation;
+        assert_eq!(explanation.message, format!("0 of 3 pods exist: {sentence}"));
+        assert_eq!(explanation.cause, Cause::QuotaExceeded);
+        assert_eq!(explanation.subject.as_ref().map(|own| own.name.as_str()), Some("mem-cap"));
+    }
+    // Another shortage has its own reason.
+    for (second, replicas) in [(120, 3), (180, 0)] {
+        sequence.at(second);
+        let stateful_set = stateful_set(replicas);
+        let named = key(WorkloadKind::StatefulSet, "api");
+        sequence.answer(&named, stateful_set);
+    }
+    sequence.at(240);
+    assert_eq!(sequence.missing()[0].explanation.cause, Cause::Unknown);
+}
+
+#[test]
 fn an_event_before_the_first_read_continues_the_incident_of_the_status() {
     let mut sequence = Sequence::new();
     let object = NamespacedName::new("ns", "object");
@@ -497,9 +528,16 @@ fn counts_the_workloads_beyond_its_limits() {
     }
     assert_eq!((sequence.workloads.known.len(), omitted(&sequence)), (MOST, MOST_COUNTED));
 
+    // A workload that has its pods does not make room in another namespace that is full itself.
+    let other =
+        WorkloadKey { namespace: "ns-0".to_owned(), uid: "ns-0-0".to_owned(), ..key(WorkloadKind::Job, "sums-0") };
+    sequence.reads();
+    sequence.answer(&other, job(1, 0));
+    in_namespace(&mut sequence, "shop", MOST_IN_NAMESPACE);
+    assert!(sequence.workloads.known.contains_key(&other));
+
     // A workload that has its pods makes room.
     let first = WorkloadKey { uid: "shop-0".to_owned(), ..key(WorkloadKind::Job, "sums-0") };
-    sequence.reads();
     sequence.answer(&first, job(1, 0));
     in_namespace(&mut sequence, "shop", MOST_IN_NAMESPACE);
     assert!(!sequence.workloads.known.contains_key(&first));
