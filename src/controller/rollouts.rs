@@ -62,6 +62,8 @@ pub(super) struct RolloutKey {
     resource: &'static str,
     /// The name of the ReplicaSet or ControllerRevision that fails.
     failing: String,
+    /// The name of the one that it is compared with.
+    before: String,
     /// The UID of the pods' controller: the failing ReplicaSet itself, or the StatefulSet or DaemonSet.
     controller_uid: String,
 }
@@ -70,8 +72,6 @@ pub(super) struct RolloutKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RolloutQuery {
     pub(super) key: RolloutKey,
-    /// The name of the ReplicaSet or ControllerRevision that it is compared with.
-    before: String,
 }
 
 #[derive(Debug)]
@@ -124,11 +124,11 @@ impl RolloutQuery {
             namespace: pod.namespace.clone(),
             resource,
             failing: revision_name(owner_kind, owner_name, hash),
+            before: revision_name(owner_kind, owner_name, before.hash),
             controller_uid: controller.uid.clone(),
         };
-        let before = revision_name(owner_kind, owner_name, before.hash);
-        let are_names = is_name(&key.namespace) && is_name(&key.failing) && is_name(&before);
-        are_names.then_some(Self { key, before })
+        let are_names = [&key.namespace, &key.failing, &key.before].into_iter().all(|name| is_name(name));
+        are_names.then_some(Self { key })
     }
 }
 
@@ -234,7 +234,7 @@ impl RolloutKey {
 
 /// Reads both revisions and compares their pod templates.
 pub(super) async fn read(client: &Client, query: &RolloutQuery) -> RolloutReading {
-    let RolloutKey { namespace, resource, failing, controller_uid } = &query.key;
+    let RolloutKey { namespace, resource, failing, before, controller_uid } = &query.key;
     let get = async |name: &str| {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/{resource}/{name}");
         timeout(TIMEOUT, get(client, &path)).await.unwrap_or(Err(RolloutReading::Unavailable))
@@ -251,7 +251,7 @@ pub(super) async fn read(client: &Client, query: &RolloutQuery) -> RolloutReadin
     if !is_of_pods || failing.owner_uid.is_empty() {
         return RolloutReading::Compared(Comparison::Unknown);
     }
-    let before = match get(&query.before).await {
+    let before = match get(before).await {
         Ok(object) => object,
         Err(reading) => return reading,
     };
@@ -337,7 +337,7 @@ mod tests {
         ] {
             let pod = pod(kind, name, label, hash);
             let query = RolloutQuery::new(&pod, hash, &HealthyBefore { hash: before, pods: 1 }).unwrap();
-            assert_eq!([query.key.resource, &query.key.failing, &query.before], expected);
+            assert_eq!([query.key.resource, &query.key.failing, &query.key.before], expected);
         }
         let odd = pod("DaemonSet", "log", "controller-revision-hash", "2");
         for before in ["1/../../secrets", "1?watch=true", "%2f", "É", ""] {
@@ -368,6 +368,19 @@ mod tests {
         assert!(rollouts.answered(&query("four").key, RolloutReading::NotNewer, now).is_empty());
         rollouts.sweep(now + Duration::from_secs(3600));
         assert_eq!(rollouts.known.len(), 1, "the one that was asked for last");
+    }
+
+    #[test]
+    fn compares_a_revision_again_if_another_one_before_it_is_healthy() {
+        let (mut rollouts, now) = (Rollouts::default(), Instant::now());
+        let pod = pod("ReplicaSet", "cart-three", "pod-template-hash", "three");
+        let after = |hash| RolloutQuery::new(&pod, "three", &HealthyBefore { hash, pods: 1 }).unwrap();
+        rollouts.ask(after("two"), &object("a"), now);
+        rollouts.answered(&after("two").key, RolloutReading::NotNewer, now);
+        // The pods of the second revision are gone.
+        let answer = rollouts.ask(after("one"), &object("a"), now);
+        assert_eq!((answer.comparison, answer.query), (Some(Comparison::Unknown), Some(after("one"))));
+        assert_eq!(rollouts.ask(after("two"), &object("a"), now).comparison, None);
     }
 
     #[test]
