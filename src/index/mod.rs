@@ -6,6 +6,7 @@
 
 mod label_set;
 mod nodes;
+mod pod_map;
 mod undecodable;
 
 use std::{collections::HashMap, time::Duration};
@@ -20,6 +21,7 @@ use crate::{
 use self::{
     label_set::{LabelSetId, LabelSets},
     nodes::{NodeId, Nodes},
+    pod_map::PodMap,
     undecodable::UndecodablePods,
 };
 
@@ -56,7 +58,7 @@ pub(crate) struct HealthyBefore<'a> {
 /// The index. Every method is synchronous. Those that change a pod return the affected views.
 #[derive(Debug)]
 pub struct Index {
-    pods: HashMap<Uid, Entry>,
+    pods: PodMap<Entry>,
     suspects: HashMap<Uid, Suspect>,
     label_sets: LabelSets,
     nodes: Nodes,
@@ -96,7 +98,7 @@ impl Index {
     #[must_use]
     pub fn new(restart_lookback: Duration) -> Self {
         Self {
-            pods: HashMap::new(),
+            pods: PodMap::default(),
             suspects: HashMap::new(),
             label_sets: LabelSets::default(),
             nodes: Nodes::default(),
@@ -153,7 +155,7 @@ impl Index {
     pub fn apply(&mut self, mut pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
         self.undecodable.remove(uid);
-        let entry = self.pods.get(&uid).copied();
+        let entry = self.pods.get(uid).copied();
         let before = entry.map(|entry| entry.label_set);
         let label_set = match before {
             Some(label_set) if self.label_sets.is(label_set, &pod) => label_set,
@@ -199,7 +201,7 @@ impl Index {
     }
 
     fn remove_decoded(&mut self, uid: Uid) -> Vec<ViewId> {
-        let Some(Entry { label_set, node, .. }) = self.pods.remove(&uid) else { return Vec::new() };
+        let Some(Entry { label_set, node, .. }) = self.pods.remove(uid) else { return Vec::new() };
         let affected = if self.remove_suspect(uid) { self.views_of(label_set, None) } else { Vec::new() };
         self.label_sets.leave(label_set);
         self.nodes.leave(node);
@@ -305,7 +307,7 @@ impl Index {
     /// Whether a pod exists, and is not being deleted.
     #[must_use]
     pub fn remains(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid) && self.suspects.get(&uid).is_none_or(|suspect| suspect.pod.deletion.is_none())
+        self.pods.contains(uid) && self.suspects.get(&uid).is_none_or(|suspect| suspect.pod.deletion.is_none())
     }
 
     /// Whether the pod's owner has, or had, a healthy pod that was created later.
@@ -381,7 +383,7 @@ impl Index {
     /// Whether a pod exists.
     #[must_use]
     pub(crate) fn contains(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid)
+        self.pods.contains(uid)
     }
 
     /// The number of pods.
