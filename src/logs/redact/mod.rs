@@ -27,6 +27,12 @@ pub const MASK: &str = "[REDACTED]";
 /// would otherwise take quadratic time.
 const MAX_MATCHES: usize = 4096;
 
+/// Compiles the rules, which otherwise takes the first text some 200 ms.
+pub(crate) fn compile() {
+    let mask = Mask { credentials: true, patterns: &[], cut: true };
+    mask.apply("password=none", 0);
+}
+
 /// What to redact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask<'a> {

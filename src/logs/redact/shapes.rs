@@ -28,7 +28,7 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         | \b[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}
         | \b[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}\b
         # other clouds: Alibaba, Tencent, Amazon Bedrock
-        | \bLTAI[A-Za-z0-9]{12,}
+        | \bLTAI[[:alnum:]]{12,26}\b
         | \bAKID[A-Za-z0-9]{28,}
         | \bABSK[A-Za-z0-9+/=]{60,}
         # GitHub, GitLab, Bitbucket and Atlassian
@@ -99,7 +99,7 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         | \bPMAK-[a-f0-9]{24}-[a-f0-9]{34}
         | \bfig[dou]_[A-Za-z0-9_-]{36,}
         | \b(?:secret|ntn)_[A-Za-z0-9]{40,}
-        | \bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}
+        | \bpat[[:alnum:]]{14}\.[[:xdigit:]]{64}\b
         | \bCFPAT-[A-Za-z0-9_-]{40,}
         | \bdt0[cs][0-9]{2}\.[A-Z0-9]{20,}\.[A-Z0-9]{60,}
         | \bsk-(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}
@@ -124,7 +124,7 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         | \btskey-[a-z]+-[A-Za-z0-9]{10,}-[A-Za-z0-9]{20,}
         | \bpul-[a-f0-9]{40}
         | \bops_eyJ[A-Za-z0-9+/=_-]{60,}
-        | \bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}\b
+        | \bA3(?:-[A-Z0-9]{6}){2}(?:-[A-Z0-9]{5}){4}\b
         | \bdp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}
         | \bst\.[a-f0-9]{24}\.[a-f0-9]{32}\.[a-f0-9]{32}
         | \bico-[A-Za-z0-9]{32}\b
