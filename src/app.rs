@@ -11,7 +11,7 @@ use crate::{
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources},
     events::watch_events,
-    logs::{LogReader, ReadLimits, compile_redaction},
+    logs::{LogReader, ReadLimits},
     pods::watch_pods,
     watch::watch,
 };
@@ -21,8 +21,6 @@ const BATCH: usize = 128;
 
 /// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended.
 pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
-    // Not awaited: logs are read later, and would wait for it.
-    drop(tokio::task::spawn_blocking(compile_redaction));
     let timings = config.timings;
     let clock = ClusterClock::default();
     let client = clock.wrap_client(client);

@@ -41,17 +41,12 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     Cleaned { text, shortened: shortened || cut, lossy }
 }
 
-/// A message of at least this length may have lost its head: the kubelet reads at most the last 2 KiB of a log, and 4 KiB of
-/// a termination message, in bytes.
-const MAY_BE_CUT: usize = 2048;
-
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
 /// bytes. Without a policy, credentials are redacted.
 #[must_use]
 pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
-    let cut = text.len() >= MAY_BE_CUT;
     let (text, _) = remove_escapes(text, 0);
-    let masked = policy.map_or(Mask { credentials: true, patterns: &[], cut }, |policy| mask(policy, cut));
+    let masked = policy.map_or(Mask { credentials: true, patterns: &[], cut: false }, |policy| mask(policy, false));
     let mut line = String::with_capacity(text.len());
     for word in masked.apply(&text, 0).split_whitespace() {
         if !line.is_empty() {

@@ -17,7 +17,6 @@ pub(crate) use clean::clean_text;
 pub use clean::{Cleaned, clean};
 pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::MASK;
-pub(crate) use redact::compile as compile_redaction;
 pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};
 pub use store::{StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};

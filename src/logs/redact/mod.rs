@@ -6,10 +6,6 @@
 //! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
 //! so that lines stay readable.
 
-mod commands;
-#[cfg(test)]
-mod corpus;
-mod encoded;
 mod keys;
 mod pem;
 mod shapes;
@@ -27,15 +23,9 @@ pub const MASK: &str = "[REDACTED]";
 /// would otherwise take quadratic time.
 const MAX_MATCHES: usize = 4096;
 
-/// Compiles the rules, which otherwise takes the first text some 200 ms.
-pub(crate) fn compile() {
-    let mask = Mask { credentials: true, patterns: &[], cut: true };
-    mask.apply("password=none", 0);
-}
-
 /// What to redact.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mask<'a> {
+pub(super) struct Mask<'a> {
     /// Whether to apply the rules of this module.
     pub credentials: bool,
     pub patterns: &'a [Regex],
@@ -67,8 +57,6 @@ impl Mask<'_> {
             pem::find(text, self.cut, &mut ranges);
             keys::find(text, &mut ranges);
             shapes::find(text, &mut ranges);
-            commands::find(text, &mut ranges);
-            encoded::find(text, &mut ranges);
         }
         for pattern in self.patterns {
             let mut matches = pattern.find_iter(text).map(|found| found.range());
