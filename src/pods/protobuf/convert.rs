@@ -200,7 +200,10 @@ fn exit_codes(rule: message::ContainerRestartRule) -> Option<ExitCodes> {
 }
 
 fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {
-    items.into_iter().take(LIST_LIMIT).map(convert).collect()
+    // `collect` would reuse the allocation of the messages, which are several times larger.
+    let mut list = Vec::with_capacity(items.len().min(LIST_LIMIT));
+    list.extend(items.into_iter().take(LIST_LIMIT).map(convert));
+    list
 }
 
 fn uid(bytes: &[u8]) -> Uid {

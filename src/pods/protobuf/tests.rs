@@ -184,6 +184,26 @@ fn decodes_malformed_probes_with_defaults() {
 }
 
 #[test]
+fn keeps_no_more_memory_than_the_pod_needs() {
+    let message = message::Pod {
+        spec: Some(message::PodSpec {
+            containers: vec![message::Container { name: "app".into(), ..Default::default() }],
+            ..Default::default()
+        }),
+        status: Some(message::PodStatus {
+            conditions: vec![message::PodCondition { kind: "Ready".into(), ..Default::default() }; 5],
+            container_statuses: vec![message::ContainerStatus { name: "app".into(), ..Default::default() }],
+            ..Default::default()
+        }),
+        ..pod("cart")
+    };
+    let pod = decode_pod(message.encode_to_vec().into()).pod.unwrap();
+    assert_eq!((pod.containers.len(), pod.containers.capacity()), (1, 1));
+    assert_eq!((pod.conditions.len(), pod.conditions.capacity()), (5, 5));
+    assert_eq!((pod.statuses.len(), pod.statuses.capacity()), (1, 1));
+}
+
+#[test]
 fn replaces_invalid_utf8_and_bounds_texts() {
     assert_eq!(text(b"exit\xff\xc3"), "exit\u{fffd}\u{fffd}");
     assert_eq!(text("é".repeat(TEXT_LIMIT).as_bytes()), "é".repeat(TEXT_LIMIT / 2));
