@@ -149,7 +149,7 @@ async fn keeps_the_events_of_a_pod_that_is_still_healthy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn opens_one_watch_after_a_list_of_one_event() {
     let (env, proxy, operator) = env_with_open_watch(None).await;
-    for count in 1..=5 {
+    for count in 1..=4 {
         env.warn("cart", "a", json!({"count": count})).await;
         env.warn("cart", "b", json!({"count": count, "reason": "FailedMount", "message": "no volume"})).await;
     }
