@@ -1,12 +1,17 @@
 //! Replaces incidents that have a common cause by one incident about this cause, for one webhook.
 //!
 //! A receiver is sent one alert about the common cause, which names its members. An incident that the receiver was
-//! already sent keeps its own alert until it ends. If the common cause is over, its members stay silent until its alert
-//! is resolved, because most of them are about to end as well. Those that remain are then sent one by one.
+//! already sent keeps its own alert until it ends.
+//!
+//! A cause is sometimes attributed differently while its incidents last, for example to a registry instead of an image.
+//! The alert about the first cause then lasts until its members are over or have no common cause any more. Incidents that
+//! it reported do not start an alert about the second cause, unless that has other members too.
+//!
+//! If the common cause is over, its members stay silent until its alert is resolved, because most of them are about to
+//! end as well. Those that remain are then sent one by one.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -16,7 +21,7 @@ use super::{
     incident::{Incident, IncidentMemory, Member},
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    times::{duration_between, has_elapsed},
+    times::{duration_between, has_elapsed, whole_seconds},
     webhook_state::MAX_MEMBERS,
 };
 use crate::api::{AlertPhase, AlertStatus, Cause, Owner, WebhookStatus};
@@ -58,19 +63,29 @@ impl<'a> Grouped<'a> {
         let sent: HashSet<&str> =
             active.iter().filter(|alert| alert.members.is_empty()).map(|alert| alert.key.as_str()).collect();
 
-        let mut members: BTreeMap<&str, Vec<&'a Incident>> = BTreeMap::new();
-        for incident in matching.iter().copied().filter(|incident| !sent.contains(incident.key.as_str())) {
-            if let Some(common) = &incident.common_cause {
-                members.entry(&common.key).or_default().push(incident);
-            }
-        }
-        members.retain(|_, members| members.len() >= MEMBERS);
-
-        // The alerts about common causes that are over, but not yet resolved.
-        let ending: Vec<&AlertStatus> = active
+        let candidates: Vec<&'a Incident> = matching
             .iter()
             .copied()
-            .filter(|alert| !alert.members.is_empty() && alert.phase != AlertPhase::Resolving)
+            .filter(|incident| incident.common_cause.is_some() && !sent.contains(incident.key.as_str()))
+            .collect();
+        let alerts: HashMap<&str, &AlertStatus> =
+            active.iter().filter(|alert| !alert.members.is_empty()).map(|alert| (alert.key.as_str(), *alert)).collect();
+        let mut members = members_by_cause(&alerts, &candidates);
+        let reported: HashSet<&str> = members
+            .iter()
+            .filter_map(|(cause, members)| Some((alerts.get(cause)?, members)))
+            .flat_map(|(alert, members)| members.iter().filter(|member| is_reported(member, alert)))
+            .map(|member| member.key.as_str())
+            .collect();
+        members.retain(|cause, members| {
+            alerts.contains_key(cause) || members.iter().any(|member| !reported.contains(member.key.as_str()))
+        });
+
+        // The alerts about common causes that are over, but not yet resolved.
+        let ending: Vec<&AlertStatus> = alerts
+            .values()
+            .copied()
+            .filter(|alert| alert.phase != AlertPhase::Resolving)
             .filter(|alert| !members.contains_key(alert.key.as_str()))
             .filter(|alert| {
                 let keep_firing_for = input.policy.keep_firing_for(alert.returns);
@@ -86,16 +101,16 @@ impl<'a> Grouped<'a> {
         let is_held = |incident: &Incident| {
             !sent.contains(incident.key.as_str()) && ending.iter().any(|alert| was_member(incident, alert))
         };
-        let is_member = |incident: &Incident| {
-            let common = incident.common_cause.as_ref().filter(|_| !sent.contains(incident.key.as_str()));
-            common.is_some_and(|common| members.contains_key(common.key.as_str()))
-        };
+        let grouped: HashSet<&str> = members.values().flatten().map(|incident| incident.key.as_str()).collect();
         let mut single = matching;
-        single.retain(|incident| !is_member(incident));
+        single.retain(|incident| !grouped.contains(incident.key.as_str()));
         let all = single.len();
         single.retain(|incident| !is_held(incident));
         let held = all - single.len();
-        let common = members.into_values().filter_map(|members| combine(&members)).collect();
+        let common = members
+            .iter()
+            .filter_map(|(cause, members)| combine(cause, members, alerts.get(cause).copied(), &reported))
+            .collect();
         Self { single, common, held }
     }
 
@@ -105,8 +120,7 @@ impl<'a> Grouped<'a> {
 }
 
 fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
-    let sent: std::collections::HashMap<&str, &str> =
-        active.iter().map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
+    let sent: HashMap<&str, &str> = active.iter().map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
     let (policy, memory): (&NotificationPolicy, &IncidentMemory) = (input.policy, input.memory);
     let matches = |incident: &&Incident| {
         let mut earlier = memory.reasons(&incident.key).to_vec();
@@ -116,25 +130,86 @@ fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incid
     input.incidents.iter().filter(matches).collect()
 }
 
-/// An incident about the common cause of these incidents. It is due as soon as the first of them is.
-fn combine(members: &[&Incident]) -> Option<Incident> {
-    let common: &Arc<CommonCause> = members.first()?.common_cause.as_ref()?;
+/// The incidents that an alert about each common cause stands for, by the key of the cause. An incident that moved to
+/// another cause still belongs to the alert that stores it as a member, so that this alert does not end before.
+fn members_by_cause<'a, 'b>(
+    alerts: &HashMap<&'b str, &'b AlertStatus>,
+    candidates: &[&'a Incident],
+) -> BTreeMap<&'b str, Vec<&'a Incident>>
+where
+    'a: 'b,
+{
+    let mut stored: HashMap<&str, Vec<&'b str>> = HashMap::new();
+    for (cause, alert) in alerts {
+        for member in &alert.members {
+            stored.entry(member).or_default().push(cause);
+        }
+    }
+    let is_stored = |cause: &str, incident: &Incident| {
+        stored.get(incident.key.as_str()).is_some_and(|causes| causes.contains(&cause))
+    };
+    let mut members: BTreeMap<&'b str, Vec<&'a Incident>> = BTreeMap::new();
+    for incident in candidates.iter().copied() {
+        for cause in stored.get(incident.key.as_str()).into_iter().flatten() {
+            members.entry(cause).or_default().push(incident);
+        }
+        if let Some(common) = incident.common_cause.as_ref().filter(|common| !is_stored(&common.key, incident)) {
+            members.entry(&common.key).or_default().push(incident);
+        }
+    }
+    members
+        .retain(|cause, members| members.len() >= MEMBERS || members.iter().any(|incident| is_stored(cause, incident)));
+    members
+}
+
+/// Whether a member that has another cause by now is named in the last message about this one, or in the next if there was
+/// none. If it began after the last message, it is news, even if it was a member earlier.
+fn is_reported(member: &Incident, alert: &AlertStatus) -> bool {
+    alert.sent_at.as_ref().is_none_or(|sent| whole_seconds(member.since).0 <= sent.0)
+}
+
+/// An incident about the common cause of these incidents. It is due as soon as the first of those is that no alert about
+/// another common cause reported.
+fn combine(
+    cause: &str,
+    members: &[&Incident],
+    alert: Option<&AlertStatus>,
+    reported: &HashSet<&str>,
+) -> Option<Incident> {
     let since = members.iter().map(|member| member.since).min()?;
     let problem_at =
         |member: &&Incident| -> Timestamp { member.since.saturating_add(member.tolerated).unwrap_or(Timestamp::MAX) };
-    let tolerated = members.iter().map(problem_at).min().map_or(Duration::ZERO, |at| duration_between(since, at));
+    let is_old = |member: &Incident| alert.is_some() || reported.contains(member.key.as_str());
+    let new = members.iter().filter(|member| !is_old(member));
+    let tolerated = new.map(problem_at).min().map_or(Duration::ZERO, |at| duration_between(since, at));
     let mut ordered = members.to_vec();
-    ordered.sort_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
+    // The status stores, and a message names, only the first of many members.
+    ordered.sort_by(|a, b| (is_old(a), a.since, &a.key).cmp(&(is_old(b), b.since, &b.key)));
+    let common = members.iter().filter_map(|member| member.common_cause.as_ref()).find(|common| common.key == cause);
+    let description = match (common, alert) {
+        (Some(common), _) => Incident {
+            namespace: common.namespace.clone(),
+            owner: Owner { kind: common.kind.clone(), name: common.name.clone() },
+            reason: common.cause.as_str().to_owned(),
+            cause: common.cause,
+            message: common.message.clone(),
+            ..Incident::default()
+        },
+        // All members moved to other causes. An earlier sentence about this one may be wrong by now.
+        (None, Some(alert)) => Incident {
+            namespace: alert.namespace.clone(),
+            owner: alert.owner.clone(),
+            reason: alert.reason.clone(),
+            cause: Cause::from_name(&alert.reason),
+            ..Incident::default()
+        },
+        (None, None) => return None,
+    };
     Some(Incident {
-        key: common.key.clone(),
-        namespace: common.namespace.clone(),
-        owner: Owner { kind: common.kind.clone(), name: common.name.clone() },
-        reason: common.cause.as_str().to_owned(),
-        cause: common.cause,
+        key: cause.to_owned(),
         since,
         tolerated,
         pods: members.iter().map(|member| member.pods).fold(0, u64::saturating_add),
-        message: common.message.clone(),
         members: ordered
             .into_iter()
             .map(|member| Member {
@@ -144,6 +219,6 @@ fn combine(members: &[&Incident]) -> Option<Incident> {
                 pods: member.pods,
             })
             .collect(),
-        ..Incident::default()
+        ..description
     })
 }

@@ -63,7 +63,8 @@ pub struct Incident {
     pub log_note: String,
     /// The cause that the incident has in common with others.
     pub common_cause: Option<Arc<CommonCause>>,
-    /// The incidents that this one stands for, the oldest first, if it is about a common cause itself.
+    /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
+    /// another common cause reported, the oldest first.
     pub members: Vec<Member>,
 }
 

@@ -65,7 +65,8 @@ pub struct Alert {
     /// Whether the alert is about a common cause of incidents. `owner` is then its kind and name, and `namespace` is empty
     /// if it has none.
     pub is_common_cause: bool,
-    /// The incidents with this common cause, the oldest first; empty if the common cause is gone.
+    /// The incidents that the alert about a common cause stands for, in the order of [`Incident::members`]; empty if they
+    /// are gone.
     pub members: Vec<Member>,
 }
 

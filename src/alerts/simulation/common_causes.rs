@@ -16,7 +16,7 @@ use crate::{
         formats::render,
         simulation::{FORMATS, destination},
     },
-    api::{AlertPhase, AlertStatus, Cause, Match, MessageKind, WebhookFormat},
+    api::{AlertPhase, AlertStatus, Cause, Match, MessageKind, WebhookFormat, WebhookStatus},
 };
 
 /// A node that does not report.
@@ -43,10 +43,50 @@ impl Simulation {
         })
     }
 
-    /// Whether the alert about a common cause stands for an incident.
+    /// Whether the alert about a common cause stands for an incident. Its members may have other common causes meanwhile.
     pub(super) fn is_covered(&self, key: &String, alert: &AlertStatus) -> bool {
-        let has_cause = self.causes.get(key).is_some_and(|cause| node_key(*cause) == alert.key);
-        alert.members.contains(key) && (has_cause || !self.has_common_cause(&alert.key))
+        alert.members.contains(key) && (self.causes.contains_key(key) || !self.has_common_cause(&alert.key))
+    }
+
+    /// Checks that each common cause that starts to be tracked has a member that no other alert reported.
+    pub(super) fn check_new_common_causes(&self, planned: &WebhookStatus) {
+        let active = |state: &WebhookStatus| -> Vec<AlertStatus> {
+            state.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved).cloned().collect()
+        };
+        let before = active(&self.stored);
+        let is_reported = |key: &String| {
+            let since = self.active.get(key).map(|since| since.as_second());
+            before.iter().filter(|alert| alert.members.contains(key)).any(|alert| {
+                let sent = alert.sent_at.as_ref().map(|sent| sent.0.as_second());
+                sent.is_none_or(|sent| since.is_none_or(|since| since <= sent))
+            })
+        };
+        for alert in active(planned) {
+            let is_new = !alert.members.is_empty() && before.iter().all(|known| known.key != alert.key);
+            assert!(
+                !is_new || alert.members.iter().any(|key| !is_reported(key)),
+                "{} is not new: {before:?}",
+                alert.key
+            );
+        }
+    }
+
+    /// Checks that no alert about a common cause is resolved while one of its members continues: it must have its own
+    /// alert, or have lost its common cause and wait for the end of another alert.
+    pub(super) fn check_resolved_members(&self, alert: &AlertStatus) {
+        let has_own_alert =
+            |key: &String| self.stored.alerts.iter().any(|own| own.key == *key && own.phase != AlertPhase::Resolved);
+        // Another alert about a common cause that is over.
+        let is_held = |key: &String| {
+            let ending = |phase| !matches!(phase, AlertPhase::Resolving | AlertPhase::Resolved);
+            self.stored.alerts.iter().any(|other| other.members.contains(key) && ending(other.phase))
+        };
+        let continues = |key: &&String| {
+            let Some(since) = self.active.get(*key).filter(|_| !has_own_alert(key)) else { return false };
+            self.causes.contains_key(*key) || self.is_due(*since) && !is_held(key)
+        };
+        let left: Vec<_> = alert.members.iter().filter(continues).collect();
+        assert!(left.is_empty(), "{} is resolved, but not {left:?}: {:?}", alert.key, self.stored);
     }
 
     /// Starts incidents with a common cause.
@@ -324,13 +364,189 @@ fn tracks_a_common_cause_before_any_single_incident() {
     assert_eq!(sim.storm, 51, "a common cause counts as one problem");
 }
 
+/// Like [`Simulation::changes`], without those before the common causes moved.
+fn changes_after(sim: &Simulation, seconds: i64) -> Vec<(i64, Vec<String>, Vec<String>)> {
+    sim.changes().into_iter().filter(|(at, ..)| *at > seconds).collect()
+}
+
+#[test]
+fn reports_each_cause_once_while_incidents_move_between_two() {
+    for format in FORMATS {
+        for restarts in [false, true] {
+            let mut sim = Simulation::new(format);
+            let restart = |sim: &mut Simulation| {
+                if restarts {
+                    sim.memory = IncidentMemory::default();
+                    sim.last_sent = None;
+                }
+            };
+            sim.start_with_cause(0..3, 1);
+            sim.advance(300);
+            for _ in 0..3 {
+                sim.start_with_cause(0..4, 2);
+                sim.advance(300);
+                restart(&mut sim);
+                sim.start_with_cause(0..4, 1);
+                sim.advance(300);
+                restart(&mut sim);
+            }
+            // The first message about the second cause names all of its members.
+            let started =
+                sim.sent.iter().flat_map(|sent| &sent.started).find(|alert| alert.key == node_key(2)).unwrap();
+            assert_eq!(started.members.len(), 4, "{format:?}");
+            let expected = [(30, keys(&["node1"]), vec![]), (330, keys(&["node2"]), vec![])];
+            assert_eq!(sim.changes(), expected, "{format:?}");
+            sim.active.clear();
+            sim.causes.clear();
+            sim.advance(600);
+            let end = changes_after(&sim, 330);
+            assert!(end.iter().all(|(at, started, _)| (2_130..2_140).contains(at) && started.is_empty()), "{end:?}");
+            let mut resolved: Vec<String> = end.into_iter().flat_map(|(.., resolved)| resolved).collect();
+            resolved.sort();
+            assert_eq!(resolved, keys(&["node1", "node2"]), "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn sends_nothing_if_the_reported_incidents_have_another_common_cause() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.start_with_cause(0..3, 1);
+        sim.advance(100);
+        sim.start_with_cause(0..3, 2);
+        sim.advance(100);
+        // Fewer members of each cause than an alert needs to start.
+        sim.end(0);
+        sim.start_with_cause(1..2, 3);
+        sim.advance(100);
+        sim.end(1);
+        sim.advance(100);
+        assert_eq!(sim.changes(), [(30, keys(&["node1"]), vec![])], "{format:?}");
+        sim.end(2);
+        sim.advance(600);
+        let expected = [(30, keys(&["node1"]), vec![]), (430, vec![], keys(&["node1"]))];
+        assert_eq!(sim.changes(), expected, "{format:?}");
+    }
+}
+
+#[test]
+fn repeats_an_alert_whose_members_have_another_common_cause() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.start_with_cause(0..3, 1);
+        sim.advance(100);
+        sim.start_with_cause(0..3, 2);
+        sim.end(0);
+        sim.advance(4_000);
+        let last = sim.sent.last().unwrap();
+        let repeated = last.ongoing.iter().chain(&last.started).find(|alert| alert.key == node_key(1)).unwrap();
+        let members: Vec<_> = repeated.members.iter().map(|own| own.key.clone()).collect();
+        assert_eq!((members, repeated.pods, repeated.cause), (vec![key(1), key(2)], 2, Cause::NodeNotReady));
+        // The sentence about the cause may no longer be true.
+        let text = String::from_utf8(render(last, &destination(format)).body).unwrap();
+        assert!(text.contains("node1") && !text.contains("does not report"), "{format:?}: {text}");
+    }
+}
+
+#[test]
+fn reports_another_common_cause_when_its_first_new_member_is_due() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start_with_cause(0..3, 1);
+    sim.advance(100);
+    sim.start_with_cause(0..4, 2);
+    sim.advance(20);
+    sim.end(3);
+    sim.advance(100);
+    assert_eq!(changes_after(&sim, 30), [], "the new member recovered too soon");
+    sim.start_with_cause(3..5, 2);
+    sim.advance(100);
+    assert_eq!(changes_after(&sim, 30), [(250, keys(&["node2"]), vec![])]);
+    let started = &sim.sent.last().unwrap().started[0];
+    assert_eq!((started.members.len(), started.since.to_string().as_str()), (5, "2026-07-01T10:00:00Z"));
+}
+
+#[test]
+fn resolves_a_common_cause_when_its_members_recovered_although_those_of_another_continue() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.start_with_cause(0..3, 1);
+        sim.advance(100);
+        sim.start_with_cause(0..5, 2);
+        sim.advance(100);
+        sim.end(0);
+        sim.end(1);
+        sim.advance(100);
+        assert_eq!(changes_after(&sim, 30), [(130, keys(&["node2"]), vec![])], "{format:?}");
+        sim.end(2);
+        sim.advance(100);
+        assert_eq!(changes_after(&sim, 130), [(330, vec![], keys(&["node1"]))], "{format:?}");
+        sim.active.clear();
+        sim.advance(100);
+        assert_eq!(changes_after(&sim, 330), [(430, vec![], keys(&["node2"]))], "{format:?}");
+    }
+}
+
+#[test]
+fn sends_a_member_without_common_cause_on_its_own_while_the_others_have_another() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.start_with_cause(0..3, 1);
+    sim.advance(100);
+    sim.start_with_cause(0..3, 2);
+    sim.causes.remove(&key(0));
+    sim.advance(300);
+    assert_eq!(changes_after(&sim, 30), [(100, vec![key(0)], vec![])]);
+    sim.active.clear();
+    sim.advance(100);
+    let mut resolved: Vec<String> = changes_after(&sim, 100).into_iter().flat_map(|(.., resolved)| resolved).collect();
+    resolved.sort();
+    assert_eq!(resolved, [key(0), node_key(1)]);
+}
+
+#[test]
+fn recognizes_more_members_than_one_alert_stores_when_they_move_between_common_causes() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start_with_cause(0..60, 1);
+    sim.advance(100);
+    for cause in [2, 1, 3, 2, 1] {
+        sim.start_with_cause(0..60, cause);
+        sim.advance(100);
+    }
+    // The first alert stores 32 members. The second one stores the others, and is needed because of them.
+    let expected = [(30, keys(&["node1"]), vec![]), (100, keys(&["node2"]), vec![])];
+    assert_eq!(sim.changes(), expected);
+    assert!(sim.stored.alerts.iter().all(|alert| alert.members.len() == 32));
+    sim.active.clear();
+    sim.advance(600);
+    assert_eq!(changes_after(&sim, 100), [(630, vec![], keys(&["node1", "node2"]))]);
+}
+
+#[test]
+fn reports_another_common_cause_of_members_that_failed_again() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start_with_cause(0..4, 1);
+    sim.advance(100);
+    sim.end(0);
+    sim.end(1);
+    sim.advance(1_000);
+    sim.start_with_cause(0..2, 2);
+    sim.advance(100);
+    assert_eq!(changes_after(&sim, 30), [(1_130, keys(&["node2"]), vec![])]);
+    sim.active.clear();
+    sim.advance(100);
+    assert_eq!(changes_after(&sim, 1_130), [(1_230, vec![], keys(&["node1", "node2"]))]);
+}
+
+/// How many common causes the incidents of a property move between.
+const CAUSES: u8 = 3;
+
 fn event_or_cause() -> impl Strategy<Value = Event> {
     prop_oneof![
         12 => event(),
-        4 => (0..KEYS, prop::option::weighted(0.7, 0..2_u8)).prop_map(|(key, cause)| Event::CauseChanges(key, cause)),
-        // All of them, as when a node fails or recovers.
+        4 => (0..KEYS, prop::option::weighted(0.7, 0..CAUSES)).prop_map(|(key, cause)| Event::CauseChanges(key, cause)),
+        // All of them, as when a node fails or recovers, or when an image turns out to be one of several of a registry.
         1 => Just(Event::CauseChanges(u8::MAX, None)),
-        2 => Just(Event::CauseChanges(u8::MAX, Some(1))),
+        3 => (0..CAUSES).prop_map(|cause| Event::CauseChanges(u8::MAX, Some(cause))),
     ]
 }
 
@@ -365,7 +581,7 @@ proptest! {
         let firing = |sim: &Simulation, key: &str| {
             sim.stored.alerts.iter().any(|alert| alert.key == key && alert.phase == AlertPhase::Firing)
         };
-        for key in (0..KEYS).map(key).chain((0..2).map(node_key)) {
+        for key in (0..KEYS).map(key).chain((0..CAUSES).map(node_key)) {
             let history = sim.history(&key);
             for (index, (_, starts)) in history.iter().enumerate() {
                 prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
@@ -379,8 +595,10 @@ proptest! {
                 prop_assert_eq!(is_firing, sim.has_common_cause(&key), "{}: {:?}", key, sim.stored);
                 continue;
             }
-            let cause = sim.causes.get(&key).map(|cause| node_key(*cause));
-            let is_member = cause.is_some_and(|cause| firing(&sim, &cause));
+            let is_member = sim.causes.get(&key).is_some_and(|cause| {
+                let mut firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing);
+                firing.any(|alert| alert.key == node_key(*cause) || alert.members.contains(&key))
+            });
             match sim.active.contains_key(&key) {
                 true => prop_assert!(is_firing || is_member, "{} is not sent: {:#?}", key, sim.stored),
                 false => prop_assert!(!is_firing, "{} is over: {:?}", key, history),

@@ -290,6 +290,7 @@ impl Simulation {
                 return next_resend;
             }
             let planned = self.plan();
+            self.check_new_common_causes(&planned.state);
             self.note_due_incidents(&planned.state);
             if self.crashes_at(CrashPoint::Storing) {
                 continue;

@@ -132,6 +132,9 @@ impl Simulation {
                 self.incidents_known && (self.active.contains_key(&alert.key) || self.has_common_cause(&alert.key));
             let resolves = alert.phase == AlertPhase::Resolving && !may_be_resolved;
             assert!(!(resolves && continues), "{} is resolved although it continues", alert.key);
+            if resolves && self.incidents_known {
+                self.check_resolved_members(alert);
+            }
         }
     }
 
