@@ -29,21 +29,6 @@ use crate::api::{AlertPhase, AlertStatus, Cause, Owner, WebhookStatus};
 /// How many members an alert about a common cause needs.
 const MEMBERS: usize = 2;
 
-/// A cause that several incidents have in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommonCause {
-    /// A hash of kind, namespace and name.
-    pub key: String,
-    /// For example Node.
-    pub kind: String,
-    /// Empty if the cause is not an object in a namespace.
-    pub namespace: String,
-    pub name: String,
-    pub cause: Cause,
-    /// One sentence.
-    pub message: String,
-}
-
 /// The incidents that match a webhook.
 pub(super) struct Grouped<'a> {
     /// Those that are sent one by one.

@@ -4,7 +4,6 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::common_cause::CommonCause;
 use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision};
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
@@ -77,6 +76,21 @@ pub struct Member {
     pub owner: Owner,
     /// The number of pods.
     pub pods: u64,
+}
+
+/// A cause that several incidents have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonCause {
+    /// A hash of kind, namespace and name.
+    pub key: String,
+    /// For example Node.
+    pub kind: String,
+    /// Empty if the cause is not an object in a namespace.
+    pub namespace: String,
+    pub name: String,
+    pub cause: Cause,
+    /// One sentence.
+    pub message: String,
 }
 
 /// Remembers the reasons and common causes of the current incidents from one reconcile to the next.

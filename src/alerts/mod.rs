@@ -29,11 +29,10 @@ mod times;
 mod validated_webhook;
 mod webhook_state;
 
-pub use common_cause::CommonCause;
 use compose::{deletion_notices, resend};
 use delivery_summary::summarize_delivery;
 pub(crate) use incident::gone_alerts;
-pub use incident::{Incident, IncidentMemory, Member, Source};
+pub use incident::{CommonCause, Incident, IncidentMemory, Member, Source};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;
