@@ -111,8 +111,10 @@ impl GoTools {
         let mut progress = Progress::new(format!("building {} with Go (once, {})", self.names, self.takes));
         let how = loop {
             tokio::select! {
-                how = go.ended() => break how,
+                // Otherwise nothing is printed if Go ends immediately.
+                biased;
                 () = progress.wait() => {}
+                how = go.ended() => break how,
             }
             if progress.is_over() {
                 break format!("did not end within {} minutes", LIMIT.as_secs() / 60);
