@@ -6,8 +6,6 @@
 //! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
 //! so that lines stay readable.
 
-#[cfg(test)]
-mod corpus;
 mod keys;
 mod pem;
 mod shapes;

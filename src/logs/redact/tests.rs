@@ -1,3 +1,5 @@
+mod corpus;
+
 use super::{MASK, Mask};
 
 fn redact(text: &str) -> String {

@@ -9,11 +9,11 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, ops::Range, path::Path};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Captures, Regex};
 
-use super::Mask;
+use crate::logs::redact::Mask;
 
-const SECRETS: &str = include_str!("../../../tests/fixtures/redaction/secrets.tsv");
-const INNOCENT: &str = include_str!("../../../tests/fixtures/redaction/innocent.tsv");
-const HELD_OUT: &str = include_str!("../../../tests/fixtures/redaction/held-out.tsv");
+const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
+const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
+const HELD_OUT: &str = include_str!("../../../../tests/fixtures/redaction/held-out.tsv");
 
 #[derive(Default)]
 struct Score {
