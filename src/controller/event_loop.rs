@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, stream::BoxStream};
-use jiff::Timestamp;
+use futures::StreamExt;
 use kube::{Client, api::DynamicObject};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +27,8 @@ use super::{
     observed::Observed,
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
-    schedule::REFRESH_INTERVAL,
+    schedule::{REFRESH_INTERVAL, duration_until, until_check},
+    sources::Sources,
     tasks::{TaskResult, Tasks},
     watch_health::Scope,
     write_error::WriteError,
@@ -40,25 +40,6 @@ const TURN: Duration = Duration::from_millis(20);
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for writes and alerts.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Updates of pods, in batches of those that are ready.
-pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedPod>)>>;
-
-/// Updates of events, in batches of those that are ready.
-pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedEvent>)>>;
-
-/// The watches, each update with the scope of its watch.
-pub(crate) struct Sources {
-    /// `Orchestr` objects.
-    pub(crate) objects: BoxStream<'static, (Scope, WatchUpdate<DynamicObject>)>,
-    /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
-    /// further back than the failures that were kept.
-    pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
-    /// Warning events. They are received from the time on at which pods are first watched.
-    pub(crate) events: EventUpdates,
-    /// The scopes of all three.
-    pub(crate) scopes: Vec<Scope>,
-}
 
 /// The controller. Each field owns a part of the state and can be changed only by its methods.
 pub(crate) struct Controller {
@@ -279,23 +260,7 @@ impl Controller {
                 self.queue.release(permit);
                 self.on_status_written(&key, &uid, &written, result, now);
             }
-            TaskResult::KopfLeftoversRemoved { key, result } => {
-                if let Err(error) = &result {
-                    tracing::warn!(
-                        namespace = key.namespace,
-                        name = key.name,
-                        %error,
-                        "could not remove the finalizer and annotation of the Kopf operator"
-                    );
-                }
-                if self.kopf_migrations.ended(&key, &result, now) {
-                    tracing::warn!(
-                        namespace = key.namespace,
-                        name = key.name,
-                        "another program keeps adding Kopf's finalizer or annotation: stop the Kopf operator first"
-                    );
-                }
-            }
+            TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),
             TaskResult::LogRead { request, result } => {
                 for key in self.reconciler.log_read(&request, result, now) {
                     self.queue.log_arrived(&key, now);
@@ -438,20 +403,6 @@ impl Controller {
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
         self.kopf_migrations.sweep(now);
     }
-}
-
-/// The time until `lastCheckTime` must be refreshed; absent if it must be refreshed now.
-fn until_check(status: Option<&OrchestrStatus>, interval: Duration, wall: Timestamp) -> Option<Duration> {
-    let checked = status?.last_check_time.as_ref()?.0;
-    let age = wall.duration_since(checked);
-    // A time in the future was written by a wrong clock.
-    let ahead = Duration::try_from(-age).unwrap_or_default();
-    let left = interval.checked_sub(Duration::try_from(age).unwrap_or_default())?;
-    (ahead <= interval && !left.is_zero()).then_some(left)
-}
-
-fn duration_until(at: Timestamp, wall: Timestamp) -> Duration {
-    at.duration_since(wall).try_into().unwrap_or(Duration::ZERO)
 }
 
 async fn sleep_until_if(at: Option<Instant>) {

@@ -113,9 +113,29 @@ impl KopfMigrations {
         .collect()
     }
 
+    /// A removal has ended. Logs if it failed, or if another program adds the leftovers again.
+    pub(super) fn removal_ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) {
+        let NamespacedName { namespace, name } = key;
+        if let Err(error) = result {
+            tracing::warn!(
+                namespace,
+                name,
+                %error,
+                "could not remove the finalizer and annotation of the Kopf operator"
+            );
+        }
+        if self.ended(key, result, now) {
+            tracing::warn!(
+                namespace,
+                name,
+                "another program keeps adding Kopf's finalizer or annotation: stop the Kopf operator first"
+            );
+        }
+    }
+
     /// A removal has ended; the result is whether there were leftovers. Returns true once per object: if leftovers have
     /// come back so often that another program must be adding them.
-    pub(super) fn ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) -> bool {
+    fn ended(&mut self, key: &NamespacedName, result: &Result<bool, WriteError>, now: Instant) -> bool {
         let Some(migration) = self.objects.get_mut(key) else { return false };
         migration.under_way = false;
         let found_meanwhile = std::mem::take(&mut migration.found_meanwhile);

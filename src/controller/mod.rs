@@ -22,6 +22,7 @@ mod queue;
 mod reconciler;
 mod rollouts;
 mod schedule;
+mod sources;
 mod status;
 mod tasks;
 mod verdicts;
@@ -30,7 +31,4 @@ mod workloads;
 mod write_error;
 mod write_limiter;
 
-pub(crate) use self::{
-    event_loop::{Controller, Sources},
-    watch_health::Scope,
-};
+pub(crate) use self::{event_loop::Controller, sources::Sources, watch_health::Scope};

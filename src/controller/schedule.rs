@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::config::Timings;
+use crate::{api::OrchestrStatus, config::Timings};
 
 /// How often an object is reconciled without any event: the number of its pods may have changed, which is not an event,
 /// and the wall clock may have been set.
@@ -121,6 +122,20 @@ impl Schedule {
         let not_before = [written, self.not_before, self.postponed_until].into_iter().flatten().max();
         Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
+}
+
+/// The time until `lastCheckTime` must be refreshed; absent if it must be refreshed now.
+pub(super) fn until_check(status: Option<&OrchestrStatus>, interval: Duration, wall: Timestamp) -> Option<Duration> {
+    let checked = status?.last_check_time.as_ref()?.0;
+    let age = wall.duration_since(checked);
+    // A time in the future was written by a wrong clock.
+    let ahead = Duration::try_from(-age).unwrap_or_default();
+    let left = interval.checked_sub(Duration::try_from(age).unwrap_or_default())?;
+    (ahead <= interval && !left.is_zero()).then_some(left)
+}
+
+pub(super) fn duration_until(at: Timestamp, wall: Timestamp) -> Duration {
+    at.duration_since(wall).try_into().unwrap_or(Duration::ZERO)
 }
 
 #[cfg(test)]

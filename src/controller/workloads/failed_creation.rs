@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     super::object_name::is_object_name,
-    object::{WorkloadKey, WorkloadKind},
+    key::{WorkloadKey, WorkloadKind},
 };
 
 /// The reason of the events of all these controllers.

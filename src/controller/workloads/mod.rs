@@ -4,6 +4,7 @@
 //! of the operator, the workloads of the incidents in the status are read again. No I/O: the caller starts the reads.
 
 mod failed_creation;
+mod key;
 mod object;
 mod read;
 mod report;
@@ -27,13 +28,13 @@ use crate::{
 
 pub(super) use self::{
     failed_creation::is_failed_creation,
-    object::WorkloadKey,
+    key::WorkloadKey,
     read::{WorkloadQuery, WorkloadReading, read},
     report::Reported,
 };
 use self::{
     failed_creation::{FailedCreation, Refusal, workload_of},
-    object::WorkloadKind,
+    key::WorkloadKind,
     state::{Resumed, State},
 };
 use super::object_name::is_object_name;

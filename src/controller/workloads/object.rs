@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::core::{ApiResource, GroupVersionKind, Object, ObjectMeta};
+use kube::core::{Object, ObjectMeta};
 use serde::Deserialize;
 
 use crate::{
@@ -10,72 +10,10 @@ use crate::{
     diagnosis::workload_owner,
 };
 
-use super::failed_creation::Refusal;
+use super::{failed_creation::Refusal, key::WorkloadKind};
 
 /// The most labels of a pod template that are kept.
 const LABELS: usize = 64;
-
-/// The kinds that create pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::controller) enum WorkloadKind {
-    ReplicaSet,
-    StatefulSet,
-    DaemonSet,
-    Job,
-    ReplicationController,
-}
-
-impl WorkloadKind {
-    /// The first in their order.
-    pub(super) const FIRST: Self = Self::ReplicaSet;
-    const ALL: [Self; 5] =
-        [Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet, Self::Job, Self::ReplicationController];
-
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReplicaSet => "ReplicaSet",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Job => "Job",
-            Self::ReplicationController => "ReplicationController",
-        }
-    }
-
-    pub(super) fn resource(self) -> ApiResource {
-        let (group, plural) = match self {
-            Self::ReplicaSet => ("apps", "replicasets"),
-            Self::StatefulSet => ("apps", "statefulsets"),
-            Self::DaemonSet => ("apps", "daemonsets"),
-            Self::Job => ("batch", "jobs"),
-            Self::ReplicationController => ("", "replicationcontrollers"),
-        };
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", self.as_str()), plural)
-    }
-}
-
-/// A workload as an event names it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::controller) struct WorkloadKey {
-    pub(super) namespace: String,
-    pub(super) kind: WorkloadKind,
-    pub(super) name: String,
-    /// Empty if only the name is known, from a status.
-    pub(super) uid: String,
-}
-
-impl WorkloadKey {
-    pub(in crate::controller) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    pub(super) fn as_owner(&self) -> Owner {
-        Owner { kind: self.kind.as_str().to_owned(), name: self.name.clone() }
-    }
-}
 
 /// The relevant fields of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]

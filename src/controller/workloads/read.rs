@@ -6,7 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams, core::PartialObjectMeta};
 use tokio::time::timeout;
 
-use super::object::{Workload, WorkloadJson, WorkloadKey, WorkloadKind};
+use super::{
+    key::{WorkloadKey, WorkloadKind},
+    object::{Workload, WorkloadJson},
+};
 
 /// How long one read may take.
 const TIMEOUT: Duration = Duration::from_secs(5);

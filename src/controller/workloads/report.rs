@@ -12,7 +12,7 @@ use crate::{
 use super::{
     OwnerKey, Workloads,
     failed_creation::{FAILED_CREATE, Refusal},
-    object::WorkloadKey,
+    key::WorkloadKey,
     state::{Known, Resumed, TOLERATED},
 };
 

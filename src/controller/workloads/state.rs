@@ -9,7 +9,8 @@ use crate::api::{NamespacedName, Owner};
 
 use super::{
     failed_creation::{FailedCreation, NO_REFUSAL, Refusal},
-    object::{Existence, Workload, WorkloadKind},
+    key::WorkloadKind,
+    object::{Existence, Workload},
 };
 
 /// How long pods must be missing before that is a problem.

@@ -1,6 +1,9 @@
 //! Reconciles one object with the pods that it selects: judges the pods and builds the object's status. No I/O: the caller
 //! starts the reads that are asked for, and writes the status.
 
+mod revisions;
+mod updates;
+
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
@@ -14,29 +17,28 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, Incident},
     api::{NamespacedName, OrchestrStatus, ProblemKind},
-    diagnosis::{needs_job, owner_names, revision_name},
-    events::{Event, WatchedEvent},
     index::{Index, ViewId},
-    logs::{LogRequest, ReadResult},
-    pods::{Pod, WatchedPod},
-    report::{self, Comparison, FailingRevision, NotWatching, PodFinding, Report, UpdateContext, Workload},
+    logs::LogRequest,
+    report::{self, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
-    watch::WatchUpdate,
 };
 
 use super::{
     event_lists::EventListQuery,
-    evidence::{Evidence, NewEvidence},
-    jobs::{JobKey, JobReading, Jobs},
+    evidence::Evidence,
+    jobs::{JobKey, Jobs},
     log_requests::LogRequests,
     lookback::{self, Lookback},
     object::Object,
-    rollouts::{RolloutKey, RolloutQuery, RolloutReading, Rollouts},
+    rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
-    workloads::{Reported, WorkloadKey, WorkloadQuery, WorkloadReading, Workloads, is_failed_creation},
+    workloads::{Reported, Workloads},
 };
+
+use self::revisions::{RolloutRequests, workload};
+pub(super) use self::updates::Concerned;
 
 /// The known state of the cluster, except for the `Orchestr` objects.
 #[derive(Debug)]
@@ -51,14 +53,6 @@ pub(super) struct Reconciler {
     log_requests: LogRequests,
     rollouts: Rollouts,
     needs_relist: bool,
-}
-
-/// The objects that changes of pods or events concern.
-pub(super) enum Concerned {
-    /// All objects, because a list or a backlog is complete: nothing more is expected soon.
-    AllWithoutDebounce,
-    All,
-    These(Vec<NamespacedName>),
 }
 
 /// The result of a reconcile, and the reads to start.
@@ -130,183 +124,6 @@ impl Reconciler {
     /// The watches of pods were closed and opened again.
     pub(super) fn watches_reopened(&mut self, now: Instant) {
         self.watch_health.reopened(now);
-    }
-
-    pub(super) fn apply_pods(
-        &mut self,
-        updates: Vec<(Scope, WatchUpdate<WatchedPod>)>,
-        now: Instant,
-        wall: Timestamp,
-    ) -> Concerned {
-        let mut views = Vec::new();
-        let mut is_newly_denied = false;
-        let mut is_complete = false;
-        let undecodable_changes = self.index.undecodable_changes();
-        for (scope, update) in updates {
-            match update {
-                WatchUpdate::Relisting => {
-                    self.index.begin_list(scope.as_deref());
-                    self.watch_health.relisting(&scope, self.index.restart_lookback(), now);
-                }
-                WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, now, wall)),
-                WatchUpdate::Deleted(pod) => {
-                    let uid = match pod.pod {
-                        Ok(pod) => {
-                            self.workloads.pods_changed(&pod, now);
-                            pod.uid
-                        }
-                        Err(undecodable) => undecodable.uid,
-                    };
-                    views.extend(self.index.remove(uid));
-                }
-                WatchUpdate::Synced => {
-                    views.extend(self.index.end_list(scope.as_deref()));
-                    is_complete |= self.watch_health.synced(&scope);
-                    tracing::debug!(pods = self.index.len(), "listed all pods");
-                }
-                WatchUpdate::Behind => self.watch_health.behind(&scope, now),
-                WatchUpdate::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
-                WatchUpdate::Denied(refusal) => {
-                    if self.watch_health.denied(&scope, refusal.clone()) {
-                        tracing::error!(refusal, "not allowed to watch pods");
-                        is_newly_denied = true;
-                    }
-                }
-                WatchUpdate::Failed(error) => {
-                    tracing::warn!(error, "the watch of pods is interrupted");
-                    self.watch_health.failed(&scope, error, now);
-                }
-            }
-        }
-        if is_complete {
-            Concerned::AllWithoutDebounce
-        } else if is_newly_denied || self.index.undecodable_changes() != undecodable_changes {
-            Concerned::All
-        } else {
-            Concerned::These(self.viewers(views))
-        }
-    }
-
-    fn apply_pod(&mut self, pod: WatchedPod, now: Instant, wall: Timestamp) -> Vec<ViewId> {
-        match pod.pod {
-            Ok(pod) => {
-                let mut views = Vec::new();
-                if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
-                    && let Some(job) = needs_job(&pod)
-                {
-                    for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
-                        views.extend(self.index.views_of_job(&job.uid));
-                    }
-                }
-                if self.workloads.is_watched(&pod) && !self.index.remains(pod.uid) {
-                    self.workloads.pods_changed(&pod, now);
-                }
-                views.extend(self.index.apply(pod, wall));
-                views
-            }
-            Err(undecodable) => {
-                let changes = self.index.undecodable_changes();
-                let (pod, error) = (undecodable.to_string(), undecodable.error.clone());
-                let views = self.index.insert_undecodable(undecodable);
-                if self.index.undecodable_changes() != changes {
-                    tracing::warn!(pod, %error, "skipped a pod that cannot be decoded");
-                }
-                views
-            }
-        }
-    }
-
-    /// Stores events about pods. Returns the affected objects, and the events about controllers of pods.
-    pub(super) fn apply_events(
-        &mut self,
-        updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>,
-        now: Instant,
-        wall: Timestamp,
-    ) -> (Concerned, Vec<Event>) {
-        let (mut views, mut about_controllers, mut concerns_all) = (Vec::new(), Vec::new(), false);
-        for (scope, update) in updates {
-            match self.evidence.apply(&scope, update, now, wall) {
-                NewEvidence::Nothing => {}
-                NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
-                NewEvidence::AboutController(event) => about_controllers.push(*event),
-                NewEvidence::ConcernsAll => concerns_all = true,
-            }
-        }
-        let concerned = if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) };
-        (concerned, about_controllers)
-    }
-
-    /// Stores listed events about a pod. Returns the affected objects.
-    pub(super) fn events_listed(
-        &mut self,
-        query: &EventListQuery,
-        events: Vec<WatchedEvent>,
-        now: Instant,
-    ) -> Concerned {
-        let is_new = self.evidence.listed(query, events, now);
-        let views = if is_new { self.index.views_of_suspect(query.pod) } else { Vec::new() };
-        Concerned::These(self.viewers(views))
-    }
-
-    /// Takes an event about a workload that could not create a pod. Returns the affected objects.
-    pub(super) fn on_workload_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> Vec<NamespacedName> {
-        let namespace = &event.involved.namespace;
-        let is_selected = || self.index.views_of_namespace(namespace).next().is_some();
-        if is_failed_creation(event) && is_selected() && self.workloads.on_event(event, now, wall) {
-            self.viewers(self.index.views_of_namespace(namespace).collect())
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// When the next read of a workload is due.
-    pub(super) fn workloads_due(&self) -> Option<Instant> {
-        self.workloads.next_due()
-    }
-
-    /// The workloads to read now.
-    pub(super) fn take_due_workloads(&mut self, now: Instant) -> Vec<WorkloadQuery> {
-        self.workloads.take_due(now)
-    }
-
-    /// Stores the result of a read of a workload. Returns the affected objects.
-    pub(super) fn workload_read(
-        &mut self,
-        key: &WorkloadKey,
-        reading: WorkloadReading,
-        now: Instant,
-        wall: Timestamp,
-    ) -> Vec<NamespacedName> {
-        if self.workloads.answered(key, reading, now, wall) {
-            self.viewers(self.index.views_of_namespace(key.namespace()).collect())
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Stores the result of a read of a Job. Returns the affected objects.
-    pub(super) fn job_read(&mut self, key: &JobKey, reading: JobReading, now: Instant) -> Vec<NamespacedName> {
-        if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
-    }
-
-    /// Stores the result of a comparison of revisions. Returns the objects that wait for it.
-    pub(super) fn rollout_read(
-        &mut self,
-        key: &RolloutKey,
-        reading: RolloutReading,
-        now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.rollouts.answered(key, reading, now)
-    }
-
-    /// Stores the result of a read of a log. Returns the objects that wait for it.
-    pub(super) fn log_read(
-        &mut self,
-        request: &LogRequest,
-        result: ReadResult,
-        now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.log_requests.answered(request, result, now)
     }
 
     /// Reconciles an object. Of the object, it changes only the tracker of problems and the time since which it waits
@@ -397,8 +214,7 @@ impl Reconciler {
             recheck = recheck.into_iter().chain([due]).min();
         }
 
-        let rollouts =
-            RefCell::new(RolloutRequests { rollouts: &mut self.rollouts, queries: Vec::new(), lacks: false });
+        let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let policy = settings.logs.as_ref();
         let undecodable = self.index.undecodable(view);
         let input = report::Input {
@@ -471,60 +287,11 @@ impl Reconciler {
         self.jobs.retain(|key| needed.contains(key));
         self.workloads.compact(|namespace| self.index.views_of_namespace(namespace).next().is_some(), wall);
     }
-
-    fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {
-        views.sort_unstable();
-        views.dedup();
-        views.iter().filter_map(|view| self.views.get(view).cloned()).collect()
-    }
 }
 
 /// Whether an object may select pods of a watch.
 fn concerns(settings: &Settings, scope: &Scope) -> bool {
     scope.as_ref().is_none_or(|namespace| settings.scope.selects_namespace(namespace))
-}
-
-/// The comparisons that one reconcile asks for.
-struct RolloutRequests<'a> {
-    rollouts: &'a mut Rollouts,
-    queries: Vec<RolloutQuery>,
-    /// Whether a comparison is being made.
-    lacks: bool,
-}
-
-impl RolloutRequests<'_> {
-    fn ask(&mut self, query: RolloutQuery, object: &NamespacedName, now: Instant) -> Option<Comparison> {
-        let answer = self.rollouts.ask(query, object, now);
-        self.queries.extend(answer.query);
-        self.lacks |= answer.is_lacking;
-        answer.comparison
-    }
-
-    fn take(&mut self) -> (Vec<RolloutQuery>, bool) {
-        (std::mem::take(&mut self.queries), self.lacks)
-    }
-}
-
-/// The owner of a pod with a problem, and this revision of it if it is the one that fails. `compare` returns how it differs
-/// from an earlier revision, or none if the other one is not earlier.
-fn workload(
-    index: &Index,
-    pod: &Pod,
-    revision: Option<&str>,
-    compare: impl FnOnce(RolloutQuery) -> Option<Comparison>,
-) -> Workload {
-    // A pod without a controller is its own owner.
-    let Some((kind, name)) = owner_names(pod) else { return Workload { of: 1, revision: None } };
-    let revision = revision.and_then(|hash| {
-        let before = index.healthy_before(&pod.namespace, kind, name, hash)?;
-        let comparison = match RolloutQuery::new(pod, hash, &before) {
-            Some(query) => compare(query)?,
-            None => Comparison::Unknown,
-        };
-        let name = revision_name(kind, name, hash);
-        Some(FailingRevision { name, healthy_before: before.pods.into(), comparison })
-    });
-    Workload { of: index.pods_of(&pod.namespace, kind, name).pods.into(), revision }
 }
 
 impl Reconciled {

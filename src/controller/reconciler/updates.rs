@@ -1,0 +1,231 @@
+//! Applies updates of pods and events and the results of reads, and finds the objects that they concern.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    api::NamespacedName,
+    diagnosis::needs_job,
+    events::{Event, WatchedEvent},
+    index::ViewId,
+    logs::{LogRequest, ReadResult},
+    pods::WatchedPod,
+    watch::WatchUpdate,
+};
+
+use super::{
+    super::{
+        event_lists::EventListQuery,
+        evidence::NewEvidence,
+        jobs::{JobKey, JobReading},
+        rollouts::{RolloutKey, RolloutReading},
+        watch_health::Scope,
+        workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_failed_creation},
+    },
+    Reconciler,
+};
+
+/// The objects that changes of pods or events concern.
+pub(in crate::controller) enum Concerned {
+    /// All objects, because a list or a backlog is complete: nothing more is expected soon.
+    AllWithoutDebounce,
+    All,
+    These(Vec<NamespacedName>),
+}
+
+impl Reconciler {
+    pub(in crate::controller) fn apply_pods(
+        &mut self,
+        updates: Vec<(Scope, WatchUpdate<WatchedPod>)>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Concerned {
+        let mut views = Vec::new();
+        let mut is_newly_denied = false;
+        let mut is_complete = false;
+        let undecodable_changes = self.index.undecodable_changes();
+        for (scope, update) in updates {
+            match update {
+                WatchUpdate::Relisting => {
+                    self.index.begin_list(scope.as_deref());
+                    self.watch_health.relisting(&scope, self.index.restart_lookback(), now);
+                }
+                WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, now, wall)),
+                WatchUpdate::Deleted(pod) => {
+                    let uid = match pod.pod {
+                        Ok(pod) => {
+                            self.workloads.pods_changed(&pod, now);
+                            pod.uid
+                        }
+                        Err(undecodable) => undecodable.uid,
+                    };
+                    views.extend(self.index.remove(uid));
+                }
+                WatchUpdate::Synced => {
+                    views.extend(self.index.end_list(scope.as_deref()));
+                    is_complete |= self.watch_health.synced(&scope);
+                    tracing::debug!(pods = self.index.len(), "listed all pods");
+                }
+                WatchUpdate::Behind => self.watch_health.behind(&scope, now),
+                WatchUpdate::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
+                WatchUpdate::Denied(refusal) => {
+                    if self.watch_health.denied(&scope, refusal.clone()) {
+                        tracing::error!(refusal, "not allowed to watch pods");
+                        is_newly_denied = true;
+                    }
+                }
+                WatchUpdate::Failed(error) => {
+                    tracing::warn!(error, "the watch of pods is interrupted");
+                    self.watch_health.failed(&scope, error, now);
+                }
+            }
+        }
+        if is_complete {
+            Concerned::AllWithoutDebounce
+        } else if is_newly_denied || self.index.undecodable_changes() != undecodable_changes {
+            Concerned::All
+        } else {
+            Concerned::These(self.viewers(views))
+        }
+    }
+
+    fn apply_pod(&mut self, pod: WatchedPod, now: Instant, wall: Timestamp) -> Vec<ViewId> {
+        match pod.pod {
+            Ok(pod) => {
+                let mut views = Vec::new();
+                if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+                    && let Some(job) = needs_job(&pod)
+                {
+                    for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
+                        views.extend(self.index.views_of_job(&job.uid));
+                    }
+                }
+                if self.workloads.is_watched(&pod) && !self.index.remains(pod.uid) {
+                    self.workloads.pods_changed(&pod, now);
+                }
+                views.extend(self.index.apply(pod, wall));
+                views
+            }
+            Err(undecodable) => {
+                let changes = self.index.undecodable_changes();
+                let (pod, error) = (undecodable.to_string(), undecodable.error.clone());
+                let views = self.index.insert_undecodable(undecodable);
+                if self.index.undecodable_changes() != changes {
+                    tracing::warn!(pod, %error, "skipped a pod that cannot be decoded");
+                }
+                views
+            }
+        }
+    }
+
+    /// Stores events about pods. Returns the affected objects, and the events about controllers of pods.
+    pub(in crate::controller) fn apply_events(
+        &mut self,
+        updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>,
+        now: Instant,
+        wall: Timestamp,
+    ) -> (Concerned, Vec<Event>) {
+        let (mut views, mut about_controllers, mut concerns_all) = (Vec::new(), Vec::new(), false);
+        for (scope, update) in updates {
+            match self.evidence.apply(&scope, update, now, wall) {
+                NewEvidence::Nothing => {}
+                NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
+                NewEvidence::AboutController(event) => about_controllers.push(*event),
+                NewEvidence::ConcernsAll => concerns_all = true,
+            }
+        }
+        let concerned = if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) };
+        (concerned, about_controllers)
+    }
+
+    /// Stores listed events about a pod. Returns the affected objects.
+    pub(in crate::controller) fn events_listed(
+        &mut self,
+        query: &EventListQuery,
+        events: Vec<WatchedEvent>,
+        now: Instant,
+    ) -> Concerned {
+        let is_new = self.evidence.listed(query, events, now);
+        let views = if is_new { self.index.views_of_suspect(query.pod) } else { Vec::new() };
+        Concerned::These(self.viewers(views))
+    }
+
+    /// Takes an event about a workload that could not create a pod. Returns the affected objects.
+    pub(in crate::controller) fn on_workload_event(
+        &mut self,
+        event: &Event,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Vec<NamespacedName> {
+        let namespace = &event.involved.namespace;
+        let is_selected = || self.index.views_of_namespace(namespace).next().is_some();
+        if is_failed_creation(event) && is_selected() && self.workloads.on_event(event, now, wall) {
+            self.viewers(self.index.views_of_namespace(namespace).collect())
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// When the next read of a workload is due.
+    pub(in crate::controller) fn workloads_due(&self) -> Option<Instant> {
+        self.workloads.next_due()
+    }
+
+    /// The workloads to read now.
+    pub(in crate::controller) fn take_due_workloads(&mut self, now: Instant) -> Vec<WorkloadQuery> {
+        self.workloads.take_due(now)
+    }
+
+    /// Stores the result of a read of a workload. Returns the affected objects.
+    pub(in crate::controller) fn workload_read(
+        &mut self,
+        key: &WorkloadKey,
+        reading: WorkloadReading,
+        now: Instant,
+        wall: Timestamp,
+    ) -> Vec<NamespacedName> {
+        if self.workloads.answered(key, reading, now, wall) {
+            self.viewers(self.index.views_of_namespace(key.namespace()).collect())
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Stores the result of a read of a Job. Returns the affected objects.
+    pub(in crate::controller) fn job_read(
+        &mut self,
+        key: &JobKey,
+        reading: JobReading,
+        now: Instant,
+    ) -> Vec<NamespacedName> {
+        if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
+    }
+
+    /// Stores the result of a comparison of revisions. Returns the objects that wait for it.
+    pub(in crate::controller) fn rollout_read(
+        &mut self,
+        key: &RolloutKey,
+        reading: RolloutReading,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        self.rollouts.answered(key, reading, now)
+    }
+
+    /// Stores the result of a read of a log. Returns the objects that wait for it.
+    pub(in crate::controller) fn log_read(
+        &mut self,
+        request: &LogRequest,
+        result: ReadResult,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        self.log_requests.answered(request, result, now)
+    }
+
+    fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {
+        views.sort_unstable();
+        views.dedup();
+        views.iter().filter_map(|view| self.views.get(view).cloned()).collect()
+    }
+}
