@@ -14,13 +14,15 @@ use crate::{
     logs::{LogReader, ReadLimits},
     pods::watch_pods,
     watch::watch,
+    watchdog::Heartbeat,
 };
 
 /// The most updates of pods or events that are handled as one batch. A batch contains only updates that are already there.
 const BATCH: usize = 128;
 
-/// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended.
-pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken) {
+/// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended. Its event
+/// loop beats at least every five seconds.
+pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutdown: CancellationToken) {
     let timings = config.timings;
     let clock = ClusterClock::default();
     let client = clock.wrap_client(client);
@@ -66,5 +68,5 @@ pub async fn run(client: Client, config: &RunConfig, shutdown: CancellationToken
     let cluster = config.cluster_name.clone();
     let dispatcher =
         Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);
-    Controller::new(client, clock, reader, dispatcher, scopes, timings).run(sources, shutdown).await;
+    Controller::new(client, clock, reader, dispatcher, scopes, timings).run(sources, heartbeat, shutdown).await;
 }

@@ -12,6 +12,7 @@
 //! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
 //! - [`alerts`] sends the incidents to webhooks.
 //!
+//! [`watchdog`] ends a process whose event loop is stuck.
 //! [`api`] contains the types of the custom resource, and [`settings`] validates a spec. [`cli`] parses the flags, and
 //! [`app`] starts the operator.
 
@@ -36,3 +37,4 @@ pub mod spec_error;
 mod status_apply;
 mod telemetry;
 pub mod watch;
+pub mod watchdog;

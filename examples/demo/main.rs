@@ -17,6 +17,7 @@ use orchestr::{
     api::OrchestrStatus,
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
+    watchdog::Heartbeat,
 };
 use orchestr_testbed::{ControlPlane, Kubelet, Options};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +74,7 @@ async fn run(once: bool) -> Result<()> {
     };
     let operator = tokio::spawn({
         let (client, shutdown) = (plane.admin()?, shutdown.clone());
-        async move { app::run(client, &config, shutdown).await }
+        async move { app::run(client, &config, Heartbeat::default(), shutdown).await }
     });
 
     for step in STEPS {

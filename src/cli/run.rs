@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum, builder::PossibleValue, value_parser};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
     telemetry::logging,
+    watchdog::{self, Heartbeat},
 };
 
 use super::{
@@ -76,14 +76,10 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
     log_start(&config);
-    let shutdown = CancellationToken::new();
-    let cancel_on_drop = shutdown.clone().drop_guard();
-    let signal = shutdown_signal().map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
-    tokio::spawn(async move {
-        signal.await;
-        drop(cancel_on_drop);
-    });
-    app::run(cluster.client, &config, shutdown).await;
+    let (heartbeat, shutdown) = (Heartbeat::default(), CancellationToken::new());
+    watchdog::start(heartbeat.clone(), shutdown.clone())
+        .map_err(|error| Failure::new(format!("cannot start the watchdog: {error}")))?;
+    app::run(cluster.client, &config, heartbeat, shutdown).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,16 +100,4 @@ fn log_start(config: &RunConfig) {
         log = logging.filter,
         "started"
     );
-}
-
-/// Completes at the first SIGTERM or SIGINT.
-fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

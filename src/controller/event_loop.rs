@@ -17,6 +17,7 @@ use crate::{
     pods::WatchedPod,
     report::{self, Change},
     watch::WatchUpdate,
+    watchdog::{Heartbeat, Phase},
 };
 
 use super::{
@@ -38,6 +39,8 @@ use super::{
 const TURN: Duration = Duration::from_millis(20);
 /// How often to drop data that is no longer needed because time has passed.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
+/// How often the loop runs at least, as a sign of life for the watchdog.
+const BEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for writes and alerts.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -79,12 +82,14 @@ impl Controller {
     }
 
     /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended.
-    pub(crate) async fn run(mut self, sources: Sources, shutdown: CancellationToken) {
+    pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) {
         let Sources { mut objects, open_pods, mut events, scopes } = sources;
         let mut pods = futures::stream::pending().boxed();
         let mut are_pods_open = false;
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
+        let mut beat = tokio::time::interval(BEAT_INTERVAL);
         loop {
+            heartbeat.beat(Phase::Reconciling);
             self.start_due_work();
             if self.objects.are_known(scopes.len()) && (self.reconciler.take_needs_relist() || !are_pods_open) {
                 if are_pods_open {
@@ -97,14 +102,31 @@ impl Controller {
                 .into_iter()
                 .flatten()
                 .min();
+            heartbeat.beat(Phase::Waiting);
             tokio::select! {
                 () = shutdown.cancelled() => break,
-                Some((scope, update)) = objects.next() => self.on_object(scope, update),
-                Some(updates) = pods.next() => self.on_pods(updates),
-                Some(updates) = events.next(), if are_pods_open => self.on_events(updates),
-                result = self.tasks.next() => self.on_task_result(result),
+                Some((scope, update)) = objects.next() => {
+                    heartbeat.beat(Phase::Object);
+                    self.on_object(scope, update);
+                }
+                Some(updates) = pods.next() => {
+                    heartbeat.beat(Phase::Pods);
+                    self.on_pods(updates);
+                }
+                Some(updates) = events.next(), if are_pods_open => {
+                    heartbeat.beat(Phase::Events);
+                    self.on_events(updates);
+                }
+                result = self.tasks.next() => {
+                    heartbeat.beat(Phase::Answer);
+                    self.on_task_result(result);
+                }
                 () = sleep_until_if(wake_at) => {}
-                _ = compaction.tick() => self.compact(),
+                _ = beat.tick() => {}
+                _ = compaction.tick() => {
+                    heartbeat.beat(Phase::Compacting);
+                    self.compact();
+                }
             }
         }
         self.drain().await;

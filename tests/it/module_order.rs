@@ -7,10 +7,11 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "hex",
     "backoff",
     "clock",
+    "watchdog",
     "api",
     "glob",
     "spec_error",

@@ -11,6 +11,7 @@ use orchestr::{
     },
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
+    watchdog::Heartbeat,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -105,7 +106,7 @@ impl OperatorBuilder {
     pub fn start(self) -> RunningOperator {
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
-        let task = tokio::spawn(async move { app::run(self.client, &self.config, token).await });
+        let task = tokio::spawn(async move { app::run(self.client, &self.config, Heartbeat::default(), token).await });
         RunningOperator { shutdown: shutdown.drop_guard(), task }
     }
 }

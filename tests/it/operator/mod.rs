@@ -23,5 +23,6 @@ mod rights;
 mod rollouts;
 mod shutdown;
 mod spec_errors;
+mod stuck;
 mod timers;
 mod writes;

@@ -1,0 +1,100 @@
+//! The sign of life of the event loop.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
+};
+
+/// What the event loop does. A task that shares its thread may be what takes long: that shows as [`Phase::Waiting`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The loop waits for the next event, so other tasks run, and events are received and decoded.
+    Waiting,
+    /// Orchestr objects are reconciled.
+    Reconciling,
+    /// A change of an Orchestr object is handled.
+    Object,
+    /// Changes of pods are handled.
+    Pods,
+    /// Warning events are handled.
+    Events,
+    /// The answer to a request is handled.
+    Answer,
+    /// Outdated data is dropped.
+    Compacting,
+}
+
+impl Phase {
+    const ALL: [Self; 7] =
+        [Self::Waiting, Self::Reconciling, Self::Object, Self::Pods, Self::Events, Self::Answer, Self::Compacting];
+
+    /// A part of a sentence.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting for events, or running another task",
+            Self::Reconciling => "reconciling objects",
+            Self::Object => "handling a change of an Orchestr object",
+            Self::Pods => "handling changes of pods",
+            Self::Events => "handling Warning events",
+            Self::Answer => "handling the answer to a request",
+            Self::Compacting => "dropping outdated data",
+        }
+    }
+}
+
+/// Shared by the event loop, which beats, and those who watch it. Holds no clock: what counts is whether it beat since
+/// one last looked.
+#[derive(Clone, Debug, Default)]
+pub struct Heartbeat(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    beats: AtomicU64,
+    phase: AtomicU8,
+    is_late: AtomicBool,
+}
+
+impl Heartbeat {
+    /// The loop makes progress, and begins this phase.
+    pub fn beat(&self, phase: Phase) {
+        self.0.phase.store(phase as u8, Relaxed);
+        self.0.beats.fetch_add(1, Relaxed);
+    }
+
+    /// Whether the loop makes progress, for a liveness probe: false from half the time on after which the
+    /// [watchdog](super) ends the process, until the loop makes progress again.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        !self.0.is_late.load(Relaxed)
+    }
+
+    /// The phase that began last.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        Phase::ALL.get(usize::from(self.0.phase.load(Relaxed))).copied().unwrap_or(Phase::Waiting)
+    }
+
+    pub(super) fn beats(&self) -> u64 {
+        self.0.beats.load(Relaxed)
+    }
+
+    pub(super) fn set_late(&self, is_late: bool) {
+        self.0.is_late.store(is_late, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_phase_that_began_last() {
+        let heartbeat = Heartbeat::default();
+        assert_eq!((heartbeat.phase(), heartbeat.beats()), (Phase::Waiting, 0));
+        for (beats, phase) in (1..).zip(Phase::ALL) {
+            heartbeat.clone().beat(phase);
+            assert_eq!((heartbeat.phase(), heartbeat.beats()), (phase, beats));
+        }
+    }
+}
