@@ -194,7 +194,7 @@ pub fn log_of(lines: usize) -> String {
         .collect()
 }
 
-async fn install_crd(client: &Client) -> Outcome {
+pub async fn install_crd(client: &Client) -> Outcome {
     let crd = crd();
     let name = crd.metadata.name.clone().ok_or_else(|| trouble("a CRD without a name".to_owned()))?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());

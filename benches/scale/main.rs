@@ -10,6 +10,7 @@
 //! Figures are written to `target/scale/MODE.jsonl`, one JSON object per line.
 #![allow(missing_docs, reason = "a bench is not a library")]
 
+mod attacks;
 mod budgets;
 mod churn;
 mod cluster;
@@ -55,6 +56,8 @@ pub enum Mode {
     LongLogs,
     /// A kubelet that hangs
     Hang,
+    /// A tenant who attacks the operator: another object's latency, memory and restarts, for each attack and all together
+    Attacks,
     /// The time from exec to the first status, and the memory, in an empty cluster
     Startup,
     /// Nothing: keeps a cluster with the first number of `--pods` running for `--window` seconds, for a profiler
@@ -92,9 +95,17 @@ pub struct Flags {
     #[arg(long)]
     pub no_churn: bool,
 
+    /// Only these attacks, of those in `attacks`; `none` and `all` are names too
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// The memory at which an operator under attack is killed and started again, in MiB, as by the limit of its Deployment
+    #[arg(long, default_value_t = 128)]
+    pub memory_limit: u32,
+
     /// A short run with 2,000 pods
     #[arg(long)]
-    quick: bool,
+    pub quick: bool,
 
     /// Another build of the operator
     #[arg(long, default_value = env!("CARGO_BIN_EXE_orchestr"), hide_default_value = true)]
@@ -125,6 +136,7 @@ async fn run(flags: &Flags) -> Outcome {
         Mode::Rollout => rollout::run(flags).await,
         Mode::LongLogs => curves::long_logs(flags).await,
         Mode::Hang => curves::hang(flags).await,
+        Mode::Attacks => attacks::run(flags).await,
         Mode::Startup => startup::run(flags).await,
         Mode::Hold => budgets::hold(flags).await,
         Mode::Draw => draw::draw(),

@@ -11,6 +11,7 @@
 
 mod access;
 mod alertmanager;
+pub mod attacks;
 mod binaries;
 mod control_plane;
 mod error;

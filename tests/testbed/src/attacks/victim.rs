@@ -1,0 +1,194 @@
+//! Another tenant's object, whose status is measured during an attack.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream::BoxStream};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
+    runtime::watcher::{self, Event, watcher},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    control_plane::ControlPlane,
+    error::{Error, Result},
+    kubelet::{Answer, Kubelet},
+};
+
+const NAMESPACE: &str = "victim";
+const NAME: &str = "victim";
+/// What the victim's container wrote before it failed.
+const LOG: &str = "the victim's last words";
+/// The pause between two changes. A status is written at most once a second, which is not to be measured.
+const PAUSE: Duration = Duration::from_millis(1_300);
+
+/// A namespace with a pod and an object of its own.
+pub struct Victim<'a> {
+    plane: &'a ControlPlane,
+    client: Client,
+    node: String,
+    restarts: u32,
+}
+
+/// How the victim's status followed its pod.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    /// From the write of the pod to the status that shows the change. A change that was not shown in time counts as the
+    /// limit.
+    pub statuses: Vec<Duration>,
+    /// Changes that the status did not show in time.
+    pub missed: u64,
+    /// Failures of the pod.
+    pub failures: u64,
+    /// How many of them were shown with their log before the pod recovered.
+    pub logs: u64,
+}
+
+impl Latencies {
+    /// The latency that this share of all changes did not exceed.
+    pub fn percentile(&self, share: f64) -> Duration {
+        let mut sorted = self.statuses.clone();
+        sorted.sort_unstable();
+        let rank = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
+    }
+}
+
+impl<'a> Victim<'a> {
+    /// Creates the namespace, the healthy pod and the object.
+    ///
+    /// # Errors
+    ///
+    /// If the API server or etcd refuses it.
+    pub async fn new(plane: &'a ControlPlane, kubelet: &Kubelet) -> Result<Self> {
+        plane.ensure_namespace(NAMESPACE).await?;
+        kubelet.script(NAMESPACE, NAME, "app", true, Answer::text(LOG));
+        let victim = Self { plane, client: plane.admin()?, node: kubelet.node_name().to_owned(), restarts: 0 };
+        let (key, pod) = victim.pod(false);
+        plane.put(&key, pod).await?;
+        let object = json!({
+            "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": NAME},
+            "spec": {"alerts": {"checkRunningPods": true}, "pods": {"namespaces": [NAMESPACE]}},
+        });
+        victim.objects().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(victim)
+    }
+
+    fn objects(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("kopf.dev", "v1", "Orchestr"));
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    fn pod(&self, is_failing: bool) -> (String, String) {
+        let restarts = self.restarts;
+        let at = "2025-11-03T08:40:44Z";
+        let ended = json!({"terminated": {
+            "exitCode": 1, "reason": "Error", "startedAt": at, "finishedAt": at,
+            "containerID": format!("containerd://{restarts:064x}"),
+        }});
+        let (state, last) = match is_failing {
+            true => (json!({"waiting": {"reason": "CrashLoopBackOff"}}), ended),
+            false => (json!({"running": {"startedAt": at}}), json!({})),
+        };
+        let ready = if is_failing { "False" } else { "True" };
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "uid": "victim", "creationTimestamp": at},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": self.node},
+            "status": {
+                "phase": "Running", "startTime": at,
+                "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready}],
+                "containerStatuses": [{
+                    "name": "app", "ready": !is_failing, "started": true, "restartCount": restarts, "image": "",
+                    "imageID": "", "state": state, "lastState": last,
+                }],
+            },
+        });
+        (crate::pods::key(NAMESPACE, NAME), pod.to_string())
+    }
+
+    /// Waits until the object has a status.
+    ///
+    /// # Errors
+    ///
+    /// If it has none within `limit`.
+    pub async fn until_watched(&self, limit: Duration) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut statuses = self.statuses();
+        match next_status(&mut statuses, begun + limit, |status| status["watchedPods"] == 1).await? {
+            Some(_) => Ok(begun.elapsed()),
+            None => Err(Error::Timeout { what: "the victim's status".to_owned(), after: limit, last: String::new() }),
+        }
+    }
+
+    /// Lets the pod fail and recover until `end`, and measures how soon the status shows it. A change that is not shown
+    /// within `limit` counts as missed.
+    ///
+    /// # Errors
+    ///
+    /// If etcd or the API server fails.
+    pub async fn measure(&mut self, end: Instant, limit: Duration) -> Result<Latencies> {
+        let mut latencies = Latencies::default();
+        let mut writer = self.plane.writer().await?;
+        let mut statuses = self.statuses();
+        let mut is_failing = false;
+        // The last write may be a moment ago.
+        tokio::time::sleep(PAUSE).await;
+        while Instant::now() < end {
+            is_failing = !is_failing;
+            self.restarts += 1;
+            let (key, pod) = self.pod(is_failing);
+            let begun = Instant::now();
+            writer.put(&key, pod).await?;
+            let restarts = self.restarts;
+            let shows = move |status: &Value| match is_failing {
+                true => issue(status)["restarts"] == restarts,
+                false => status["problematicPodCount"] == 0,
+            };
+            let shown = next_status(&mut statuses, begun + limit, shows).await?;
+            latencies.missed += u64::from(shown.is_none());
+            latencies.statuses.push(if shown.is_some() { begun.elapsed() } else { limit });
+            let pause = Instant::now() + PAUSE;
+            let has_log = |status: &Value| issue(status)["logs"].as_str().is_some_and(|logs| logs.contains(LOG));
+            if is_failing {
+                latencies.failures += 1;
+                let has_log = shown.is_some_and(|status| has_log(&status))
+                    || next_status(&mut statuses, pause, has_log).await?.is_some();
+                latencies.logs += u64::from(has_log);
+            }
+            tokio::time::sleep_until(pause.into()).await;
+        }
+        Ok(latencies)
+    }
+
+    fn statuses(&self) -> Statuses {
+        watcher(self.objects(), watcher::Config::default()).boxed()
+    }
+}
+
+type Statuses = BoxStream<'static, watcher::Result<Event<DynamicObject>>>;
+
+fn issue(status: &Value) -> &Value {
+    &status["problematicPods"][0]["containerIssues"][0]
+}
+
+/// The first status until `deadline` for which `wanted` is true.
+async fn next_status(
+    statuses: &mut Statuses,
+    deadline: Instant,
+    wanted: impl Fn(&Value) -> bool,
+) -> Result<Option<Value>> {
+    let found = async {
+        while let Some(event) = statuses.next().await {
+            // A busy API server may refuse a watch; it is opened again.
+            if let Ok(Event::Apply(object) | Event::InitApply(object)) = event
+                && let Some(status) = object.data.get("status").filter(|status| wanted(status))
+            {
+                return Some(status.clone());
+            }
+        }
+        None
+    };
+    Ok(tokio::time::timeout_at(deadline.into(), found).await.ok().flatten())
+}
