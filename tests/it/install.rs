@@ -89,7 +89,7 @@ fn repository(path: &str) -> String {
     format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-async fn apply(plane: &ControlPlane, path: &str) {
+pub(crate) async fn apply(plane: &ControlPlane, path: &str) {
     let output = plane.kubectl(&["apply", "-k", &repository(path)], None).await.unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
     // Such as a rejected pod, or an unknown or deprecated field. The warning about `last-applied-configuration` comes
@@ -99,7 +99,7 @@ async fn apply(plane: &ControlPlane, path: &str) {
 }
 
 /// The shared control plane with the operator installed. It is installed once, because tests run concurrently.
-async fn installed() -> &'static ControlPlane {
+pub(crate) async fn installed() -> &'static ControlPlane {
     static INSTALLED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
     let plane = orchestr_testbed::shared().await;
     INSTALLED.get_or_init(|| apply(plane, "deploy")).await;
@@ -236,7 +236,7 @@ async fn grants_access_to_orchestrs_only_by_explicit_roles() {
     }
 }
 
-async fn bind(plane: &ControlPlane, namespace: &str, role: &str, user: &str) {
+pub(crate) async fn bind(plane: &ControlPlane, namespace: &str, role: &str, user: &str) {
     let args = ["create", "rolebinding", &format!("{role}-{user}"), "--namespace", namespace];
     let flags = [format!("--clusterrole={role}"), format!("--user={user}")];
     let output = plane.kubectl(&[args.as_slice(), &[&flags[0], &flags[1]]].concat(), None).await.unwrap();

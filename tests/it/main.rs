@@ -26,6 +26,7 @@ mod scan;
 mod sequences;
 mod status_recorder;
 mod support;
+mod tenancy;
 mod test_env;
 mod transitions;
 mod verdicts;

@@ -118,7 +118,8 @@ impl PreparedAttack<'_> {
     /// Pods that are never scheduled, created by the tenant itself.
     pub(super) async fn create_labelled_pods(&self) -> Result<()> {
         let created = stream::iter(0..self.size.labelled_pods).map(|index| async move {
-            let labels: Value = (0..LABELS).map(|number| (long_key(number), json!(long_value(index, number)))).collect();
+            let labels: Value =
+                (0..LABELS).map(|number| (long_key(number), json!(long_value(index, number)))).collect();
             let finalizers: Vec<String> = (0..FINALIZERS).map(|number| long_key(1000 * index + number)).collect();
             let pod = json!({
                 "metadata": {"name": name(index), "labels": labels, "finalizers": finalizers},
