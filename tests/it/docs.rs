@@ -73,15 +73,46 @@ fn a_wrong_citation_is_noticed() {
     }
 }
 
-#[test]
-fn causes_are_documented_each_in_one_row() {
+/// The section about the codes, and the table of the exam.
+fn causes() -> (String, String) {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/causes.md");
     let document = fs::read_to_string(document).unwrap();
     let codes = document.split_once("## The codes").unwrap().1.split_once("## Common causes").unwrap().0;
-    let rows = Regex::new(r"(?m)^\| `(\w+)` \|").unwrap();
-    let mut documented: Vec<&str> = rows.captures_iter(codes).map(|row| row.get(1).unwrap().as_str()).collect();
+    let exam = document.split_once("<!-- exam: begin -->").unwrap().1.split_once("<!-- exam: end -->").unwrap().0;
+    (codes.to_owned(), exam.to_owned())
+}
+
+/// The cells of the rows with `columns` columns. In these tables, a bar within a cell is escaped.
+fn rows(text: &str, columns: usize) -> Vec<Vec<&str>> {
+    let cell = Regex::new(r"(?:\\.|[^|\\])+").unwrap();
+    let row = |line| -> Vec<&str> { cell.find_iter(line).map(|cell| cell.as_str().trim()).collect() };
+    let lines = text.lines().filter(|line| line.starts_with("| ")).map(row);
+    lines.filter(|cells| cells.len() == columns).collect()
+}
+
+#[test]
+fn causes_are_documented_each_in_one_row() {
+    let (codes, _) = causes();
+    let codes = rows(&codes, 4).into_iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`'));
+    let mut documented: Vec<&str> = codes.collect();
     let mut known: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
     documented.sort_unstable();
     known.sort_unstable();
     assert_eq!(documented, known);
+}
+
+#[test]
+fn examples_of_causes_are_sentences_of_the_exam() {
+    let (codes, exam) = causes();
+    let exam: HashSet<_> = rows(&exam, 4).into_iter().map(|row| (row[2], row[3])).collect();
+    assert!(exam.len() > 60, "{}", exam.len());
+    for row in rows(&codes, 4).into_iter().filter(|row| row[0] != "code") {
+        let (code, example) = (row[0].trim_matches('`'), row[2]);
+        match exam.iter().any(|(cause, _)| *cause == code) {
+            true => assert!(exam.contains(&(code, example)), "{code}: {example}"),
+            false => assert!(example.starts_with("none: "), "{code}: {example}"),
+        }
+    }
+    let unknown = codes.lines().filter_map(|line| line.strip_prefix("> ")).collect::<Vec<_>>().join(" ");
+    assert!(exam.contains(&("Unknown", unknown.as_str())), "{unknown}");
 }

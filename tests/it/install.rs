@@ -382,7 +382,6 @@ async fn leftover(client: &Client, namespace: &str) -> Api<Orchestr> {
     objects
 }
 
-/// Runs the binary with these rights until it has used each of them, and then ends it with SIGTERM, as a kubelet does.
 /// Workloads that could not create a pod: the kind, the prefix of the key in etcd, and the status.
 const WORKLOADS: [(&str, &str, &str); 4] = [
     ("DaemonSet", "daemonsets", r#"{"desiredNumberScheduled": 1, "currentNumberScheduled": 0}"#),
@@ -423,6 +422,7 @@ async fn failed_create(client: Client, namespace: &str, kind: &str) {
     events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
 }
 
+/// Runs the binary with these rights until it has used each of them, and then ends it with SIGTERM, as a kubelet does.
 async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orchestr>, events: &Api<Event>) {
     let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());

@@ -76,8 +76,9 @@ fn documented(results: Vec<Result>) -> Vec<Result> {
         .filter_map(|scenario| pure::examine(scenario, now))
         .map(|result| (result.scenario.name.clone(), result))
         .collect();
+    let cause = |result: &Result| result.answer.as_ref().map(|answer| answer.cause);
     let prefer = |result: Result| match pure.get(&result.scenario.name) {
-        Some(pure) if pure.grade == result.grade => pure.clone(),
+        Some(pure) if cause(pure) == cause(&result) => pure.clone(),
         _ => result,
     };
     results.into_iter().map(prefer).collect()
