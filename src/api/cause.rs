@@ -74,7 +74,7 @@ causes! {
     SecretMissing,
     /// A ConfigMap or Secret lacks a key.
     KeyMissing,
-    /// The command does not exist in the image.
+    /// The runtime did not find the command in the container.
     CommandNotFound,
     /// The command may not be executed.
     PermissionDenied,

@@ -8,6 +8,7 @@ use std::{
 
 use orchestr::api::Cause;
 use regex::Regex;
+use serde_json::Value;
 
 /// A file under `src`, with the names of the items and enum variants that it defines.
 struct Source {
@@ -73,13 +74,27 @@ fn a_wrong_citation_is_noticed() {
     }
 }
 
-/// The section about the codes, and the table of the exam.
-fn causes() -> (String, String) {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/causes.md");
-    let document = fs::read_to_string(document).unwrap();
-    let codes = document.split_once("## The codes").unwrap().1.split_once("## Common causes").unwrap().0;
-    let exam = document.split_once("<!-- exam: begin -->").unwrap().1.split_once("<!-- exam: end -->").unwrap().0;
-    (codes.to_owned(), exam.to_owned())
+/// docs/causes.md.
+struct Causes {
+    /// The example of a status.
+    status: Value,
+    /// The section about the codes.
+    codes: String,
+    /// The table of the exam.
+    exam: String,
+}
+
+impl Causes {
+    fn read() -> Self {
+        let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/causes.md");
+        let document = fs::read_to_string(document).unwrap();
+        let between = |start, end| document.split_once(start).unwrap().1.split_once(end).unwrap().0.to_owned();
+        Self {
+            status: serde_yaml::from_str(&between("```yaml", "```")).unwrap(),
+            codes: between("## The codes", "## Common causes"),
+            exam: between("<!-- exam: begin -->", "<!-- exam: end -->"),
+        }
+    }
 }
 
 /// The cells of the rows with `columns` columns. In these tables, a bar within a cell is escaped.
@@ -92,7 +107,7 @@ fn rows(text: &str, columns: usize) -> Vec<Vec<&str>> {
 
 #[test]
 fn causes_are_documented_each_in_one_row() {
-    let (codes, _) = causes();
+    let Causes { codes, .. } = Causes::read();
     let codes = rows(&codes, 4).into_iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`'));
     let mut documented: Vec<&str> = codes.collect();
     let mut known: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
@@ -103,7 +118,7 @@ fn causes_are_documented_each_in_one_row() {
 
 #[test]
 fn examples_of_causes_are_sentences_of_the_exam() {
-    let (codes, exam) = causes();
+    let Causes { status, codes, exam } = Causes::read();
     let exam: HashSet<_> = rows(&exam, 4).into_iter().map(|row| (row[2], row[3])).collect();
     assert!(exam.len() > 60, "{}", exam.len());
     for row in rows(&codes, 4).into_iter().filter(|row| row[0] != "code") {
@@ -115,4 +130,7 @@ fn examples_of_causes_are_sentences_of_the_exam() {
     }
     let unknown = codes.lines().filter_map(|line| line.strip_prefix("> ")).collect::<Vec<_>>().join(" ");
     assert!(exam.contains(&("Unknown", unknown.as_str())), "{unknown}");
+    let incident = &status["incidents"][0];
+    let (cause, message) = (incident["cause"].as_str().unwrap(), incident["message"].as_str().unwrap());
+    assert!(exam.contains(&(cause, message)), "{cause}: {message}");
 }

@@ -33,7 +33,12 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         };
     }
     if let Some((cause, command)) = command(error) {
-        let why = if cause == Cause::CommandNotFound { "does not exist in the image" } else { "may not be executed" };
+        // The image may have the file, but not in $PATH, or a volume may hide it.
+        let why = match cause {
+            Cause::CommandNotFound if command.contains('/') => "was not found",
+            Cause::CommandNotFound => "was not found in $PATH",
+            _ => "may not be executed",
+        };
         return Found::new(cause, format!("the command {command} of {name} {why}"));
     }
     // runc sees that its own process in the container was killed before it could start the command.
@@ -58,7 +63,7 @@ fn reported_error<'a>(view: &View<'a>, container: Container<'a>) -> Option<&'a s
         .find(|error| error.contains(' '))
 }
 
-/// The command that does not exist or may not be executed, in a runtime's error:
+/// The command that was not found or may not be executed, in a runtime's error:
 /// `exec: "/no/such/binary": stat /no/such/binary: no such file or directory`.
 fn command(error: &str) -> Option<(Cause, String)> {
     // Runtimes that quote the error of runc escape its quotes, some twice.

@@ -106,7 +106,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let explained = || Incident {
         cause: Cause::OutOfMemory,
         of: 10,
-        message: "app was OOM-killed 7 times, 31–34 s after its start; limit 512Mi".to_owned(),
+        message: "app was OOM-killed 31–34 s after its start, 7 restarts; limit 512Mi".to_owned(),
         revision: Some(Revision {
             name: "cart-5d9f7c".to_owned(),
             healthy_before: 7,
@@ -183,7 +183,7 @@ fn shows_cause_sentence_pods_revision_and_evidence() {
         for part in [
             "OutOfMemory",
             "OOMKilled",
-            "app was OOM-killed 7 times, 31–34 s after its start; limit 512Mi",
+            "app was OOM-killed 31–34 s after its start, 7 restarts; limit 512Mi",
             "cart-5d9f7c",
             "memory limit 1Gi → 512Mi; app: env CACHE_SIZE added",
             "Unhealthy ×41, last 10:00:30Z: Readiness probe failed: ",
