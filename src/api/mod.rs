@@ -9,6 +9,7 @@ mod duration;
 mod kind;
 pub(crate) mod limits;
 mod namespaced_name;
+mod open_enum;
 mod owner;
 mod schema;
 mod spec;
