@@ -68,5 +68,7 @@ pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutd
     let cluster = config.cluster_name.clone();
     let dispatcher =
         Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);
-    Controller::new(client, clock, reader, dispatcher, scopes, timings).run(sources, heartbeat, shutdown).await;
+    Controller::new(client, clock, reader, dispatcher, scopes, config.own_namespace_only, timings)
+        .run(sources, heartbeat, shutdown)
+        .await;
 }

@@ -13,6 +13,8 @@ pub struct RunConfig {
     /// The only namespaces to watch, sorted and unique; never empty. Absent: the whole cluster, which needs cluster-wide
     /// rights.
     pub namespaces: Option<Vec<String>>,
+    /// Whether an object may select only pods of its own namespace.
+    pub own_namespace_only: bool,
     /// The name of this cluster in alerts; never empty.
     pub cluster_name: Option<String>,
     pub streaming_lists: StreamingLists,

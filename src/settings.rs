@@ -79,6 +79,19 @@ impl Settings {
     }
 }
 
+/// Checks that a spec selects only pods of this namespace. As with the admission policy, it must name the namespace: a
+/// pattern, or nothing, is refused.
+///
+/// The operator could instead ignore other namespaces. But then PodsHealthy and the alerts of an object that was created
+/// before would be about fewer pods than its spec asks for, and troubles elsewhere would seem to be resolved.
+pub(crate) fn only_namespace(spec: &OrchestrSpec, namespace: &str) -> Result<(), SpecError> {
+    let given = spec.pods.as_ref().and_then(|pods| pods.namespaces.as_deref()).unwrap_or_default();
+    if !given.is_empty() && given.iter().all(|name| name == namespace) {
+        return Ok(());
+    }
+    Err(invalid("spec.pods.namespaces", format!("must be [{namespace:?}], because of --own-namespace-only")))
+}
+
 fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {
     Ok(PodSelection {
         namespaces: globs("spec.pods.namespaces", scope.namespaces.as_deref().unwrap_or_default())?,

@@ -61,6 +61,7 @@ async fn run(once: bool) -> Result<()> {
     let shutdown = CancellationToken::new();
     let config = RunConfig {
         namespaces: None,
+        own_namespace_only: false,
         cluster_name: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,

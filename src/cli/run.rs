@@ -28,6 +28,10 @@ pub(super) struct RunFlags {
     #[arg(long, env = "ORCHESTR_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
     namespaces: Vec<String>,
 
+    /// Refuse objects that do not restrict spec.pods.namespaces to their own namespace
+    #[arg(long, env = "ORCHESTR_OWN_NAMESPACE_ONLY")]
+    own_namespace_only: bool,
+
     /// The name of this cluster in alerts, so that people can tell the alerts of several clusters apart
     #[arg(long, env = "ORCHESTR_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
@@ -59,6 +63,7 @@ impl RunFlags {
     fn into_config(self) -> Result<(ConnectionFlags, RunConfig), Failure> {
         let config = RunConfig {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
+            own_namespace_only: self.own_namespace_only,
             cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
@@ -85,11 +90,21 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
 
 /// Logs the version and the flags, so that a log sent with a bug report contains them. None of them is secret.
 fn log_start(config: &RunConfig) {
-    let RunConfig { namespaces, cluster_name, streaming_lists, pod_log_reads, webhooks, logging, timings: _ } = config;
+    let RunConfig {
+        namespaces,
+        own_namespace_only,
+        cluster_name,
+        streaming_lists,
+        pod_log_reads,
+        webhooks,
+        logging,
+        timings: _,
+    } = config;
     let streaming_lists = streaming_lists.to_possible_value();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespaces = namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
+        own_namespace_only,
         cluster_name,
         streaming_lists = streaming_lists.as_ref().map(PossibleValue::get_name),
         pod_log_reads,

@@ -49,6 +49,8 @@ pub(crate) struct Controller {
     clock: ClusterClock,
     /// The longest time until `status.lastCheckTime` is refreshed.
     check_interval: Duration,
+    /// Whether an object may select only pods of its own namespace.
+    own_namespace_only: bool,
     objects: Objects,
     queue: WorkQueue,
     reconciler: Reconciler,
@@ -65,12 +67,14 @@ impl Controller {
         log_reader: LogReader,
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
+        own_namespace_only: bool,
         timings: Timings,
     ) -> Self {
         let now = Instant::now();
         Self {
             clock,
             check_interval: timings.check_interval,
+            own_namespace_only,
             objects: Objects::default(),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, now),
@@ -223,7 +227,7 @@ impl Controller {
         let is_spec_changed = is_new || object.generation != observed.generation;
         if is_spec_changed {
             object.generation = observed.generation;
-            object.settings = observed.settings().map(Into::into);
+            object.settings = observed.settings(self.own_namespace_only).map(Into::into);
             self.queue.forget_failures(&key);
             if let Some(view) = object.view.take() {
                 self.reconciler.remove_view(view);

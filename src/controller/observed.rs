@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     api::{NamespacedName, OrchestrSpec, OrchestrStatus},
-    settings::Settings,
+    settings::{Settings, only_namespace},
     spec_error::SpecError,
 };
 
@@ -49,8 +49,9 @@ impl Observed {
         }
     }
 
-    /// The settings in the spec, or why the spec cannot be used.
-    pub(super) fn settings(&self) -> Result<Settings, SpecError> {
+    /// The settings in the spec, or why the spec cannot be used. With `own_namespace_only`, a spec that also selects other
+    /// namespaces cannot be used.
+    pub(super) fn settings(&self, own_namespace_only: bool) -> Result<Settings, SpecError> {
         if self.spec.is_null() {
             return Err(SpecError::AlertsNotSet);
         }
@@ -58,7 +59,11 @@ impl Observed {
             field: format!("spec.{}", error.path()),
             problem: error.inner().to_string(),
         })?;
-        Settings::new(&spec)
+        let settings = Settings::new(&spec)?;
+        if own_namespace_only && settings.enabled {
+            only_namespace(&spec, &self.key.namespace)?;
+        }
+        Ok(settings)
     }
 
     /// The status, if it exists and can be decoded.

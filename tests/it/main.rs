@@ -28,5 +28,6 @@ mod status_recorder;
 mod support;
 mod tenancy;
 mod test_env;
+mod threats;
 mod transitions;
 mod verdicts;

@@ -34,6 +34,7 @@ impl OperatorBuilder {
     pub fn new(client: Client, namespace: &str) -> Self {
         let config = RunConfig {
             namespaces: Some(vec![namespace.to_owned()]),
+            own_namespace_only: false,
             cluster_name: None,
             streaming_lists: StreamingLists::Auto,
             pod_log_reads: 8,
@@ -74,6 +75,12 @@ impl OperatorBuilder {
     /// Watches all namespaces.
     pub fn whole_cluster(self) -> Self {
         self.namespaces(&[])
+    }
+
+    /// Refuses objects that select pods of other namespaces.
+    pub fn own_namespace_only(mut self) -> Self {
+        self.config.own_namespace_only = true;
+        self
     }
 
     pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {

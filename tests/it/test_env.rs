@@ -195,8 +195,17 @@ impl TestEnv {
     /// Creates an object and waits until the operator has written its status. Watches are ordered, so the operator
     /// has then processed every change of an object made before.
     pub async fn wait_until_caught_up(&self) {
+        self.wait_until_watching(watch_all()).await;
+    }
+
+    /// The same with `--own-namespace-only`.
+    pub async fn wait_until_caught_up_in_own_namespace(&self) {
+        self.wait_until_watching(watch_with(json!({"pods": {"namespaces": [self.namespace]}}))).await;
+    }
+
+    async fn wait_until_watching(&self, spec: Value) {
         let name = format!("caught-up-{}", fastrand::u32(..));
-        self.object(&name, watch_all()).await;
+        self.object(&name, spec).await;
         self.wait_for_ready(&name, "Watching").await;
         self.objects().delete(&name, &DeleteParams::default()).await.unwrap();
     }

@@ -1,3 +1,4 @@
 //! What a tenant of a shared cluster can and cannot do.
 
+mod own_namespace_only;
 mod policy;

@@ -1,15 +1,18 @@
 //! Attacks the admission policy of `deploy/tenancy` as users with few permissions.
 
+use k8s_openapi::api::{admissionregistration::v1::ValidatingAdmissionPolicy, apps::v1::Deployment};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
-use orchestr_testbed::{ControlPlane, eventually};
+use orchestr_testbed::{ControlPlane, Options, eventually};
 use serde_json::{Value, json};
 
 use crate::{
+    command::{ends, orchestr},
     install::{apply, bind, installed},
     support::{TIMEOUT, install_crd},
+    test_env::{Plane, TestEnv},
 };
 
 /// A namespace with users who may edit Orchestr objects in it: `lister` may also list pods there, `viewer` also read logs,
@@ -331,4 +334,61 @@ async fn an_update_needs_the_permissions_for_the_whole_spec() {
     let labelled = json!({"metadata": {"labels": {"team": "red"}}});
     viewer.patch("wide", &PatchParams::default(), &Patch::Merge(&labelled)).await.unwrap();
     viewer.delete("wide", &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_audit_lists_objects_that_show_other_namespaces_or_use_secrets() {
+    let env = TestEnv::new("audit").await;
+    let own = env.namespace.clone();
+    for (name, fields) in [
+        ("absent", json!({})),
+        ("null", json!({"pods": null, "webhooks": null})),
+        ("empty", json!({"pods": {"namespaces": []}})),
+        ("all", json!({"pods": {"namespaces": ["*"]}})),
+        ("two", json!({"pods": {"namespaces": [own, "bank"]}})),
+        ("own", json!({"pods": {"namespaces": [own]}})),
+        (
+            "sends",
+            json!({"pods": {"namespaces": [own]}, "webhooks": [webhook("a", json!({"caFrom": null})), four("b")]}),
+        ),
+    ] {
+        env.old_object(name, json!({}), object(name, &fields)["spec"].clone(), json!(null)).await;
+    }
+    let template = format!("go-template-file={}/deploy/tenancy/audit.gotemplate", env!("CARGO_MANIFEST_DIR"));
+    let output = env.plane.kubectl(&["get", "orchestrs", "-n", &own, "-o", &template], None).await.unwrap();
+    assert_eq!(output.stderr, "");
+    assert_eq!(
+        output.stdout,
+        format!(
+            "{own}/absent selects pods of: all namespaces\n\
+             {own}/all selects pods of: *\n\
+             {own}/empty selects pods of: all namespaces\n\
+             {own}/null selects pods of: all namespaces\n\
+             {own}/sends webhook a uses Secret: mine\n\
+             {own}/sends webhook b uses Secret: b-url b-signing b-headers b-ca\n\
+             {own}/two selects pods of: {own} bank\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn the_manifests_of_a_shared_cluster_contain_the_policy_and_stricter_flags() {
+    let plane = Plane::start(Options::default()).await;
+    apply(&plane, "deploy/shared").await;
+    let client = plane.admin().unwrap();
+    let deployment = Api::<Deployment>::namespaced(client.clone(), "orchestr-system").get("orchestr").await.unwrap();
+    let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
+    let env = container.env.unwrap();
+    let value = |name: &str| env.iter().find(|own| own.name == name).and_then(|own| own.value.as_deref());
+    assert_eq!(value("ORCHESTR_WEBHOOK_REFUSE_PRIVATE"), Some("true"));
+    assert_eq!(value("ORCHESTR_OWN_NAMESPACE_ONLY"), Some("false"));
+    Api::<ValidatingAdmissionPolicy>::all(client).get("orchestr-tenancy").await.unwrap();
+
+    // The values are those that the flags accept.
+    let mut run = orchestr(&["run", "--kubeconfig", "/nonexistent"]);
+    for own in ["ORCHESTR_WEBHOOK_REFUSE_PRIVATE", "ORCHESTR_OWN_NAMESPACE_ONLY"] {
+        run.env(own, value(own).unwrap());
+    }
+    let (_, _, errors) = ends(&mut run);
+    assert!(errors.contains("/nonexistent") && !errors.contains("invalid value"), "{errors}");
 }

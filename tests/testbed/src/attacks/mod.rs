@@ -145,6 +145,11 @@ impl<'a> PreparedAttack<'a> {
         }
     }
 
+    /// The attack's name.
+    pub fn name(&self) -> &'static str {
+        self.attack.name()
+    }
+
     /// Waits until the admission policy confines the tenant to its own namespace.
     ///
     /// # Errors
