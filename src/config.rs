@@ -180,7 +180,7 @@ mod tests {
                 status_write_interval: Duration::from_secs(1),
                 forbidden_confirmation: Duration::from_secs(5),
                 log_wait: Duration::from_millis(150),
-                // docs/alerts.md and docs/receivers: Secrets of an unusable webhook are read every 10 s, and the pace of each
+                // docs/alerts.md: Secrets of an unusable webhook are first read again after 10 s. docs/receivers: the pace of each
                 // format is not divided.
                 alerts: DeliveryTimings { secrets_retry_interval: Duration::from_secs(10), pacing_divisor: 1 },
             }

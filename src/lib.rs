@@ -32,6 +32,7 @@ pub mod index;
 pub mod logs;
 pub mod pods;
 pub mod report;
+mod request_limiter;
 pub mod settings;
 pub mod spec_error;
 mod status_apply;

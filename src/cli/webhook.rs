@@ -81,7 +81,7 @@ pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<E
     let options = flags.webhook_flags.access();
     let http = Arc::new(HttpClient::new(options, system_lookup()));
     let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
-    let secrets = SecretReader { client: cluster.client.clone(), urls: options.urls, http: Arc::clone(&http) };
+    let secrets = SecretReader::new(cluster.client.clone(), options.urls, Arc::clone(&http));
     let mut success = true;
     for webhook in &webhooks {
         let access = check_access(&account, &flags, webhook).await;

@@ -7,11 +7,12 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "hex",
     "backoff",
     "clock",
     "watchdog",
+    "request_limiter",
     "api",
     "glob",
     "spec_error",

@@ -24,7 +24,7 @@ use crate::{
     clock::ClusterClock,
 };
 
-/// The maximum number of concurrent requests to the API server.
+/// The maximum number of concurrent writes of statuses.
 const API_REQUESTS: usize = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
@@ -65,7 +65,7 @@ impl Dispatcher {
     ) -> Self {
         let http = Arc::new(HttpClient::new(options, lookup));
         let context = Context {
-            secrets: SecretReader { client: client.clone(), urls: options.urls, http: Arc::clone(&http) },
+            secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
             client,
             clock,
             http,

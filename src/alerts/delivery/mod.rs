@@ -13,6 +13,7 @@ mod options;
 mod other_writer;
 mod persist;
 mod resolver;
+mod secret_reads;
 pub mod secrets;
 pub mod send;
 mod status_writer;

@@ -16,7 +16,8 @@ pub struct DeliveryOptions {
 /// Delays that integration tests shorten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryTimings {
-    /// How often the Secrets of a failing webhook are read, because someone may fix them.
+    /// After which time the Secrets of a failing webhook are read again, because someone may fix them. It doubles with
+    /// each further read without a change.
     pub secrets_retry_interval: Duration,
     /// Divides the intervals between messages, and the times that an incident must be gone before it counts as over.
     pub pacing_divisor: u32,

@@ -1,16 +1,17 @@
 //! Reads the Secrets that a webhook refers to: by name and in the object's own namespace. No Secret is ever listed or
 //! watched.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use http::HeaderMap;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use ring::digest::{Context, SHA256};
 use rustls::ClientConfig;
-use tokio::time::timeout;
 
-use super::http_client::{HttpClient, private_roots};
+use super::{
+    http_client::{HttpClient, private_roots},
+    secret_reads::{Data, SecretReads},
+};
 use crate::{
     alerts::{
         destination::{Destination, UrlPolicy},
@@ -20,8 +21,6 @@ use crate::{
     api::{SecretKeySource, Webhook},
     hex::hex,
 };
-
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything needed to send to a receiver. Its `Debug` output holds no secret values.
 #[derive(Clone)]
@@ -60,15 +59,18 @@ pub struct WebhookSecrets {
 pub struct Unavailable;
 
 pub struct SecretReader {
-    pub client: Client,
-    pub urls: UrlPolicy,
+    reads: SecretReads,
+    urls: UrlPolicy,
     /// Caches the system's CA certificates.
-    pub http: Arc<HttpClient>,
+    http: Arc<HttpClient>,
 }
 
-type Data = BTreeMap<String, Vec<u8>>;
-
 impl SecretReader {
+    #[must_use]
+    pub fn new(client: Client, urls: UrlPolicy, http: Arc<HttpClient>) -> Self {
+        Self { reads: SecretReads::new(client), urls, http }
+    }
+
     /// Reads the Secrets of a webhook of an object in `namespace`.
     ///
     /// # Errors
@@ -79,46 +81,25 @@ impl SecretReader {
         hash.update(&serde_json::to_vec(webhook).unwrap_or_default());
         let mut receiver = Context::new(&SHA256);
         receiver.update(format!("{:?}\0{}", webhook.format, webhook.url_from.secret_key_ref.key).as_bytes());
-        let mut found: BTreeMap<&str, Result<Data, Unusable>> = BTreeMap::new();
+        let mut found: BTreeMap<&str, Result<Arc<Data>, Unusable>> = BTreeMap::new();
         for name in names(webhook) {
-            let secret = self.get(namespace, name).await?;
-            let version = secret.as_ref().map_or_else(|error| error.0.clone(), |(version, _)| version.clone());
+            let secret = self.reads.get(namespace, name).await?;
+            let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
             hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == webhook.url_from.secret_key_ref.name {
                 receiver.update(format!("\0{name}\0{version}").as_bytes());
             }
-            found.insert(name, secret.map(|(_, data)| data));
+            found.insert(name, secret.map(|secret| secret.data));
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
         let endpoint = self.endpoint(webhook, &found).await.map(Arc::new);
         Ok(WebhookSecrets { config: digest(hash), receiver: digest(receiver), endpoint })
     }
 
-    /// A Secret's UID and version, and its data.
-    async fn get(&self, namespace: &str, name: &str) -> Result<Result<(String, Data), Unusable>, Unavailable> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        match timeout(TIMEOUT, api.get(name)).await {
-            Ok(Ok(secret)) => {
-                let metadata = secret.metadata;
-                let version = [metadata.uid, metadata.resource_version].map(Option::unwrap_or_default).join(".");
-                let data = secret.data.unwrap_or_default();
-                Ok(Ok((version, data.into_iter().map(|(key, value)| (key, value.0)).collect())))
-            }
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(Unusable(format!(
-                "Secret {namespace}/{name} does not exist: make it with `kubectl create secret generic`"
-            )))),
-            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
-                "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to \
-                 get it"
-            )))),
-            Ok(Err(_)) | Err(_) => Err(Unavailable),
-        }
-    }
-
     async fn endpoint(
         &self,
         webhook: &Webhook,
-        found: &BTreeMap<&str, Result<Data, Unusable>>,
+        found: &BTreeMap<&str, Result<Arc<Data>, Unusable>>,
     ) -> Result<Endpoint, Unusable> {
         let secret = |name: &str| match found.get(name) {
             Some(Ok(data)) => Ok(data),

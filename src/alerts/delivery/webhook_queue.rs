@@ -13,12 +13,14 @@ use crate::{
         record, resend, retry::AttemptOutcome,
     },
     api::{MessageKind, Webhook, WebhookStatus},
+    backoff::Backoff,
 };
 
 /// How often the Secrets are read while the webhook works.
 const READ_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// When to read the Secrets again after the API server did not answer.
+/// When to read the Secrets again after the API server did not answer. The delay doubles up to [`READ_RETRY_MAX`].
 const READ_RETRY: Duration = Duration::from_secs(5);
+const READ_RETRY_MAX: Duration = Duration::from_secs(60);
 /// Before a message is sent, Secrets that were read longer ago than this are read again.
 const MAX_AGE_FOR_SENDING: Duration = Duration::from_secs(30);
 
@@ -42,8 +44,10 @@ pub(super) struct WebhookQueue {
     base: WebhookStatus,
     stage: Stage,
     secrets: SecretsCache,
-    /// How often the Secrets are read while the webhook fails.
-    secrets_retry_interval: Duration,
+    /// The delays between reads of the Secrets while the webhook fails, until a Secret or the spec changes.
+    failing_reads: Backoff,
+    /// The delays between reads that the API server does not answer.
+    unanswered_reads: Backoff,
     /// The last endpoint that could be used. Alerts are resent to it while the Secrets cannot be read.
     last_usable: Option<UsableEndpoint>,
     /// The old and the new hash of the receiver: its Secret has changed, but not its URL.
@@ -73,6 +77,8 @@ struct SecretsCache {
 struct ReadSecrets {
     secrets: WebhookSecrets,
     read_at: Instant,
+    /// When to read them again if the webhook fails.
+    retry_after: Duration,
 }
 
 struct UsableEndpoint {
@@ -96,7 +102,8 @@ impl WebhookQueue {
             base: stored.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
             stage: Stage::Idle,
             secrets: SecretsCache::default(),
-            secrets_retry_interval,
+            failing_reads: Backoff::new(secrets_retry_interval, READ_INTERVAL),
+            unanswered_reads: Backoff::new(READ_RETRY, READ_RETRY_MAX),
             last_usable: None,
             renamed: None,
             last_sent: None,
@@ -112,6 +119,7 @@ impl WebhookQueue {
         if webhook.webhook != self.webhook.webhook {
             self.secrets.read_at = Some(now);
             self.secrets.latest = None;
+            self.failing_reads.reset();
             let receiver = |webhook: &Webhook| (webhook.format, webhook.url_from.clone());
             if receiver(&webhook.webhook) != receiver(&self.webhook.webhook) {
                 self.last_usable = None;
@@ -215,8 +223,11 @@ impl WebhookQueue {
             return self.secrets.read_at;
         }
         let latest = self.secrets.latest.as_ref()?;
-        let is_failing = latest.secrets.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped;
-        Some(latest.read_at + if is_failing { self.secrets_retry_interval } else { READ_INTERVAL })
+        Some(latest.read_at + if self.is_failing(&latest.secrets) { latest.retry_after } else { READ_INTERVAL })
+    }
+
+    fn is_failing(&self, secrets: &WebhookSecrets) -> bool {
+        secrets.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped
     }
 
     /// When to call [`next_action`](Self::next_action) again if nothing happens: for a decision, by the cluster's clock,
@@ -321,10 +332,17 @@ impl WebhookQueue {
                 }
                 self.secrets.read_at = None;
                 self.secrets.unanswered = false;
-                self.secrets.latest = Some(ReadSecrets { secrets, read_at: now });
+                self.unanswered_reads.reset();
+                let is_unchanged =
+                    self.secrets.latest.as_ref().is_some_and(|latest| latest.secrets.config == secrets.config);
+                if !is_unchanged || !self.is_failing(&secrets) {
+                    self.failing_reads.reset();
+                }
+                let retry_after = self.failing_reads.next_delay();
+                self.secrets.latest = Some(ReadSecrets { secrets, read_at: now, retry_after });
             }
             Err(Unavailable) => {
-                self.secrets.read_at = Some(now + READ_RETRY);
+                self.secrets.read_at = Some(now + self.unanswered_reads.next_delay());
                 self.secrets.unanswered = true;
             }
         }
@@ -336,5 +354,75 @@ impl WebhookQueue {
         if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{alerts::alert_bytes, api::NamespacedName};
+
+    fn queue() -> WebhookQueue {
+        let spec = serde_json::json!({
+            "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops", "key": "url"}},
+        });
+        let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()]).unwrap();
+        WebhookQueue::new(webhooks.into_iter().next().unwrap(), None, Duration::from_secs(10))
+    }
+
+    /// How often the Secrets are read within a time if every read has this result.
+    fn reads(
+        queue: &mut WebhookQueue,
+        from: Instant,
+        time: Duration,
+        result: impl Fn() -> Result<WebhookSecrets, Unavailable>,
+    ) -> usize {
+        let (source, memory) = (Source::from(NamespacedName::new("shop", "cluster")), IncidentMemory::default());
+        let (mut now, mut reads) = (from, 0);
+        while now < from + time {
+            let input = ObjectInput {
+                source: &source,
+                incidents: &[],
+                incidents_known: true,
+                memory: &memory,
+                ended: &[],
+                bytes: alert_bytes(1),
+            };
+            let stored = queue.state().clone();
+            if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now, Timestamp::UNIX_EPOCH) {
+                reads += 1;
+                let webhook = queue.webhook.webhook.clone();
+                queue.on_secrets(&webhook, result(), now);
+            }
+            now += Duration::from_secs(1);
+        }
+        reads
+    }
+
+    fn unusable(config: &str) -> Result<WebhookSecrets, Unavailable> {
+        let endpoint = Err(Unusable("Secret shop/ops does not exist".to_owned()));
+        Ok(WebhookSecrets { config: config.to_owned(), receiver: String::new(), endpoint })
+    }
+
+    #[test]
+    fn reads_unusable_secrets_less_and_less_often() {
+        let (mut queue, start) = (queue(), Instant::now());
+        let minute = Duration::from_secs(60);
+        let hour = 60 * minute;
+        let first = reads(&mut queue, start, minute, || unusable("a"));
+        assert!((3..=6).contains(&first), "{first} in the first minute");
+        let rest = reads(&mut queue, start + minute, hour, || unusable("a"));
+        assert!((10..=30).contains(&rest), "{rest} in the next hour");
+        // Someone works on the Secret, so the next change is noticed soon.
+        let changed = start + minute + hour;
+        let after = reads(&mut queue, changed, 6 * minute, || unusable("b"));
+        assert!((4..=12).contains(&after), "{after} in six minutes with a change");
+    }
+
+    #[test]
+    fn asks_a_server_that_does_not_answer_less_and_less_often() {
+        let (mut queue, start) = (queue(), Instant::now());
+        let asked = reads(&mut queue, start, Duration::from_secs(3600), || Err(Unavailable));
+        assert!((60..=125).contains(&asked), "{asked} in an hour");
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Context {
     pub clock: ClusterClock,
     pub http: Arc<HttpClient>,
     pub secrets: SecretReader,
-    /// Limits concurrent requests to the API server.
+    /// Limits concurrent writes of statuses.
     pub api_permits: Arc<Semaphore>,
     /// Limits how many deleted objects' receivers are notified concurrently.
     pub deletion_permits: Arc<Semaphore>,
@@ -263,7 +263,6 @@ impl Worker {
         let (namespace, webhook) = (self.object.key.namespace.clone(), self.queues[index].webhook.webhook.clone());
         self.tasks.push(
             async move {
-                let _permit = context.api_permits.acquire().await;
                 let result = context.secrets.read(&namespace, &webhook).await;
                 TaskResult::SecretsRead { webhook: Box::new(webhook), result }
             }

@@ -6,4 +6,5 @@ mod command;
 mod common_cause;
 mod end_to_end;
 mod killed;
+mod secret_reads;
 pub mod support;
