@@ -4,7 +4,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
@@ -37,9 +36,13 @@ pub(super) struct EventLists {
     /// How many may be requested in the interval that began at this time.
     tokens: u32,
     interval: Instant,
-    /// Hashes of the owners for which a list was requested.
-    asked: HashSet<u64>,
+    /// The owners for which a list was requested: at most [`LIMIT`].
+    asked: HashSet<OwnerKey>,
 }
+
+/// The namespace, kind and name of an owner. Not a hash of them: owner references may name anything, so that one can be
+/// found whose hash is that of another owner.
+type OwnerKey = (String, String, String);
 
 /// A list to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +81,9 @@ impl EventLists {
         if !self.is_open(now) {
             return (Vec::new(), None);
         }
-        let mut newest: HashMap<u64, (Option<Timestamp>, &Pod)> = HashMap::new();
+        let mut newest: HashMap<OwnerKey, (Option<Timestamp>, &Pod)> = HashMap::new();
         for (pod, finding) in pods {
-            let owner = owner_hash(pod, finding);
+            let owner = owner_key(pod, finding);
             if !self.asked.contains(&owner) {
                 let of_owner = newest.entry(owner).or_insert((pod.created, pod));
                 if (pod.created, pod.uid) > (of_owner.0, of_owner.1.uid) {
@@ -90,8 +93,22 @@ impl EventLists {
         }
         let mut newest: Vec<_> = newest.into_iter().collect();
         newest.sort_unstable_by_key(|(_, (created, pod))| (std::cmp::Reverse(*created), pod.uid));
+        // Namespaces take turns, so that none takes all lists.
+        let mut turns: HashMap<String, u32> = HashMap::new();
+        for (namespace, _, _) in &self.asked {
+            *turns.entry(namespace.clone()).or_default() += 1;
+        }
+        let mut ordered: Vec<_> = newest
+            .into_iter()
+            .map(|(owner, (_, pod))| {
+                let turn = turns.entry(owner.0.clone()).or_default();
+                *turn += 1;
+                (*turn, owner, pod)
+            })
+            .collect();
+        ordered.sort_by_key(|(turn, _, _)| *turn);
         let mut queries = Vec::new();
-        for (owner, (_, pod)) in newest {
+        for (_, owner, pod) in ordered {
             if self.left == 0 {
                 break;
             }
@@ -116,14 +133,12 @@ impl EventLists {
     }
 }
 
-fn owner_hash(pod: &Pod, finding: &Finding) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    pod.namespace.hash(&mut hasher);
-    match &finding.owner {
-        Some(owner) => (&owner.kind, &owner.name).hash(&mut hasher),
-        None => ("Pod", &pod.name).hash(&mut hasher),
-    }
-    hasher.finish()
+fn owner_key(pod: &Pod, finding: &Finding) -> OwnerKey {
+    let (kind, name) = match &finding.owner {
+        Some(owner) => (owner.kind.clone(), owner.name.clone()),
+        None => ("Pod".to_owned(), pod.name.to_string()),
+    };
+    (pod.namespace.to_string(), kind, name)
 }
 
 #[cfg(test)]
@@ -165,6 +180,20 @@ mod tests {
         assert!(lists.watch_started(now));
         assert_eq!(ask(&mut lists, &pods, now), [pods[1].0.uid, pods[3].0.uid]);
         assert_eq!(ask(&mut lists, &pods, now), []);
+    }
+
+    #[test]
+    fn a_namespace_with_many_newer_failures_leaves_lists_to_others() {
+        let now = Instant::now();
+        let mut lists = EventLists::new(now);
+        lists.watch_started(now);
+        let mut pods: Vec<_> = (10..300).map(|owner| failing(owner, 1_000)).collect();
+        let others =
+            [failing(1, 10), failing(2, 20)].map(|(pod, finding)| (Pod { namespace: "ml".into(), ..pod }, finding));
+        let expected = [others[1].0.uid, others[0].0.uid];
+        pods.extend(others);
+        let asked = ask(&mut lists, &pods, now);
+        assert!(expected.iter().all(|uid| asked.contains(uid)), "{asked:?}");
     }
 
     #[test]

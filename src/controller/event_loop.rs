@@ -233,7 +233,7 @@ impl Controller {
                 self.reconciler.remove_view(view);
             }
             let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
-            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings));
+            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings, now));
         }
         let is_status_changed = object.adopt(observed, self.queue.is_writing(&key));
         if is_status_changed || is_spec_changed {
@@ -352,7 +352,7 @@ impl Controller {
             }
         };
         if !events.is_empty() {
-            object.event_limiter.add_dropped(self.event_publisher.publish(key, uid, events));
+            object.event_limiter.add_dropped(self.event_publisher.publish(key, uid, events, now));
         }
         if object.write_ended(answer) {
             self.queue.mark_dirty(key, now);
@@ -428,6 +428,7 @@ impl Controller {
         let now = Instant::now();
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
         self.kopf_migrations.sweep(now);
+        self.event_publisher.sweep(now);
     }
 }
 

@@ -1,13 +1,14 @@
 //! Decides when to read the Jobs of failing pods. A Job shows whether the work succeeded in the end, and which CronJob owns
 //! it. It is read when one of its pods has a problem, and again only while the answer may change.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::{Api, Client};
 use tokio::time::{Instant, timeout};
 
 use crate::{
+    backoff::doubled,
     diagnosis::JobFacts,
     pods::{Controller, Pod},
 };
@@ -19,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay until a Job is read again after one of its pods ended. It doubles with each further read, up to
 /// [`SLOWEST`].
 const SOONEST: Duration = Duration::from_secs(1);
+/// The shortest time between two reads that ends of pods cause, while no read brings anything new. It grows up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// The delay until a Job is read again if nothing suggests that it has changed.
 const USUAL: Duration = Duration::from_secs(60);
 const SLOWEST: Duration = Duration::from_secs(15 * 60);
@@ -30,12 +33,12 @@ const DENIAL_LIMIT: usize = 512;
 /// The Jobs that were asked for, with the results of their reads.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    known: HashMap<JobKey, State>,
+    known: BTreeMap<JobKey, State>,
 }
 
 /// A Job as a pod's owner reference names it. The key contains all three, so that a pod with a forged reference affects no
 /// other pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct JobKey {
     pub(super) namespace: String,
     pub(super) name: String,
@@ -54,6 +57,9 @@ struct State {
     /// When to read it next, and the delay after that.
     read_at: Instant,
     delay: Duration,
+    last_read: Option<Instant>,
+    /// How often a pod has ended since a read brought anything new.
+    ends: u32,
 }
 
 /// The result of reading a Job.
@@ -63,6 +69,8 @@ pub(super) enum JobReading {
         facts: Arc<JobFacts>,
         /// The API server's message if it denied access to the CronJob; else empty.
         denial: String,
+        /// Whether the CronJob is gone, or another one has its name. This is final.
+        is_orphan: bool,
     },
     /// The Job is gone, or another Job has its name. This is final.
     Gone,
@@ -98,8 +106,9 @@ impl JobReading {
     /// Whether another read would give the same result.
     fn is_final(&self) -> bool {
         match self {
-            Self::Read { facts, .. } => {
-                facts.complete || facts.superseded || facts.failed.is_some() && facts.cron_job.is_none()
+            Self::Read { facts, is_orphan, .. } => {
+                let has_cron_job = facts.cron_job.is_some() && !is_orphan;
+                facts.complete || facts.superseded || facts.failed.is_some() && !has_cron_job
             }
             Self::Gone => true,
             Self::Denied(_) | Self::Unavailable => false,
@@ -131,10 +140,15 @@ impl Jobs {
             asked_since: now,
             read_at: now,
             delay: SOONEST,
+            last_read: None,
+            ends: 0,
         });
         let open = !state.is_gone && !state.reading.as_ref().is_some_and(JobReading::is_final) && !state.is_reading;
         let due = open && state.read_at <= now;
-        state.is_reading |= due;
+        if due {
+            state.is_reading = true;
+            state.last_read = Some(now);
+        }
         JobAnswer {
             facts: state.reading.as_ref().map(JobReading::facts),
             asked_since: state.asked_since,
@@ -164,8 +178,8 @@ impl Jobs {
         // complete.
         let reading = match (&state.reading, reading) {
             (_, JobReading::Unavailable) => return true,
-            (Some(JobReading::Read { facts, .. }), JobReading::Denied(denial)) => {
-                JobReading::Read { facts: Arc::clone(facts), denial }
+            (Some(JobReading::Read { facts, is_orphan, .. }), JobReading::Denied(denial)) => {
+                JobReading::Read { facts: Arc::clone(facts), denial, is_orphan: *is_orphan }
             }
             (Some(JobReading::Read { .. }), JobReading::Gone) => {
                 state.is_gone = true;
@@ -174,6 +188,9 @@ impl Jobs {
             (_, reading) => reading,
         };
         let changes = state.reading.as_ref() != Some(&reading);
+        if changes {
+            state.ends = 0;
+        }
         let is_final = reading.is_final();
         state.reading = Some(reading);
         changes || !is_final
@@ -183,17 +200,28 @@ impl Jobs {
     /// the Jobs to read again.
     pub(super) fn pod_ended(&mut self, key: &JobKey, now: Instant) -> Vec<JobKey> {
         let mut jobs = Vec::new();
-        for (known, state) in &mut self.known {
+        let first = JobKey { namespace: key.namespace.clone(), name: String::new(), uid: String::new() };
+        let of_namespace = self.known.range_mut(first..).take_while(|(known, _)| known.namespace == key.namespace);
+        for (known, state) in of_namespace {
             let Some(reading) = state.reading.as_ref().filter(|reading| !reading.is_final()) else { continue };
             let is_other_run = || {
                 let cron_job = reading.facts().cron_job.clone().unwrap_or_default();
                 let rest = key.name.strip_prefix(&cron_job).filter(|_| !cron_job.is_empty());
-                known.namespace == key.namespace && rest.is_some_and(|rest| rest.starts_with('-'))
+                rest.is_some_and(|rest| rest.starts_with('-'))
             };
             if known == key || is_other_run() {
-                state.delay = SOONEST;
-                state.read_at = now;
-                jobs.push(known.clone());
+                // Who changes ended pods all the time must not cause a read each time.
+                let pause = match state.ends {
+                    0 => Duration::ZERO,
+                    ends => doubled(SOONEST, ends - 1, LONGEST_PAUSE),
+                };
+                let at = state.last_read.map_or(now, |read| now.max(read + pause));
+                if at < state.read_at || state.is_reading {
+                    state.ends = state.ends.saturating_add(1);
+                    state.delay = SOONEST.max(pause);
+                    state.read_at = at;
+                    jobs.push(known.clone());
+                }
             }
         }
         jobs
@@ -219,7 +247,7 @@ pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
         Err(_) => return JobReading::Unavailable,
     };
     let mut facts = JobFacts::of(&job);
-    let mut denial = String::new();
+    let (mut denial, mut is_orphan) = (String::new(), false);
     if let (Some(name), Some(failed_at)) = (&facts.cron_job, facts.failed) {
         let api: Api<CronJob> = Api::namespaced(client.clone(), &query.namespace);
         match timeout(TIMEOUT, api.get(name)).await {
@@ -227,16 +255,16 @@ pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
                 let succeeded = cron_job.status.and_then(|status| status.last_successful_time);
                 facts.superseded = succeeded.is_some_and(|succeeded| succeeded.0 > failed_at);
             }
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => is_orphan = true,
             Ok(Err(error)) => match unread(error) {
                 JobReading::Denied(message) => denial = message,
                 JobReading::Unavailable => return JobReading::Unavailable,
-                JobReading::Gone | JobReading::Read { .. } => {}
+                JobReading::Gone | JobReading::Read { .. } => is_orphan = true,
             },
             Err(_) => return JobReading::Unavailable,
         }
     }
-    JobReading::Read { facts: Arc::new(facts), denial }
+    JobReading::Read { facts: Arc::new(facts), denial, is_orphan }
 }
 
 fn unread(error: kube::Error) -> JobReading {
@@ -260,7 +288,7 @@ mod tests {
     }
 
     fn read(facts: JobFacts) -> JobReading {
-        JobReading::Read { facts: Arc::new(facts), denial: String::new() }
+        JobReading::Read { facts: Arc::new(facts), denial: String::new(), is_orphan: false }
     }
 
     #[test]
@@ -299,6 +327,15 @@ mod tests {
                 cron_job: Some("c".into()),
                 ..JobFacts::default()
             }),
+            JobReading::Read {
+                facts: Arc::new(JobFacts {
+                    failed: Some(Timestamp::UNIX_EPOCH),
+                    cron_job: Some("c".into()),
+                    ..JobFacts::default()
+                }),
+                denial: String::new(),
+                is_orphan: true,
+            },
             JobReading::Gone,
         ] {
             jobs.answered(&key("u"), end.clone(), start);
@@ -324,6 +361,26 @@ mod tests {
             }
             assert!((2..=most).contains(&asked), "{asked} reads in an hour of {reading:?}");
         }
+    }
+
+    #[test]
+    fn pods_that_end_all_the_time_cause_few_reads() {
+        let mut jobs = Jobs::default();
+        let start = Instant::now();
+        let mut asked = 0;
+        for step in 0..3600 * 50 {
+            let now = start + step * Duration::from_millis(20);
+            jobs.pod_ended(&key("u"), now);
+            if jobs.ask(key("u"), now).query.is_some() {
+                asked += 1;
+                jobs.answered(&key("u"), read(JobFacts::default()), now);
+            }
+        }
+        assert!((360..=370).contains(&asked), "{asked} reads in an hour");
+        let now = start + Duration::from_secs(3600);
+        jobs.answered(&key("u"), read(JobFacts { attempts: Some((1, 6)), ..JobFacts::default() }), now);
+        assert_eq!(jobs.pod_ended(&key("u"), now), [key("u")]);
+        assert!(jobs.ask(key("u"), now).query.is_some(), "immediately, because the last read brought something new");
     }
 
     #[test]

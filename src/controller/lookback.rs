@@ -1,7 +1,8 @@
 //! Decides how old a failure may be to be kept: as old as the largest `restarted` threshold needs, in coarse steps. A
-//! longer lookback requires a new list of all pods, so it is extended in steps and shortened only after an hour.
+//! longer lookback requires a new list of all pods, so it is extended in steps, at most a few times an hour, and shortened
+//! only after an hour.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
@@ -9,32 +10,56 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// The steps. A larger need is met exactly. The first step is the default of `spec.thresholds.restarted`.
-const STEPS: [Duration; 5] = [
+/// The steps. The first step is the default of `spec.thresholds.restarted`.
+const STEPS: [Duration; 7] = [
     Duration::from_secs(10 * MINUTE),
     Duration::from_secs(HOUR),
     Duration::from_secs(6 * HOUR),
     Duration::from_secs(DAY),
     Duration::from_secs(7 * DAY),
+    Duration::from_secs(30 * DAY),
+    LONGEST,
 ];
+/// As long as any duration in a spec can be: 292 years.
+const LONGEST: Duration = Duration::from_nanos(i64::MAX as u64);
 /// How long a lookback must have been unneeded before it is shortened.
 const PATIENCE: Duration = Duration::from_secs(HOUR);
+/// How many lists within [`PATIENCE`] extend the lookback by as little as is needed. The next one extends it to
+/// [`LONGEST`], so that there is no further one.
+const SMALL_EXTENSIONS: usize = 2;
 
 /// The lookback at the start.
 pub(super) const SHORTEST: Duration = STEPS[0];
 
 /// The shortest step that covers the need.
-pub(super) fn step(needed: Duration) -> Duration {
+fn step(needed: Duration) -> Duration {
     STEPS.into_iter().find(|step| *step >= needed).unwrap_or(needed)
 }
 
-/// Decides when to shorten the lookback.
+/// Decides when to change the lookback.
 #[derive(Debug, Default)]
 pub(super) struct Lookback {
     unneeded_since: Option<Instant>,
+    /// When all pods were listed again, at most [`PATIENCE`] ago.
+    lists: VecDeque<Instant>,
 }
 
 impl Lookback {
+    /// Returns the new lookback if the present one is too short. All pods must then be listed again.
+    pub(super) fn extended(&mut self, present: Duration, needed: Duration, now: Instant) -> Option<Duration> {
+        if needed <= present {
+            return None;
+        }
+        self.lists.retain(|at| now.saturating_duration_since(*at) < PATIENCE);
+        self.unneeded_since = None;
+        Some(if self.lists.len() < SMALL_EXTENSIONS { step(needed) } else { LONGEST.max(needed) })
+    }
+
+    /// All pods are listed again.
+    pub(super) fn listed_again(&mut self, now: Instant) {
+        self.lists.push_back(now);
+    }
+
     /// Returns the new lookback if it is shorter than the present one.
     pub(super) fn shortened(&mut self, present: Duration, needed: Duration, now: Instant) -> Option<Duration> {
         let step = step(needed);
@@ -61,11 +86,11 @@ mod tests {
 
     #[test]
     fn different_needs_share_a_few_steps() {
-        let mut steps: Vec<_> = (0..=7 * 24 * 60).map(|needed| step(minutes(needed))).collect();
+        let mut steps: Vec<_> = (0..=31 * 24 * 60).map(|needed| step(minutes(needed))).collect();
         steps.dedup();
         assert_eq!(steps, STEPS);
         assert_eq!(step(minutes(10)), SHORTEST, "the default needs no second list");
-        assert_eq!(step(Duration::from_secs(30 * DAY)), Duration::from_secs(30 * DAY));
+        assert_eq!(step(LONGEST), LONGEST);
     }
 
     #[test]
@@ -83,6 +108,45 @@ mod tests {
             (121, few, Some(minutes(60))),
         ] {
             assert_eq!(lookback.shortened(present, needed, start + minutes(minute)), shortened, "minute {minute}");
+        }
+    }
+    /// How often all pods are listed again if the need changes every second.
+    fn lists(hours: u64, needed: impl Fn(u64) -> Duration) -> Vec<u64> {
+        let start = Instant::now();
+        let (mut lookback, mut present, mut lists) = (Lookback::default(), SHORTEST, Vec::new());
+        for second in 0..hours * HOUR {
+            let now = start + Duration::from_secs(second);
+            if let Some(extended) = lookback.extended(present, needed(second), now) {
+                assert!(extended >= needed(second) && extended > present);
+                present = extended;
+                lookback.listed_again(now);
+                lists.push(second);
+            }
+            if second % MINUTE == 0
+                && let Some(shortened) = lookback.shortened(present, needed(second), now)
+            {
+                present = shortened;
+            }
+        }
+        lists
+    }
+
+    #[test]
+    fn a_need_that_grows_all_the_time_causes_a_few_lists() {
+        let week = Duration::from_secs(7 * DAY);
+        for (what, needed) in [
+            ("by 1 ms", Box::new(|second| week + Duration::from_millis(second)) as Box<dyn Fn(u64) -> Duration>),
+            ("by a minute", Box::new(|second| minutes(second))),
+            (
+                "and shrinks",
+                Box::new(|second| if second % 100 < 50 { SHORTEST } else { minutes(1 << (second / 100 % 20)) }),
+            ),
+            ("after an hour without", Box::new(|second| if second % HOUR < 61 { minutes(second) } else { SHORTEST })),
+        ] {
+            let lists = lists(24, needed);
+            let most_in_an_hour =
+                lists.iter().map(|from| lists.iter().filter(|at| (*from..*from + HOUR).contains(at)).count()).max();
+            assert!((1..=3).contains(&most_in_an_hour.unwrap()), "{what}: {lists:?}");
         }
     }
 }

@@ -23,8 +23,10 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest object that is read, in bytes. Most are smaller than 20 KiB.
 const OBJECT_LIMIT: usize = 512 * 1024;
-/// The most comparisons that are kept. No others are made until some of them are no longer needed.
+/// The most comparisons that are kept, in all and in one namespace. No others are made until some of them are no longer
+/// needed.
 const COMPARISONS: usize = 512;
+const IN_NAMESPACE: usize = 64;
 /// How often a comparison is tried that fails for a reason that may pass.
 const TRIES: u32 = 3;
 /// The delay before the second try. It doubles with each further one.
@@ -164,7 +166,7 @@ impl Rollouts {
                 return answer;
             }
         }
-        if self.known.len() >= COMPARISONS && !self.known.contains_key(&query.key) {
+        if !self.known.contains_key(&query.key) && !self.has_room(&query.key.namespace) {
             return answer;
         }
         let state = self.known.entry(query.key.clone()).or_insert_with(|| State {
@@ -179,6 +181,11 @@ impl Rollouts {
         answer.query = Some(query);
         answer.is_lacking = true;
         answer
+    }
+
+    fn has_room(&self, namespace: &str) -> bool {
+        let in_namespace = || self.known.keys().filter(|key| key.namespace == namespace).count();
+        self.known.len() < COMPARISONS && in_namespace() < IN_NAMESPACE
     }
 
     /// Stores the result of a read. Returns the objects that wait for it.
@@ -226,6 +233,10 @@ impl Rollouts {
 }
 
 impl RolloutKey {
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The namespace and resource, for which access is granted or denied.
     fn scope(&self) -> (String, &'static str) {
         (self.namespace.clone(), self.resource)
@@ -423,8 +434,17 @@ mod tests {
     fn keeps_a_bounded_number_of_comparisons() {
         let (mut rollouts, now) = (Rollouts::default(), Instant::now());
         let hash = |number: usize| format!("h{number}");
-        let started =
-            (0..2 * COMPARISONS).filter(|&own| rollouts.ask(query(&hash(own)), &object("a"), now).query.is_some());
-        assert_eq!(started.count(), COMPARISONS);
+        let mut started = |namespace: &str| {
+            let mut is_started = |number: usize| {
+                let mut query = query(&hash(number));
+                query.key.namespace = namespace.to_owned();
+                rollouts.ask(query, &object("a"), now).query.is_some()
+            };
+            (0..2 * COMPARISONS).filter(|number| is_started(*number)).count()
+        };
+        assert_eq!(started("attacker"), IN_NAMESPACE);
+        assert_eq!(started("shop"), IN_NAMESPACE);
+        let others: usize = (0..COMPARISONS).map(|number| started(&number.to_string())).sum();
+        assert_eq!(others, COMPARISONS - 2 * IN_NAMESPACE);
     }
 }

@@ -1,14 +1,15 @@
 //! The controller's requests to the API server. Each runs as a task of its own, so that a slow answer delays nothing else.
 
-use std::{future::pending, sync::Arc};
+use std::future::pending;
 
 use kube::Client;
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::task::JoinSet;
 
 use crate::{
     api::{NamespacedName, OrchestrStatus},
     events::{WatchedEvent, list_events},
     logs::{LogReader, LogRequest, ReadResult},
+    request_limiter::{RequestLimiter, RequestLimits},
 };
 
 use super::{
@@ -23,10 +24,10 @@ use super::{
     write_limiter::WritePermit,
 };
 
-/// The most concurrent requests that read Jobs and other workloads, list events or remove what the Kopf operator left.
-const SIDE_REQUESTS: usize = 8;
-/// The most concurrent comparisons of revisions. Statuses do not wait for them as they do for Jobs.
-const COMPARISONS: usize = 4;
+/// The limits of requests that read Jobs and other workloads, list events or remove what the Kopf operator left.
+const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
+/// The limits of comparisons of revisions. Statuses do not wait for them as they do for Jobs.
+const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
 
 pub(super) struct Tasks {
     client: Client,
@@ -35,8 +36,8 @@ pub(super) struct Tasks {
     writes: JoinSet<TaskResult>,
     /// Tasks that only read. A shutdown aborts them.
     reads: JoinSet<TaskResult>,
-    side_requests: Arc<Semaphore>,
-    comparisons: Arc<Semaphore>,
+    side_requests: RequestLimiter,
+    comparisons: RequestLimiter,
 }
 
 pub(super) enum TaskResult {
@@ -81,8 +82,8 @@ impl Tasks {
             log_reader,
             writes: JoinSet::new(),
             reads: JoinSet::new(),
-            side_requests: Arc::new(Semaphore::new(SIDE_REQUESTS)),
-            comparisons: Arc::new(Semaphore::new(COMPARISONS)),
+            side_requests: RequestLimiter::new(SIDE_REQUESTS),
+            comparisons: RequestLimiter::new(COMPARISONS),
         }
     }
 
@@ -101,9 +102,9 @@ impl Tasks {
     }
 
     pub(super) fn remove_kopf_leftovers(&mut self, key: NamespacedName) {
-        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
         self.writes.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _permit = limiter.acquire(&key.namespace).await;
             let result = kopf_migration::remove_leftovers(&client, &key).await;
             TaskResult::KopfLeftoversRemoved { key, result }
         });
@@ -118,36 +119,36 @@ impl Tasks {
     }
 
     pub(super) fn read_job(&mut self, key: JobKey) {
-        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _permit = limiter.acquire(&key.namespace).await;
             let reading = jobs::read(&client, &key).await;
             TaskResult::JobRead { key, reading }
         });
     }
 
     pub(super) fn list_events(&mut self, query: EventListQuery) {
-        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _permit = limiter.acquire(&query.namespace).await;
             let result = list_events(&client, &query.namespace, query.pod).await;
             TaskResult::EventsListed { query, result }
         });
     }
 
     pub(super) fn read_workload(&mut self, query: WorkloadQuery) {
-        let (client, permits) = (self.client.clone(), Arc::clone(&self.side_requests));
+        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _permit = limiter.acquire(query.namespace()).await;
             let reading = workloads::read(&client, &query).await;
             TaskResult::WorkloadRead { key: query.into_key(), reading }
         });
     }
 
     pub(super) fn read_rollout(&mut self, query: RolloutQuery) {
-        let (client, permits) = (self.client.clone(), Arc::clone(&self.comparisons));
+        let (client, limiter) = (self.client.clone(), self.comparisons.clone());
         self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _permit = limiter.acquire(query.key.namespace()).await;
             let reading = rollouts::read(&client, &query).await;
             TaskResult::RolloutRead { key: query.key, reading }
         });

@@ -1,13 +1,16 @@
 //! Publishes Kubernetes events about an object when problems begin and end, for `kubectl describe orchestr`. Events are
 //! limited in rate and not retried, because the status holds the same information.
 
-use std::time::Duration;
+mod limiter;
+mod recorder;
+
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
+    runtime::events::{Event, EventType},
 };
 use tokio::{
     sync::mpsc,
@@ -21,11 +24,10 @@ use crate::{
     spec_error::SpecError,
 };
 
+pub(super) use self::limiter::EventLimiter;
+use self::{limiter::NamespaceLimiter, recorder::Recorder};
 use super::write_error::WriteError;
 
-/// How many events an object may have in a burst. After that, one more every [`REFILL`].
-const BURST: u32 = 10;
-const REFILL: Duration = Duration::from_secs(30);
 /// The API limits a note to 1 kB.
 const NOTE_LIMIT: usize = 1000;
 /// The longest cause, in bytes, so that the note has room for the pods.
@@ -44,31 +46,49 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) struct EventPublisher {
     queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
     task: JoinHandle<()>,
+    limiter: NamespaceLimiter,
+    /// How many events were dropped since this was last logged.
+    dropped: usize,
 }
 
 impl EventPublisher {
     /// Starts the task.
     pub(super) fn new(client: Client) -> Self {
-        let recorder = Recorder::new(client, Reporter { controller: "orchestr".to_owned(), instance: None });
+        let recorder = Arc::new(Recorder::new(client));
         let (queue, queued) = mpsc::channel(QUEUE);
         let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
         let task = tokio::spawn(queued.for_each_concurrent(CONCURRENCY, move |(reference, events)| {
-            let recorder = recorder.clone();
+            let recorder = Arc::clone(&recorder);
             async move {
                 for event in events {
                     publish_one(&recorder, &reference, &event).await;
                 }
             }
         }));
-        Self { queue: Some(queue), task }
+        Self { queue: Some(queue), task, limiter: NamespaceLimiter::default(), dropped: 0 }
     }
 
-    /// Queues an object's events, to be published in this order. Returns how many were dropped because the queue is full.
+    /// Queues an object's events, to be published in this order. Returns how many were dropped, because its namespace has had
+    /// its share or the queue is full.
     #[must_use]
-    pub(super) fn publish(&self, key: &NamespacedName, uid: &str, events: Vec<Event>) -> usize {
+    pub(super) fn publish(&mut self, key: &NamespacedName, uid: &str, mut events: Vec<Event>, now: Instant) -> usize {
         let count = events.len();
-        let Some(queue) = &self.queue else { return count };
-        queue.try_send((reference(key, uid), events)).map_or(count, |()| 0)
+        events.truncate(self.limiter.take(&key.namespace, count, now));
+        let queued = events.len();
+        let is_queued = |queue: &mpsc::Sender<_>| queue.try_send((reference(key, uid), events)).is_ok();
+        let is_queued = queued == 0 || self.queue.as_ref().is_some_and(is_queued);
+        let dropped = if is_queued { count - queued } else { count };
+        self.dropped += dropped;
+        dropped
+    }
+
+    /// Logs how many events were dropped, and forgets what the limits no longer need.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.limiter.sweep(now);
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            tracing::warn!(dropped, "events about Orchestr objects were dropped, because there were too many");
+        }
     }
 
     /// Waits until all queued events are published. Later ones are dropped.
@@ -91,38 +111,7 @@ async fn publish_one(recorder: &Recorder, reference: &ObjectReference, event: &E
     }
 }
 
-/// Limits the events of one object with a token bucket.
-#[derive(Debug)]
-pub(super) struct EventLimiter {
-    tokens: u32,
-    refilled: Instant,
-    /// How many incidents began or ended without an event since the last one.
-    dropped: usize,
-}
-
 impl EventLimiter {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { tokens: BURST, refilled: now, dropped: 0 }
-    }
-
-    /// Counts events that were granted but not published.
-    pub(super) fn add_dropped(&mut self, events: usize) {
-        self.dropped += events;
-    }
-
-    fn take(&mut self, now: Instant) -> bool {
-        while self.tokens < BURST && now.saturating_duration_since(self.refilled) >= REFILL {
-            self.tokens += 1;
-            self.refilled += REFILL;
-        }
-        if self.tokens == BURST {
-            self.refilled = now;
-        }
-        let granted = self.tokens > 0;
-        self.tokens = self.tokens.saturating_sub(1);
-        granted
-    }
-
     /// The events for these transitions to a status. Events beyond the limit are dropped, and the next event mentions
     /// their number.
     pub(super) fn events(
@@ -136,10 +125,7 @@ impl EventLimiter {
         let mut events = Vec::new();
         for (type_, incident) in began.chain(ended) {
             if self.take(now) {
-                let dropped = std::mem::take(&mut self.dropped);
-                events.push(incident_event(type_, incident, cause(incident, status), dropped));
-            } else {
-                self.dropped += 1;
+                events.push(incident_event(type_, incident, cause(incident, status), self.take_dropped()));
             }
         }
         events

@@ -100,12 +100,12 @@ impl Reconciler {
     }
 
     /// Adds an object's view of the pods.
-    pub(super) fn add_view(&mut self, key: &NamespacedName, settings: &Settings) -> ViewId {
+    pub(super) fn add_view(&mut self, key: &NamespacedName, settings: &Settings, now: Instant) -> ViewId {
         let view = self.index.add_view(settings.scope.clone());
         self.views.insert(view, key.clone());
-        let needed = settings.thresholds.restarted;
-        if needed > self.index.restart_lookback() {
-            self.index.widen(lookback::step(needed));
+        let (present, needed) = (self.index.restart_lookback(), settings.thresholds.restarted);
+        if let Some(extended) = self.lookback.extended(present, needed, now) {
+            self.index.widen(extended);
             self.needs_relist = true;
         }
         view
@@ -124,6 +124,7 @@ impl Reconciler {
     /// The watches of pods were closed and opened again.
     pub(super) fn watches_reopened(&mut self, now: Instant) {
         self.watch_health.reopened(now);
+        self.lookback.listed_again(now);
     }
 
     /// Reconciles an object. Of the object, it changes only the tracker of problems and the time since which it waits

@@ -46,6 +46,8 @@ const MOST_IN_NAMESPACE: usize = 200;
 const MOST_COUNTED: usize = 10_000;
 /// The most owners that are remembered as deleted.
 const MOST_GONE: usize = 1024;
+/// The most workloads that are remembered as not existing, so that further events about them cause no reads.
+const MOST_ABSENT: usize = 512;
 /// How long after it had its pods a workload is remembered, because its next event may be counted from an earlier trouble.
 const MEMORY: SignedDuration = SignedDuration::from_hours(1);
 /// The share of the longest delay between two reads of a workload that each workload causes, so that all of them together
@@ -59,7 +61,10 @@ type OwnerKey = (String, Owner);
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     known: BTreeMap<WorkloadKey, State>,
-    by_uid: HashMap<String, WorkloadKey>,
+    /// By namespace and UID. An event may name any UID, but only workloads in its own namespace.
+    by_uid: HashMap<(String, String), WorkloadKey>,
+    /// Workloads that an event named and that do not exist, the most recent last. A UID never returns.
+    absent: VecDeque<WorkloadKey>,
     /// Since when the owners with missing pods have missed any.
     open: BTreeMap<OwnerKey, Timestamp>,
     /// The owners whose workloads were deleted while pods were missing, the most recent last.
@@ -72,7 +77,7 @@ pub(super) struct Workloads {
 impl Workloads {
     /// Takes an event. Returns whether the objects that select its namespace must be reconciled.
     pub(super) fn on_event(&mut self, event: &Event, now: Instant, wall: Timestamp) -> bool {
-        let Some(key) = workload_of(event) else { return false };
+        let Some(key) = workload_of(event).filter(|key| !self.absent.contains(key)) else { return false };
         if !self.known.contains_key(&key) && !self.has_room(&key) {
             let is_full = self.omitted.values().map(HashSet::len).sum::<usize>() >= MOST_COUNTED;
             return !is_full && self.omitted.entry(key.namespace.clone()).or_default().insert(key);
@@ -80,7 +85,7 @@ impl Workloads {
         if let Some(omitted) = self.omitted.get_mut(&key.namespace) {
             omitted.remove(&key);
         }
-        self.by_uid.insert(key.uid.clone(), key.clone());
+        self.by_uid.insert(key.id(), key.clone());
         let state = self.known.entry(key).or_insert_with(|| State::new(now));
         let is_changed = state.add(FailedCreation::new(event, wall), now);
         self.update_next_due();
@@ -89,12 +94,12 @@ impl Workloads {
 
     /// Whether the controller of this pod has lacked pods.
     pub(super) fn is_watched(&self, pod: &Pod) -> bool {
-        pod.controller.as_ref().is_some_and(|controller| self.by_uid.contains_key(&controller.uid))
+        !self.by_uid.is_empty() && id_of_controller(pod).is_some_and(|id| self.by_uid.contains_key(&id))
     }
 
     /// A pod appeared or vanished: its controller may lack fewer pods now, or more.
     pub(super) fn pods_changed(&mut self, pod: &Pod, now: Instant) {
-        let key = pod.controller.as_ref().and_then(|controller| self.by_uid.get(&controller.uid));
+        let key = id_of_controller(pod).and_then(|id| self.by_uid.get(&id));
         let Some(state) = key.and_then(|key| self.known.get_mut(key)) else { return };
         state.pods_changed(now);
         self.update_next_due();
@@ -169,7 +174,13 @@ impl Workloads {
         match reading {
             WorkloadReading::Gone => {
                 (is_changed, is_gone) = (was_reported.is_some(), true);
-                self.by_uid.remove(&key.uid);
+                self.by_uid.remove(&key.id());
+                if !key.uid.is_empty() {
+                    self.absent.push_back(key.clone());
+                    if self.absent.len() > MOST_ABSENT {
+                        self.absent.pop_front();
+                    }
+                }
             }
             WorkloadReading::Denied(denial) => is_changed = state.denied(denial, now),
             WorkloadReading::Unavailable => state.read_later(longest, now),
@@ -180,7 +191,7 @@ impl Workloads {
                     if let Some(known) = self.known.remove(&key) {
                         state.merge(known);
                     }
-                    self.by_uid.insert(key.uid.clone(), key.clone());
+                    self.by_uid.insert(key.id(), key.clone());
                 }
                 is_changed = state.read(key.kind, *workload, longest, now, wall);
             }
@@ -235,7 +246,7 @@ impl Workloads {
             return false;
         };
         self.known.remove(&complete);
-        self.by_uid.remove(&complete.uid);
+        self.by_uid.remove(&complete.id());
         true
     }
 
@@ -256,6 +267,11 @@ impl Workloads {
     fn update_next_due(&mut self) {
         self.next_due = self.known.values().filter_map(State::due).min();
     }
+}
+
+/// The namespace and the UID of a pod's controller.
+fn id_of_controller(pod: &Pod) -> Option<(String, String)> {
+    pod.controller.as_ref().map(|controller| (pod.namespace.to_string(), controller.uid.to_string()))
 }
 
 fn in_namespace(known: &BTreeMap<WorkloadKey, State>, namespace: &str) -> usize {

@@ -25,6 +25,10 @@ pub(in crate::controller) struct WorkloadQuery {
 }
 
 impl WorkloadQuery {
+    pub(in crate::controller) fn namespace(&self) -> &str {
+        self.key.namespace()
+    }
+
     pub(in crate::controller) fn into_key(self) -> WorkloadKey {
         self.key
     }

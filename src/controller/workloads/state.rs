@@ -5,7 +5,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::api::{NamespacedName, Owner};
+use crate::{
+    api::{NamespacedName, Owner},
+    backoff::doubled,
+};
 
 use super::{
     failed_creation::{FailedCreation, NO_REFUSAL, Refusal},
@@ -20,6 +23,10 @@ const SOONEST: Duration = Duration::from_secs(2);
 const SLOWEST: Duration = Duration::from_secs(60);
 /// The shortest time between two reads, since controllers write events in bursts.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// After so many reads in a row that brought nothing new, the interval doubles with each further one, up to
+/// [`LONGEST_INTERVAL`].
+const FEW_UNCHANGED: u32 = 3;
+const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
 /// How long after a pod has appeared or vanished its controller has usually updated its status.
 const STATUS_LAG: Duration = Duration::from_millis(500);
 /// A status may be older than an event that arrived less than this ago.
@@ -57,6 +64,8 @@ pub(super) struct State {
     is_outdated: bool,
     read_at: Option<Instant>,
     last_read: Option<Instant>,
+    /// How many reads in a row brought nothing new.
+    unchanged: u32,
     delay: Duration,
 }
 
@@ -105,6 +114,7 @@ impl State {
             is_outdated: false,
             read_at: None,
             last_read: None,
+            unchanged: 0,
             delay: SOONEST,
         }
     }
@@ -121,13 +131,13 @@ impl State {
         self.event = Some(event);
         self.event_at = now;
         (self.failed_before, self.unclear_since) = (None, None);
-        self.read_soon(self.last_read.map_or(now, |read| now.max(read + INTERVAL)));
+        self.read_soon(now, INTERVAL);
         is_changed && self.owner().is_some()
     }
 
     pub(super) fn pods_changed(&mut self, now: Instant) {
         if self.shortage.is_some() || self.read_at.is_some() || self.is_reading {
-            self.read_soon(now + STATUS_LAG);
+            self.read_soon(now + STATUS_LAG, Duration::ZERO);
         }
     }
 
@@ -140,7 +150,7 @@ impl State {
             }
         }
         if self.workload.is_none() {
-            self.read_soon(now);
+            self.read_soon(now, Duration::ZERO);
         }
     }
 
@@ -221,6 +231,7 @@ impl State {
             self.resumed_refusal = self.resumed.take().map(|resumed| resumed.refusal).or(self.resumed_refusal.take());
         }
         let is_same = self.workload.as_ref() == Some(&workload);
+        self.unchanged = if is_same { self.unchanged.saturating_add(1) } else { 0 };
         self.workload = Some(workload);
         if found == Existence::Complete && !self.is_outdated && now >= self.event_at + FRESH {
             self.read_at = None;
@@ -313,14 +324,26 @@ impl State {
         }
     }
 
-    fn read_soon(&mut self, at: Instant) {
-        self.delay = SOONEST;
+    /// Plans a read at this time, or later if the last reads brought nothing new.
+    fn read_soon(&mut self, at: Instant, interval: Duration) {
+        let interval = self.interval(interval);
+        let at = self.last_read.map_or(at, |read| at.max(read + interval));
+        self.delay = SOONEST.max(interval);
         self.is_outdated |= self.is_reading;
         self.read_at = Some(self.read_at.map_or(at, |planned| planned.min(at)));
     }
 
+    /// The shortest time between two reads.
+    fn interval(&self, usual: Duration) -> Duration {
+        match self.unchanged.checked_sub(FEW_UNCHANGED) {
+            Some(more) => doubled(INTERVAL, more, LONGEST_INTERVAL),
+            None => usual,
+        }
+    }
+
     fn schedule(&mut self, longest: Duration, now: Instant) {
-        let soon = std::mem::take(&mut self.is_outdated).then_some(now + STATUS_LAG);
+        // This follows a read, so the interval begins now.
+        let soon = std::mem::take(&mut self.is_outdated).then(|| now + STATUS_LAG.max(self.interval(STATUS_LAG)));
         let planned = self.read_at.or(soon);
         let usual = now + self.delay;
         self.read_at = Some(planned.map_or(usual, |planned| planned.min(usual)));

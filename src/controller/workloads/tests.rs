@@ -241,7 +241,8 @@ fn a_shortage_after_a_recovery_is_a_new_one() {
 #[test]
 fn a_pod_that_appears_leads_to_a_read() {
     let pod = |uid: &str| Pod {
-        controller: Some(crate::pods::Controller { uid: uid.to_owned(), ..Default::default() }),
+        namespace: "shop".into(),
+        controller: Some(crate::pods::Controller { uid: uid.into(), ..Default::default() }),
         ..Pod::default()
     };
     let mut sequence = Sequence::new();
@@ -314,7 +315,7 @@ fn a_deleted_workload_is_gone_at_once_and_for_good() {
     assert_eq!((gone, sequence.due_in()), (vec!["shop/api".to_owned()], None));
     assert!(!sequence.answer(&replica_set_key(), WorkloadReading::Gone), "an answer that comes late");
 
-    sequence.refused("api-5d9f", replica_set("api-5d9f", 0, 3, Some(0)));
+    sequence.refused("api-66b9", replica_set("api-66b9", 0, 3, Some(0)));
     assert_eq!(sequence.workloads.gone().count(), 0, "it misses pods again");
 }
 
@@ -559,4 +560,78 @@ fn forgets_workloads_an_hour_after_they_have_their_pods() {
     assert_eq!(sequence.missing().len(), 1);
     sequence.workloads.compact(|namespace| namespace != "shop", later);
     assert_eq!((sequence.workloads.known.len(), sequence.due_in()), (0, None), "no object selects its namespace");
+}
+
+#[test]
+fn events_about_a_workload_that_does_not_exist_cause_one_read() {
+    let mut sequence = Sequence::new();
+    let mut reads = 0;
+    for second in 0..600 {
+        sequence.at(second);
+        sequence.event(&event(WorkloadKind::ReplicaSet, "api-5d9f", NO_ACCOUNT, second));
+        for _ in sequence.reads() {
+            reads += 1;
+            sequence.answer(&replica_set_key(), WorkloadReading::Gone);
+        }
+    }
+    assert_eq!(reads, 1);
+    for number in 0..2 * MOST_ABSENT {
+        let mut forged = event(WorkloadKind::ReplicaSet, "api-5d9f", NO_ACCOUNT, 600);
+        forged.involved.uid = number.to_string();
+        sequence.event(&forged);
+        sequence.reads();
+        sequence.answer(&WorkloadKey { uid: number.to_string(), ..replica_set_key() }, WorkloadReading::Gone);
+    }
+    assert_eq!((sequence.workloads.absent.len(), sequence.workloads.known.len()), (MOST_ABSENT, 0));
+}
+
+#[test]
+fn events_and_pods_that_change_nothing_cause_few_reads() {
+    let mut sequence = Sequence::new();
+    let mut pod = Pod { namespace: "shop".into(), ..Pod::default() };
+    pod.controller = Some(crate::pods::Controller {
+        api_version: "apps/v1".into(),
+        kind: "ReplicaSet".into(),
+        name: "api-5d9f".into(),
+        uid: "uid-api-5d9f".into(),
+    });
+    let mut reads = 0;
+    for second in 0..3600 {
+        sequence.at(second);
+        sequence.event(&event(WorkloadKind::ReplicaSet, "api-5d9f", &format!("{NO_ACCOUNT} {second}"), second));
+        sequence.workloads.pods_changed(&pod, sequence.now);
+        for _ in sequence.reads() {
+            reads += 1;
+            sequence.answer(&replica_set_key(), replica_set("api-5d9f", 1, 3, Some(0)));
+        }
+    }
+    assert!((360..=370).contains(&reads), "{reads} reads in an hour");
+}
+
+#[test]
+fn an_event_in_another_namespace_takes_no_workload_over() {
+    let mut sequence = Sequence::new();
+    sequence.refused("api-5d9f", replica_set("api-5d9f", 1, 3, Some(0)));
+    let mut forged = event(WorkloadKind::ReplicaSet, "other", NO_ACCOUNT, 0);
+    forged.involved.namespace = "attacker".to_owned();
+    forged.involved.uid = "uid-api-5d9f".to_owned();
+    sequence.event(&forged);
+    let pod = |namespace: &str| Pod {
+        namespace: namespace.into(),
+        controller: Some(crate::pods::Controller {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: "api-5d9f".into(),
+            uid: "uid-api-5d9f".into(),
+        }),
+        ..Pod::default()
+    };
+    assert_eq!(sequence.reads(), ["other"]);
+    let other = WorkloadKey { namespace: "attacker".to_owned(), name: "other".to_owned(), ..replica_set_key() };
+    sequence.answer(&other, WorkloadReading::Gone);
+    assert!(sequence.workloads.is_watched(&pod("shop")) && !sequence.workloads.is_watched(&pod("attacker")));
+    sequence.at(1);
+    sequence.workloads.pods_changed(&pod("shop"), sequence.now);
+    sequence.at(2);
+    assert_eq!(sequence.reads(), ["api-5d9f"]);
 }

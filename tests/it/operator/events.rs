@@ -1,5 +1,8 @@
 //! Kubernetes events about the object, which `kubectl describe` shows.
 
+use std::time::Instant;
+
+use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::{
@@ -63,5 +66,23 @@ async fn limits_the_events_of_a_storm() {
     tokio::time::sleep(SETTLE_TIME).await;
     let events = env.events("cluster").await;
     assert!((1..=12).contains(&events.len()), "{} events", events.len());
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn creating_an_object_again_grants_no_further_events() {
+    let env = TestEnv::new("events-again").await;
+    let operator = env.operator().start();
+    let begun = Instant::now();
+    for _ in 0..80 {
+        env.object("cluster", json!({})).await;
+        env.wait_for_ready("cluster", "AlertsNotSet").await;
+        env.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
+    }
+    tokio::time::sleep(SETTLE_TIME).await;
+    let events = env.events("cluster").await.len();
+    // One more may be published every 6 s.
+    let allowed = 50 + 1 + begun.elapsed().as_secs() as usize / 6;
+    assert!((50..=allowed).contains(&events), "{events} events of 80, {allowed} allowed");
     operator.stop().await;
 }
