@@ -21,7 +21,7 @@ use crate::{
 };
 
 use super::{
-    identity::{Identity, hash, key},
+    identity::{Identity, id},
     missing::MissingPods,
     problem::Problem,
     truncate,
@@ -261,7 +261,7 @@ impl<'a> Trouble<'a> {
     /// The subject of the explanation, if it is of one of these kinds.
     fn named(&self, kinds: &[SubjectKind]) -> Option<Subject<'a>> {
         let named = self.explanation.subject.as_ref().filter(|subject| kinds.contains(&subject.kind))?;
-        let (namespace, name) = (truncate::name(&named.namespace), truncate::name(&named.name));
+        let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
         Some(Subject { kind: named.kind, namespace, name, cause: Cause::Unknown })
     }
 
@@ -274,7 +274,7 @@ impl<'a> Trouble<'a> {
         let cause = self.explanation.cause;
         let image = self.image_name();
         let registry = match &self.explanation.subject {
-            Some(named) if named.kind == SubjectKind::Registry => truncate::name(&named.name),
+            Some(named) if named.kind == SubjectKind::Registry => named.name.as_str(),
             _ if image.is_empty() => return None,
             _ => registry(image),
         };
@@ -289,7 +289,7 @@ impl<'a> Trouble<'a> {
 
     fn image_name(&self) -> &'a str {
         match &self.explanation.subject {
-            Some(named) if named.kind == SubjectKind::Image => truncate::name(&named.name),
+            Some(named) if named.kind == SubjectKind::Image => named.name.as_str(),
             _ => self.image,
         }
     }
@@ -298,7 +298,7 @@ impl<'a> Trouble<'a> {
 /// The image of a container; empty if it is unknown.
 fn image<'a>(pod: &'a Pod, container: &str) -> &'a str {
     let mut containers = pod.init_containers.iter().chain(&pod.containers);
-    containers.find(|spec| spec.name == container).map_or("", |spec| truncate::name(&spec.image))
+    containers.find(|spec| spec.name == container).map_or("", |spec| spec.image.as_str())
 }
 
 /// The host of an image's registry, with its port.
@@ -358,9 +358,10 @@ impl CommonCause<'_> {
     }
 
     fn full_name(&self) -> String {
+        let name = truncate::shown_name(self.subject.name);
         match self.subject.namespace {
-            "" => self.subject.name.to_owned(),
-            namespace => format!("{namespace}/{}", self.subject.name),
+            "" => name,
+            namespace => format!("{namespace}/{name}"),
         }
     }
 
@@ -368,10 +369,10 @@ impl CommonCause<'_> {
     pub(super) fn in_alerts(&self, masking: Option<&LogPolicy>) -> alerts::CommonCause {
         let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
         alerts::CommonCause {
-            key: key(hash(&parts)),
+            key: id(&parts).key(),
             kind: self.kind().to_owned(),
             namespace: self.subject.namespace.to_owned(),
-            name: self.subject.name.to_owned(),
+            name: truncate::shown_name(self.subject.name),
             cause: self.cause,
             message: self.message(masking),
         }

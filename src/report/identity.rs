@@ -3,7 +3,7 @@
 use ring::digest::{Context, SHA256};
 
 use crate::{
-    api::{Owner, ProblemKind},
+    api::{Incident, Owner, ProblemKind},
     diagnosis::Finding,
     pods::Pod,
 };
@@ -11,6 +11,9 @@ use crate::{
 use super::{missing::MissingPods, truncate};
 
 /// The identity of an incident. The problems of two pods with the same identity are one incident.
+///
+/// An owner reference may name anything. The owner's kind and name are compared as they are, and shown by
+/// [`truncate::shown_name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Identity<'a> {
     pub(super) namespace: &'a str,
@@ -20,10 +23,15 @@ pub(super) struct Identity<'a> {
     pub(super) kind: ProblemKind,
 }
 
+/// A SHA-256 of an identity. Unlike its first 64 bits, which are the key of the incident in the API, nobody can find two
+/// identities that have the same one. So it stands for the whole identity, in little memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct IncidentId([u8; 32]);
+
 impl<'a> Identity<'a> {
     pub(super) fn of(pod: &'a Pod, finding: &'a Finding) -> Self {
         let (owner_kind, owner_name) = match &finding.owner {
-            Some(owner) => (truncate::name(&owner.kind), truncate::name(&owner.name)),
+            Some(owner) => (owner.kind.as_str(), owner.name.as_str()),
             None => ("Pod", truncate::name(&pod.name)),
         };
         Self {
@@ -43,36 +51,114 @@ impl<'a> Identity<'a> {
     fn missing(namespace: &'a str, owner: &'a Owner) -> Self {
         Self {
             namespace: truncate::name(namespace),
-            owner_kind: truncate::name(&owner.kind),
-            owner_name: truncate::name(&owner.name),
+            owner_kind: &owner.kind,
+            owner_name: &owner.name,
             container: "",
             kind: ProblemKind::Missing,
         }
     }
 
-    /// A hash of all fields.
-    pub(super) fn hash(&self) -> u64 {
-        hash(&[self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()])
+    pub(super) fn id(&self) -> IncidentId {
+        id(&[self.namespace, self.owner_kind, self.owner_name, self.container, self.kind.as_str()])
+    }
+
+    /// The owner as it is shown.
+    pub(super) fn owner(&self) -> Owner {
+        truncate::shown_owner(self.owner_kind, self.owner_name)
+    }
+
+    /// Whether this is the identity of an incident in a status, as far as that shows. The keys are compared as well,
+    /// because the owner is shown without some characters.
+    pub(super) fn is_of(&self, listed: &Incident) -> bool {
+        self.kind == listed.kind
+            && self.namespace == listed.namespace
+            && self.container == listed.container
+            && self.owner() == listed.owner
+            && self.id().key() == listed.key
+    }
+}
+
+impl IncidentId {
+    /// The key of the incident in the API: 16 hexadecimal digits.
+    pub(super) fn key(self) -> String {
+        let bits = self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        format!("{bits:016x}")
     }
 }
 
 /// The key of the incident of missing pods of an owner.
 pub(crate) fn key_of_missing(namespace: &str, owner: &Owner) -> String {
-    key(Identity::missing(namespace, owner).hash())
+    Identity::missing(namespace, owner).id().key()
 }
 
-/// The first 8 bytes of a SHA-256. Each part is preceded by its length, so that different parts never join into the same
-/// bytes.
-pub(super) fn hash(parts: &[&str]) -> u64 {
+/// Each part is preceded by its length, so that different parts never join into the same bytes.
+pub(super) fn id(parts: &[&str]) -> IncidentId {
     let mut hash = Context::new(&SHA256);
     for part in parts {
         hash.update(&(part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    hash.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    let mut id = [0; 32];
+    // A SHA-256 has 32 bytes.
+    id.iter_mut().zip(hash.finish().as_ref()).for_each(|(to, from)| *to = *from);
+    IncidentId(id)
 }
 
-/// The key of an incident in the API: its hash as 16 hexadecimal digits.
-pub(super) fn key(hash: u64) -> String {
-    format!("{hash:016x}")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incident_of_a_status_with_the_same_key_but_another_owner_is_another_one() {
+        let identity = Identity {
+            namespace: "shop",
+            owner_kind: "Deployment",
+            owner_name: "cart",
+            container: "app",
+            kind: ProblemKind::Crash,
+        };
+        let listed = Incident {
+            key: identity.id().key(),
+            namespace: "shop".to_owned(),
+            owner: identity.owner(),
+            container: "app".to_owned(),
+            kind: ProblemKind::Crash,
+            reason: "Error".to_owned(),
+            cause: crate::api::Cause::Unknown,
+            message: String::new(),
+            pods: 1,
+            of: 1,
+            revision: None,
+            since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+            example_pods: Vec::new(),
+            controllers: Vec::new(),
+        };
+        assert!(identity.is_of(&listed));
+        let forged = [
+            Incident { namespace: "attacker".to_owned(), ..listed.clone() },
+            Incident { owner: Owner { name: "x".to_owned(), ..listed.owner.clone() }, ..listed.clone() },
+            Incident { owner: Owner { kind: "x".to_owned(), ..listed.owner.clone() }, ..listed.clone() },
+            Incident { container: String::new(), ..listed.clone() },
+            Incident { kind: ProblemKind::Image, ..listed.clone() },
+            Incident { key: "0000000000000000".to_owned(), ..listed.clone() },
+        ];
+        for other in forged {
+            assert!(!identity.is_of(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn owners_that_are_shown_alike_are_different_incidents() {
+        let named = |owner_name: &'static str| Identity {
+            namespace: "shop",
+            owner_kind: "Deployment",
+            owner_name,
+            container: "app",
+            kind: ProblemKind::Crash,
+        };
+        let [one, other] = [named("cart\u{202e}"), named("cart\u{200b}")];
+        assert_eq!(one.owner(), other.owner());
+        assert!(one != other && one.id() != other.id() && one.id().key() != other.id().key());
+        assert_ne!(one.owner(), named("cart").owner(), "nobody can show another name as this one");
+    }
 }

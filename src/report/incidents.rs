@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    identity::{Identity, key},
+    identity::Identity,
     input::{FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
@@ -160,17 +160,16 @@ impl Group<'_> {
     fn controllers(&self) -> Vec<Owner> {
         let Example::Missing(missing) = self.example else { return Vec::new() };
         let others = missing.controllers.iter().filter(|controller| **controller != missing.owner).take(EXAMPLES);
-        let cut = |name: &str| truncate::name(name).to_owned();
-        others.map(|controller| Owner { kind: cut(&controller.kind), name: cut(&controller.name) }).collect()
+        others.map(|controller| truncate::shown_owner(&controller.kind, &controller.name)).collect()
     }
 
     /// The incident as the status lists it.
     pub(super) fn incident(&self) -> Incident {
         Incident {
-            key: key(self.identity.hash()),
+            key: self.identity.id().key(),
             kind: self.identity.kind,
             namespace: self.identity.namespace.to_owned(),
-            owner: Owner { kind: self.identity.owner_kind.to_owned(), name: self.identity.owner_name.to_owned() },
+            owner: self.identity.owner(),
             container: self.identity.container.to_owned(),
             reason: self.reason.to_owned(),
             cause: self.explanation().cause,

@@ -15,11 +15,13 @@ use crate::{
     pods::Uid,
 };
 
+use super::identity::IncidentId;
+
 /// The proven causes of the last update. Pods with the same explanation share it.
 #[derive(Debug, Default)]
 pub(super) struct KnownCauses {
     pods: HashMap<Uid, Arc<Explanation>>,
-    incidents: HashMap<u64, Arc<Explanation>>,
+    incidents: HashMap<IncidentId, Arc<Explanation>>,
 }
 
 /// The causes found during an update.
@@ -27,9 +29,9 @@ pub(super) struct KnownCauses {
 pub(super) struct Collected {
     causes: KnownCauses,
     /// How many pods of an incident have each cause.
-    counts: HashMap<u64, BTreeMap<Cause, (u32, Arc<Explanation>)>>,
+    counts: HashMap<IncidentId, BTreeMap<Cause, (u32, Arc<Explanation>)>>,
     /// The incidents without a proof now whose state does not contradict the earlier one.
-    lasting: HashSet<u64>,
+    lasting: HashSet<IncidentId>,
 }
 
 /// Replaces an explanation by an earlier one that is still valid.
@@ -45,14 +47,20 @@ impl KnownCauses {
         self.pods.get(&uid).map(Arc::as_ref)
     }
 
-    pub(super) fn of_incident(&self, incident: u64) -> Option<&Explanation> {
+    pub(super) fn of_incident(&self, incident: IncidentId) -> Option<&Explanation> {
         self.incidents.get(&incident).map(Arc::as_ref)
     }
 }
 
 impl Collected {
     /// Adds the explanation of a pod. `earlier` is that of its incident.
-    pub(super) fn add(&mut self, uid: Uid, incident: u64, explanation: &Explanation, earlier: Option<&Explanation>) {
+    pub(super) fn add(
+        &mut self,
+        uid: Uid,
+        incident: IncidentId,
+        explanation: &Explanation,
+        earlier: Option<&Explanation>,
+    ) {
         if !is_proven(explanation.cause) {
             if earlier.is_some_and(|earlier| continues(earlier.cause, earlier.basis, explanation)) {
                 self.lasting.insert(incident);
@@ -77,7 +85,7 @@ impl Collected {
     }
 
     /// The causes of the incidents: the earlier one as long as it explains any pod, otherwise that of most pods.
-    pub(super) fn finish<'a>(mut self, earlier: impl Fn(u64) -> Option<&'a Explanation>) -> KnownCauses {
+    pub(super) fn finish<'a>(mut self, earlier: impl Fn(IncidentId) -> Option<&'a Explanation>) -> KnownCauses {
         for incident in self.lasting {
             if !self.counts.contains_key(&incident)
                 && let Some(known) = earlier(incident)
@@ -106,6 +114,10 @@ mod tests {
     use super::*;
     use crate::diagnosis::Basis;
 
+    fn seven() -> IncidentId {
+        crate::report::identity::id(&["7"])
+    }
+
     fn explained(cause: Cause, message: &str) -> Explanation {
         Explanation { cause, message: message.to_owned(), basis: Basis::Exit(137), ..Explanation::default() }
     }
@@ -113,7 +125,7 @@ mod tests {
     fn collect(pods: &[(u128, Cause, &str)], earlier: Option<&Explanation>) -> KnownCauses {
         let mut collected = Collected::default();
         for (uid, cause, message) in pods {
-            collected.add(Uid::from(*uid), 7, &explained(*cause, message), earlier);
+            collected.add(Uid::from(*uid), seven(), &explained(*cause, message), earlier);
         }
         collected.finish(|_| earlier)
     }
@@ -126,11 +138,11 @@ mod tests {
         reversed.reverse();
         for pods in [pods, reversed] {
             let known = collect(&pods, None);
-            assert_eq!(known.of_incident(7).unwrap().message, "a", "most pods have it");
+            assert_eq!(known.of_incident(seven()).unwrap().message, "a", "most pods have it");
             assert_eq!(known.of_pod(Uid::from(3)).unwrap().message, "c");
             assert!(known.of_pod(Uid::from(4)).is_none());
             let known = collect(&pods, Some(&explained(LivenessProbe, "e")));
-            assert_eq!(known.of_incident(7).unwrap().message, "c");
+            assert_eq!(known.of_incident(seven()).unwrap().message, "c");
         }
     }
 
@@ -138,11 +150,11 @@ mod tests {
     fn an_incident_without_a_proof_keeps_its_cause_while_nothing_contradicts_it() {
         let earlier = explained(Cause::LivenessProbe, "killed");
         let known = collect(&[(1, Cause::Signal, "exit 137")], Some(&earlier));
-        assert_eq!(known.of_incident(7), Some(&earlier));
+        assert_eq!(known.of_incident(seven()), Some(&earlier));
         assert!(known.of_pod(Uid::from(1)).is_none(), "that this pod was killed by its probe is not proven");
         let other = Explanation { basis: Basis::Exit(1), ..explained(Cause::ExitCode, "exit 1") };
         let mut collected = Collected::default();
-        collected.add(Uid::from(1), 7, &other, Some(&earlier));
-        assert_eq!(collected.finish(|_| Some(&earlier)).of_incident(7), None);
+        collected.add(Uid::from(1), seven(), &other, Some(&earlier));
+        assert_eq!(collected.finish(|_| Some(&earlier)).of_incident(seven()), None);
     }
 }

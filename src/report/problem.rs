@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 
 use crate::{
-    api::{ContainerIssue, LastTermination, Owner, PodProblem},
+    api::{ContainerIssue, LastTermination, PodProblem},
     diagnosis::{ContainerFinding, Explanation, Finding},
     logs::{LogPolicy, clean_text},
     pods::{Pod, TEXT_LIMIT, Terminated},
@@ -98,10 +98,7 @@ impl<'a> Problem<'a> {
             evidence: evidence(&self.finding.explanation, self.masking),
             phase: truncate::name(&self.pod.phase).to_owned(),
             node: truncate::name(&self.pod.node).to_owned(),
-            owner: self.finding.owner.as_ref().map(|owner| Owner {
-                kind: truncate::name(&owner.kind).to_owned(),
-                name: truncate::name(&owner.name).to_owned(),
-            }),
+            owner: self.finding.owner.as_ref().map(|owner| truncate::shown_owner(&owner.kind, &owner.name)),
             since: wire_time(self.since),
             container_issues: shown.iter().map(|container| issue(container, detail, self.masking)).collect(),
         }

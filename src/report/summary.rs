@@ -177,8 +177,12 @@ impl<'a> Reason<'a> {
         if owners == 0 {
             return text;
         }
-        let shown: Vec<String> =
-            self.owners.iter().take(owners).map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+        let shown: Vec<String> = self
+            .owners
+            .iter()
+            .take(owners)
+            .map(|(namespace, name)| format!("{namespace}/{}", truncate::shown_name(name)))
+            .collect();
         match self.owners.len() - shown.len() {
             0 => format!("{text} ({})", shown.join(", ")),
             more => format!("{text} ({} and {more} more)", shown.join(", ")),

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{Cause, ContainerIssue, OrchestrStatus, Owner, ProblemKind},
+    api::{Cause, ContainerIssue, Incident, OrchestrStatus, Owner, ProblemKind},
     diagnosis::{Basis, Explanation, Finding, is_known_reason, is_proven, needs_job, specificity},
     pods::{Pod, Uid},
 };
 
 use super::{
-    identity::Identity,
+    identity::{Identity, IncidentId},
     known_causes::{Collected, KnownCauses, keep},
     truncate,
     wire::seconds,
@@ -31,14 +31,14 @@ const DELETED: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Tracker {
     pods: HashMap<Uid, KnownPod>,
-    incidents: HashMap<u64, KnownIncident>,
+    incidents: HashMap<IncidentId, KnownIncident>,
     causes: KnownCauses,
     names: Names,
     /// Whether it was ever updated, and so has read the status in the API.
     resumed: bool,
     /// The generation of the spec that decided which problems are ignored.
     generation: i64,
-    deleted: Vec<u64>,
+    deleted: Vec<IncidentId>,
 }
 
 /// The inputs of an update beside the findings.
@@ -56,7 +56,7 @@ pub struct UpdateContext<'a> {
 #[derive(Clone, Copy, Debug)]
 struct KnownPod {
     since: i64,
-    incident: u64,
+    incident: IncidentId,
     container: NameId,
     reason: NameId,
     kind: ProblemKind,
@@ -85,13 +85,18 @@ pub(super) struct Known<'a> {
 #[derive(Default)]
 struct Resumed<'a> {
     pods: HashMap<(&'a str, &'a str), ResumedPod<'a>>,
-    incidents: HashMap<u64, (&'a str, i64)>,
-    /// The proven causes of incidents.
-    causes: HashMap<u64, Explanation>,
+    /// By their keys. Incidents with the same key may have different identities.
+    incidents: HashMap<&'a str, Vec<ResumedIncident<'a>>>,
     /// The kind and the container of incidents, by namespace and name of their example pods.
     examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
     /// The CronJobs that own the Jobs of pods, by namespace and name of the pods.
     cron_jobs: HashMap<(&'a str, &'a str), &'a str>,
+}
+
+struct ResumedIncident<'a> {
+    listed: &'a Incident,
+    /// The proven cause.
+    cause: Option<Explanation>,
 }
 
 struct ResumedPod<'a> {
@@ -112,7 +117,7 @@ impl Tracker {
         let mut next = Self { resumed: true, generation: context.generation, ..Self::default() };
         let mut ignored = 0;
         let mut causes = Collected::default();
-        let earlier_cause = |incident| self.causes.of_incident(incident).or_else(|| resumed.causes.get(&incident));
+        let mut earlier_causes: HashMap<IncidentId, &Explanation> = HashMap::new();
         found.retain_mut(|(pod, finding)| {
             let known = self.pods.get(&pod.uid).copied();
             let continues = match known {
@@ -124,7 +129,7 @@ impl Tracker {
                 None => resumed.attribute(pod, finding),
             };
             let identity = Identity::of(pod, finding);
-            let incident = identity.hash();
+            let incident = identity.id();
             // Truncated as in the status, because after a restart it is compared with the status.
             let shown_reason = truncate::name(&finding.reason);
             let (reason, container) = (next.names.id(shown_reason), next.names.id(truncate::name(&finding.container)));
@@ -144,8 +149,10 @@ impl Tracker {
                 ignored += 1;
                 return false;
             }
-            causes.add(pod.uid, incident, &finding.explanation, earlier_cause(incident));
-            let known = self.incident_before(incident, &resumed);
+            let earlier_cause = self.causes.of_incident(incident).or_else(|| resumed.find(&identity)?.cause.as_ref());
+            earlier_causes.extend(earlier_cause.map(|cause| (incident, cause)));
+            causes.add(pod.uid, incident, &finding.explanation, earlier_cause);
+            let known = self.incident_before(incident, &identity, &resumed);
             let group = next.incidents.entry(incident).or_insert_with(|| match known {
                 Some((since, name)) => KnownIncident { since, reason: next.names.id(name), is_known: true },
                 None => KnownIncident { since, reason, is_known: false },
@@ -161,7 +168,7 @@ impl Tracker {
             }
             true
         });
-        next.causes = causes.finish(earlier_cause);
+        next.causes = causes.finish(|incident| earlier_causes.get(&incident).copied());
         next.deleted = self.deleted_since(&next, context.remains);
         *self = next;
         ignored
@@ -181,14 +188,15 @@ impl Tracker {
 
     /// The memory of an incident that the last update found.
     pub(super) fn incident(&self, identity: &Identity<'_>) -> Option<Known<'_>> {
-        let known = self.incidents.get(&identity.hash())?;
-        let explanation = self.causes.of_incident(identity.hash());
+        let id = identity.id();
+        let known = self.incidents.get(&id)?;
+        let explanation = self.causes.of_incident(id);
         Some(Known { since: instant(known.since), reason: self.names.name(known.reason), explanation })
     }
 
     /// The keys of incidents that ended because all their pods were deleted; at most 1,024, the most recent last.
     pub fn deleted(&self) -> impl Iterator<Item = String> {
-        self.deleted.iter().map(|hash| super::identity::key(*hash))
+        self.deleted.iter().map(|incident| incident.key())
     }
 
     /// Continues the remembered problem of the pod. Returns false if this is another problem.
@@ -211,24 +219,29 @@ impl Tracker {
         true
     }
 
-    fn incident_before<'a>(&'a self, hash: u64, resumed: &Resumed<'a>) -> Option<(i64, &'a str)> {
-        match self.incidents.get(&hash) {
+    fn incident_before<'a>(
+        &'a self,
+        id: IncidentId,
+        identity: &Identity<'_>,
+        resumed: &Resumed<'a>,
+    ) -> Option<(i64, &'a str)> {
+        match self.incidents.get(&id) {
             Some(known) => Some((known.since, self.names.name(known.reason))),
-            None => resumed.incidents.get(&hash).map(|(reason, since)| (*since, *reason)),
+            None => resumed.find(identity).map(|own| (own.listed.since.0.as_second(), own.listed.reason.as_str())),
         }
     }
 
     /// The incidents that have ended now because all their pods were deleted, after those known before.
-    fn deleted_since(&mut self, next: &Self, remains: &dyn Fn(Uid) -> bool) -> Vec<u64> {
-        let mut ended: HashMap<u64, bool> = HashMap::new();
+    fn deleted_since(&mut self, next: &Self, remains: &dyn Fn(Uid) -> bool) -> Vec<IncidentId> {
+        let mut ended: HashMap<IncidentId, bool> = HashMap::new();
         for (uid, pod) in &self.pods {
             if !next.incidents.contains_key(&pod.incident) {
                 *ended.entry(pod.incident).or_insert(true) &= !remains(*uid);
             }
         }
         let mut deleted = std::mem::take(&mut self.deleted);
-        deleted.retain(|hash| !next.incidents.contains_key(hash) && !ended.contains_key(hash));
-        let mut fresh: Vec<u64> = ended.into_iter().filter(|(_, deleted)| *deleted).map(|(hash, _)| hash).collect();
+        deleted.retain(|id| !next.incidents.contains_key(id) && !ended.contains_key(id));
+        let mut fresh: Vec<IncidentId> = ended.into_iter().filter(|(_, deleted)| *deleted).map(|(id, _)| id).collect();
         fresh.sort_unstable();
         deleted.extend(fresh);
         let excess = deleted.len().saturating_sub(DELETED);
@@ -310,10 +323,6 @@ impl<'a> Resumed<'a> {
             };
             ((pod.namespace.as_str(), pod.name.as_str()), resumed)
         });
-        let incidents = status.incidents.iter().filter_map(|incident| {
-            let hash = u64::from_str_radix(&incident.key, 16).ok()?;
-            Some((hash, (incident.reason.as_str(), incident.since.0.as_second())))
-        });
         let examples = status.incidents.iter().flat_map(|incident| {
             let attributed = (incident.kind, incident.container.as_str());
             incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), attributed))
@@ -327,21 +336,27 @@ impl<'a> Resumed<'a> {
             incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), owner))
         });
         let pods: HashMap<_, _> = pods.collect();
-        let causes = status.incidents.iter().filter(|incident| is_proven(incident.cause)).filter_map(|incident| {
-            let hash = u64::from_str_radix(&incident.key, 16).ok()?;
-            let mut examples = incident.example_pods.iter();
-            let example = examples.find_map(|pod| pods.get(&(incident.namespace.as_str(), pod.as_str())));
-            let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &incident.container));
-            let (cause, message) = (incident.cause, incident.message.clone());
-            Some((hash, Explanation { cause, message, basis, ..Explanation::default() }))
-        });
-        Self {
-            causes: causes.collect(),
-            pods,
-            incidents: incidents.collect(),
-            examples: examples.collect(),
-            cron_jobs: listed.chain(grouped).collect(),
+        let mut incidents: HashMap<&str, Vec<ResumedIncident<'_>>> = HashMap::new();
+        for listed in &status.incidents {
+            let cause = is_proven(listed.cause).then(|| {
+                let mut examples = listed.example_pods.iter();
+                let example = examples.find_map(|pod| pods.get(&(listed.namespace.as_str(), pod.as_str())));
+                let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &listed.container));
+                let (cause, message) = (listed.cause, listed.message.clone());
+                Explanation { cause, message, basis, ..Explanation::default() }
+            });
+            incidents.entry(&listed.key).or_default().push(ResumedIncident { listed, cause });
         }
+        Self { pods, incidents, examples: examples.collect(), cron_jobs: listed.chain(grouped).collect() }
+    }
+
+    /// The incident with this identity.
+    fn find(&self, identity: &Identity<'_>) -> Option<&ResumedIncident<'a>> {
+        if self.incidents.is_empty() {
+            return None;
+        }
+        let with_key = self.incidents.get(identity.id().key().as_str())?;
+        with_key.iter().find(|own| identity.is_of(own.listed))
     }
 
     /// Continues the problem that the status lists for the pod, or an incident that the pod may belong to. Returns
@@ -359,7 +374,7 @@ impl<'a> Resumed<'a> {
             }
         } else if !finding.others.is_empty() {
             let is_open = |kind, container: &str| {
-                self.incidents.contains_key(&Identity { kind, container, ..Identity::of(pod, finding) }.hash())
+                self.find(&Identity { kind, container, ..Identity::of(pod, finding) }).is_some()
             };
             if !is_open(finding.kind, truncate::name(&finding.container)) {
                 let open =
@@ -379,7 +394,7 @@ impl<'a> Resumed<'a> {
                 keep_reason(finding, known.reason);
             }
             if is_same_container && is_proven(known.cause) {
-                let incident = self.causes.get(&Identity::of(pod, finding).hash());
+                let incident = self.find(&Identity::of(pod, finding)).and_then(|own| own.cause.as_ref());
                 let basis = basis_of(known.containers, truncate::name(&finding.container));
                 let message = match incident.filter(|incident| incident.cause == known.cause) {
                     Some(incident) => incident.message.clone(),
@@ -389,7 +404,7 @@ impl<'a> Resumed<'a> {
                 keep(&earlier, &mut finding.explanation);
             }
         }
-        is_listed.is_some() || self.incidents.contains_key(&Identity::of(pod, finding).hash())
+        is_listed.is_some() || self.find(&Identity::of(pod, finding)).is_some()
     }
 }
 

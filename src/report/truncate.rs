@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::api::Owner;
+
 /// The longest message of a condition, in bytes.
 pub(super) const CONDITION_MESSAGE_LIMIT: usize = 1024;
 /// The longest name in bytes. Kubernetes limits names to 253; kubelets and owner references may hold longer ones.
@@ -10,6 +12,22 @@ const NAME_LIMIT: usize = 253;
 /// The beginning of a name, reason or other identifier, without an ellipsis.
 pub(super) fn name(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_LIMIT)]
+}
+
+/// The beginning of a name that may contain anything, such as that of an owner: characters that hide or reorder others, and
+/// control characters, are shown as U+FFFD.
+pub(super) fn shown_name(text: &str) -> String {
+    let shown: String = text
+        .chars()
+        .map(|own| if is_deceptive(own) { char::REPLACEMENT_CHARACTER } else { own })
+        .take(NAME_LIMIT)
+        .collect();
+    name(&shown).to_owned()
+}
+
+/// An owner with [shown names](shown_name).
+pub(super) fn shown_owner(kind: &str, name: &str) -> Owner {
+    Owner { kind: shown_name(kind), name: shown_name(name) }
 }
 
 /// The beginning of a text, with an ellipsis if something was cut: at most `limit` bytes, which must be 3 or more.
@@ -32,6 +50,14 @@ pub(super) fn condition_message(text: &str) -> String {
         .collect()
 }
 
+fn is_deceptive(character: char) -> bool {
+    character.is_control()
+        || is_bidi_control(character)
+        || matches!(character, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 fn is_bidi_control(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -46,5 +72,15 @@ mod tests {
         assert_eq!(with_ellipsis("ééé", 5), "é…");
         assert_eq!(with_ellipsis("ééé", 3), "…");
         assert_eq!(name(&"é".repeat(200)).len(), 252);
+    }
+
+    #[test]
+    fn names_show_no_character_that_hides_or_reorders_others() {
+        assert_eq!(shown_name("cart-5d9f"), "cart-5d9f");
+        assert_eq!(
+            shown_name("a\u{1b}[31m\u{202e}b\u{200b}\u{2028}\0c"),
+            "a\u{fffd}[31m\u{fffd}b\u{fffd}\u{fffd}\u{fffd}c"
+        );
+        assert_eq!(shown_name(&"\u{202e}".repeat(4096)).len(), 252);
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     diagnosis::{Explanation, OtherProblem},
     pods::{ContainerState, ContainerStatus, Controller},
-    report::identity::{Identity, key},
+    report::identity::Identity,
 };
 
 /// A crash of a container of one pod.
@@ -407,7 +407,7 @@ fn names_incidents_that_ended_with_the_deletion_of_all_their_pods() {
         tracker.update(&mut found, &context);
         let key_of = |owner| {
             let (pod, finding) = crashing("shop", owner, "Error", 50);
-            key(Identity::of(&pod, &finding).hash())
+            Identity::of(&pod, &finding).id().key()
         };
         let expected: Vec<_> = expected.split_whitespace().map(key_of).collect();
         assert_eq!(tracker.deleted().collect::<Vec<_>>(), expected, "step {step}");
