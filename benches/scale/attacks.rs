@@ -46,11 +46,12 @@ pub async fn run(flags: &Flags) -> Outcome {
         add("latency of another object, median", milliseconds(0.5), "ms", None)?;
         add("latency of another object, worst", milliseconds(1.0), "ms", Some(LATENCY_BUDGET))?;
         add("changes not shown within 30 s", result.latencies.missed as f64, "", Some(0.0))?;
+        add("latency after a restart", result.restarted.as_secs_f64() * 1e3, "ms", None)?;
         add("peak resident memory", result.peak_mib, "MiB", Some(MEMORY_BUDGET))?;
         add("restarts", result.restarts as f64, "", Some(0.0))?;
         add("processor", result.busy * 100.0, "%", None)?;
         table.push(format!(
-            "| {name} | {} | {} | {:.0} / {:.0} ms | {} | {} of {} | {:.0} MiB | {} | {:.0} % |",
+            "| {name} | {} | {} | {:.0} / {:.0} ms | {} | {} of {} | {:.0} ms | {:.0} MiB | {} | {:.0} % |",
             result.requests.accepted,
             result.requests.refused,
             milliseconds(0.5),
@@ -58,6 +59,7 @@ pub async fn run(flags: &Flags) -> Outcome {
             result.latencies.missed,
             result.latencies.logs,
             result.latencies.failures,
+            result.restarted.as_secs_f64() * 1e3,
             result.peak_mib,
             result.restarts,
             result.busy * 100.0,
@@ -65,7 +67,7 @@ pub async fn run(flags: &Flags) -> Outcome {
     }
     println!(
         "\n| attack | requests | refused | latency of another object, median / worst | not shown within 30 s | with its \
-         log | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+         log | after a restart | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     );
     table.iter().for_each(|row| println!("{row}"));
     Ok(())
@@ -74,6 +76,8 @@ pub async fn run(flags: &Flags) -> Outcome {
 struct Measured {
     first_status: Duration,
     latencies: Latencies,
+    /// From a change just after the next start to the status that shows it.
+    restarted: Duration,
     requests: Requests,
     peak_mib: f64,
     restarts: u32,
@@ -105,25 +109,27 @@ async fn measure(flags: &Flags, attacks: &[Attack]) -> Outcome<Measured> {
     }
 
     let mut operator = Supervised::start(flags, &kubeconfig)?;
-    let (first_status, latencies) = tokio::select! {
-        never = operator.supervise() => match never? {},
-        measured = async {
-            let first_status = match victim.until_watched(LIMIT).await {
-                Ok(time) => time,
-                Err(_) => LIMIT,
-            };
-            let end = Instant::now() + flags.window;
-            let attacking = try_join_all(prepared.iter().map(|attack| attack.go_on(end)));
-            let (latencies, _) = tokio::try_join!(victim.measure(end, LIMIT), attacking)?;
-            Outcome::Ok((first_status, latencies))
-        } => measured?,
+    let attack = async {
+        let first_status = match victim.until_watched(LIMIT).await {
+            Ok(time) => time,
+            Err(_) => LIMIT,
+        };
+        let end = Instant::now() + flags.window;
+        let attacking = try_join_all(prepared.iter().map(|attack| attack.go_on(end)));
+        let (latencies, _) = tokio::try_join!(victim.measure(end, LIMIT), attacking)?;
+        Outcome::Ok((first_status, latencies))
     };
+    let (first_status, latencies) = operator.supervise(attack).await??;
+    // The operator reads everything that the attack has left behind.
+    operator.restart()?;
+    let restarted = async { Outcome::Ok(victim.measure(Instant::now(), LIMIT).await?) };
+    let restarted = operator.supervise(restarted).await??.percentile(1.0);
     let requests = prepared.iter().map(PreparedAttack::requests).fold(Requests::default(), |sum, own| Requests {
         accepted: sum.accepted + own.accepted,
         refused: sum.refused + own.refused,
     });
     let (peak_mib, restarts, busy) = operator.finish()?;
-    Ok(Measured { first_status, latencies, requests, peak_mib, restarts, busy })
+    Ok(Measured { first_status, latencies, restarted, requests, peak_mib, restarts, busy })
 }
 
 /// An operator that is started again whenever it ends or exceeds its memory limit.
@@ -146,22 +152,40 @@ impl<'a> Supervised<'a> {
         Ok(Self { flags, kubeconfig, process, began, peak_mib: 0.0, restarts: 0, cpu, last_cpu })
     }
 
-    /// Never returns, except with an error.
-    async fn supervise(&mut self) -> Outcome<std::convert::Infallible> {
+    /// Returns the result of `task`, during which the operator is started again whenever it ends.
+    async fn supervise<T>(&mut self, task: impl Future<Output = T>) -> Outcome<T> {
+        let mut task = std::pin::pin!(task);
         let mut ticks = tokio::time::interval(SAMPLING);
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                result = &mut task => return Ok(result),
+                _ = ticks.tick() => {}
+            }
             // A process that has ended has no memory.
             let resident = self.process.resident_mib();
-            self.peak_mib = self.peak_mib.max(self.process.peak_mib().unwrap_or_default());
-            self.last_cpu = self.process.cpu().unwrap_or(self.last_cpu);
-            if resident.is_ok_and(|mib| mib <= f64::from(self.flags.memory_limit)) {
-                continue;
+            self.sample();
+            if !resident.is_ok_and(|mib| mib <= f64::from(self.flags.memory_limit)) {
+                self.restarts += 1;
+                self.start_again()?;
             }
-            self.restarts += 1;
-            self.cpu += self.last_cpu;
-            self.process = Process::start(&self.flags.binary, self.kubeconfig, &[], self.flags.log.as_deref())?;
         }
+    }
+
+    fn sample(&mut self) {
+        self.peak_mib = self.peak_mib.max(self.process.peak_mib().unwrap_or_default());
+        self.last_cpu = self.process.cpu().unwrap_or(self.last_cpu);
+    }
+
+    fn start_again(&mut self) -> Outcome {
+        self.cpu += std::mem::take(&mut self.last_cpu);
+        self.process = Process::start(&self.flags.binary, self.kubeconfig, &[], self.flags.log.as_deref())?;
+        Ok(())
+    }
+
+    /// Ends the operator as a node that fails does, which does not count as a restart, and starts it again.
+    fn restart(&mut self) -> Outcome {
+        self.sample();
+        self.start_again()
     }
 
     fn finish(self) -> Outcome<(f64, u32, f64)> {

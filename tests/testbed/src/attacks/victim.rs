@@ -29,6 +29,7 @@ pub struct Victim<'a> {
     client: Client,
     node: String,
     restarts: u32,
+    is_failing: bool,
 }
 
 /// How the victim's status followed its pod.
@@ -64,8 +65,14 @@ impl<'a> Victim<'a> {
     pub async fn new(plane: &'a ControlPlane, kubelet: &Kubelet) -> Result<Self> {
         plane.ensure_namespace(NAMESPACE).await?;
         kubelet.script(NAMESPACE, NAME, "app", true, Answer::text(LOG));
-        let victim = Self { plane, client: plane.admin()?, node: kubelet.node_name().to_owned(), restarts: 0 };
-        let (key, pod) = victim.pod(false);
+        let victim = Self {
+            plane,
+            client: plane.admin()?,
+            node: kubelet.node_name().to_owned(),
+            restarts: 0,
+            is_failing: false,
+        };
+        let (key, pod) = victim.pod();
         plane.put(&key, pod).await?;
         let object = json!({
             "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": NAME},
@@ -80,8 +87,8 @@ impl<'a> Victim<'a> {
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
-    fn pod(&self, is_failing: bool) -> (String, String) {
-        let restarts = self.restarts;
+    fn pod(&self) -> (String, String) {
+        let (restarts, is_failing) = (self.restarts, self.is_failing);
         let at = "2025-11-03T08:40:44Z";
         let ended = json!({"terminated": {
             "exitCode": 1, "reason": "Error", "startedAt": at, "finishedAt": at,
@@ -122,7 +129,7 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Lets the pod fail and recover until `end`, and measures how soon the status shows it. A change that is not shown
+    /// Lets the pod fail and recover at least once until `end`, and measures how soon the status shows it. A change that is not shown
     /// within `limit` counts as missed.
     ///
     /// # Errors
@@ -132,13 +139,13 @@ impl<'a> Victim<'a> {
         let mut latencies = Latencies::default();
         let mut writer = self.plane.writer().await?;
         let mut statuses = self.statuses();
-        let mut is_failing = false;
         // The last write may be a moment ago.
         tokio::time::sleep(PAUSE).await;
-        while Instant::now() < end {
-            is_failing = !is_failing;
+        loop {
+            self.is_failing = !self.is_failing;
+            let is_failing = self.is_failing;
             self.restarts += 1;
-            let (key, pod) = self.pod(is_failing);
+            let (key, pod) = self.pod();
             let begun = Instant::now();
             writer.put(&key, pod).await?;
             let restarts = self.restarts;
@@ -158,8 +165,10 @@ impl<'a> Victim<'a> {
                 latencies.logs += u64::from(has_log);
             }
             tokio::time::sleep_until(pause.into()).await;
+            if Instant::now() >= end {
+                return Ok(latencies);
+            }
         }
-        Ok(latencies)
     }
 
     fn statuses(&self) -> Statuses {
