@@ -1,14 +1,20 @@
 //! Another tenant's object, whose status is measured during an attack.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt, stream::BoxStream};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
     runtime::watcher::{self, Event, watcher},
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::{
     control_plane::ControlPlane,
@@ -38,6 +44,8 @@ pub struct Latencies {
     /// From the write of the pod to the status that shows the change. A change that was not shown in time counts as the
     /// limit.
     pub statuses: Vec<Duration>,
+    /// The same until a bare watch of the pod receives it: the part of the latency that the API server and etcd cause.
+    pub pods: Vec<Duration>,
     /// Changes that the status did not show in time.
     pub missed: u64,
     /// Failures of the pod.
@@ -47,13 +55,22 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The latency that this share of all changes did not exceed.
+    /// The latency of the status that this share of all changes did not exceed.
     pub fn percentile(&self, share: f64) -> Duration {
-        let mut sorted = self.statuses.clone();
-        sorted.sort_unstable();
-        let rank = (share * sorted.len() as f64).ceil() as usize;
-        sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
+        percentile(&self.statuses, share)
     }
+
+    /// The latency of a bare watch that this share of all changes did not exceed.
+    pub fn percentile_of_pods(&self, share: f64) -> Duration {
+        percentile(&self.pods, share)
+    }
+}
+
+fn percentile(latencies: &[Duration], share: f64) -> Duration {
+    let mut sorted = latencies.to_vec();
+    sorted.sort_unstable();
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
 }
 
 impl<'a> Victim<'a> {
@@ -139,6 +156,7 @@ impl<'a> Victim<'a> {
         let mut latencies = Latencies::default();
         let mut writer = self.plane.writer().await?;
         let mut statuses = self.statuses();
+        let seen = self.watch_pod();
         // The last write may be a moment ago.
         tokio::time::sleep(PAUSE).await;
         loop {
@@ -156,6 +174,7 @@ impl<'a> Victim<'a> {
             let shown = next_status(&mut statuses, begun + limit, shows).await?;
             latencies.missed += u64::from(shown.is_none());
             latencies.statuses.push(if shown.is_some() { begun.elapsed() } else { limit });
+            latencies.pods.extend(seen.times().get(&restarts).map(|at| at.saturating_duration_since(begun)));
             let pause = Instant::now() + PAUSE;
             let has_log = |status: &Value| issue(status)["logs"].as_str().is_some_and(|logs| logs.contains(LOG));
             if is_failing {
@@ -171,8 +190,39 @@ impl<'a> Victim<'a> {
         }
     }
 
+    /// Records when a bare watch receives each state of the pod.
+    fn watch_pod(&self) -> SeenPods {
+        let times: Arc<Mutex<HashMap<u32, Instant>>> = Arc::default();
+        let recorded = Arc::clone(&times);
+        let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut events = watcher(pods, watcher::Config::default()).boxed();
+            while let Some(event) = events.next().await {
+                let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
+                let container = pod.status.and_then(|status| status.container_statuses?.into_iter().next());
+                let restarts = container.and_then(|own| u32::try_from(own.restart_count).ok());
+                let mut times = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+                times.entry(restarts.unwrap_or_default()).or_insert_with(Instant::now);
+            }
+        });
+        SeenPods { times, _task: task }
+    }
+
     fn statuses(&self) -> Statuses {
         watcher(self.objects(), watcher::Config::default()).boxed()
+    }
+}
+
+/// When a bare watch received the pod with each number of restarts. Dropping it ends the watch.
+struct SeenPods {
+    times: Arc<Mutex<HashMap<u32, Instant>>>,
+    _task: JoinSet<()>,
+}
+
+impl SeenPods {
+    fn times(&self) -> MutexGuard<'_, HashMap<u32, Instant>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
