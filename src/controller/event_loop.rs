@@ -77,7 +77,7 @@ impl Controller {
             own_namespace_only,
             objects: Objects::default(),
             queue: WorkQueue::new(now, timings),
-            reconciler: Reconciler::new(scopes, now),
+            reconciler: Reconciler::new(scopes, log_reader.concurrency(), now),
             kopf_migrations: KopfMigrations::default(),
             event_publisher: EventPublisher::new(client.clone()),
             tasks: Tasks::new(client, log_reader),
@@ -150,7 +150,7 @@ impl Controller {
         tracing::info!(complete = drained.is_ok(), "stopped");
     }
 
-    /// Starts the removal of Kopf's leftovers and due reads of workloads, and reconciles objects, for at most one [`TURN`].
+    /// Starts the removal of Kopf's leftovers, due reads and redactions, and reconciles objects, for at most one [`TURN`].
     fn start_due_work(&mut self) {
         let now = Instant::now();
         for key in self.kopf_migrations.take_due(now) {
@@ -171,6 +171,9 @@ impl Controller {
             let end = Instant::now();
             self.queue.reconciled(&key, end.saturating_duration_since(begun), end);
         }
+        let (reads, redactions) = self.reconciler.take_due_logs(now, |node| self.tasks.log_permit(node));
+        reads.into_iter().for_each(|read| self.tasks.read_log(read));
+        redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
     }
 
     fn on_object(&mut self, scope: Scope, update: WatchUpdate<DynamicObject>) {
@@ -287,8 +290,13 @@ impl Controller {
                 self.on_status_written(&key, &uid, &written, result, now);
             }
             TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),
-            TaskResult::LogRead { request, result } => {
-                for key in self.reconciler.log_read(&request, result, now) {
+            TaskResult::LogRead { instance, result } => {
+                for key in self.reconciler.log_read(&instance, result, now) {
+                    self.queue.log_arrived(&key, now);
+                }
+            }
+            TaskResult::LogRedacted(result) => {
+                for key in self.reconciler.log_redacted(*result) {
                     self.queue.log_arrived(&key, now);
                 }
             }
@@ -365,9 +373,7 @@ impl Controller {
         }
         let Some(object) = self.objects.get_mut(key) else { return };
         let wall = self.clock.now();
-        let Reconciled { outcome, jobs, event_lists, logs, rollouts } =
-            self.reconciler.reconcile(key, object, now, wall);
-        logs.into_iter().for_each(|request| self.tasks.read_log(request));
+        let Reconciled { outcome, jobs, event_lists, rollouts } = self.reconciler.reconcile(key, object, now, wall);
         jobs.into_iter().for_each(|job| self.tasks.read_job(job));
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));

@@ -1,4 +1,4 @@
-//! Decides which logs to read, and which objects wait for them.
+//! Asks for the logs that statuses show, on behalf of objects.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,76 +10,136 @@ use tokio::time::Instant;
 use crate::{
     api::NamespacedName,
     diagnosis::ContainerFinding,
-    logs::{ContainerInstance, LogPlan, LogPolicy, LogRequest, ReadResult, Tail, TailStore},
+    logs::{
+        Asker, ContainerInstance, LogPlan, LogPolicy, LogRead, LogRequest, Permit, QueueLimits, ReadResult, Redacted,
+        Redaction, StoreLimits, Tail, TailStore, Turn,
+    },
     pods::Pod,
 };
 
-/// The logs that were read or are being read, and the objects that wait for them.
-#[derive(Debug, Default)]
+/// The logs that were read or are being read.
+#[derive(Debug)]
 pub(super) struct LogRequests {
     store: TailStore,
-    waiting: HashMap<ContainerInstance, HashSet<NamespacedName>>,
-    /// The container instances that were asked for since the last sweep, and in the interval before it.
-    asked: [HashSet<ContainerInstance>; 2],
+    askers: HashMap<NamespacedName, Asker>,
+    /// Their namespaces, each stored once.
+    namespaces: HashSet<Arc<str>>,
+    /// Whether a task may have become ready to start.
+    may_have_work: bool,
 }
 
 /// The answer to [`LogRequests::ask`].
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogAnswer {
     /// Whether no log can be shown yet.
     pub(super) is_lacking: bool,
-    /// A read that is due now. The caller starts it.
-    pub(super) request: Option<LogRequest>,
-    /// When to retry a read that failed.
+    /// When to ask again.
     pub(super) due: Option<Instant>,
 }
 
+/// A read to start, with the permissions that it holds until it ends.
+#[derive(Debug)]
+pub(super) struct DueRead {
+    pub(super) read: LogRead,
+    pub(super) permit: Permit,
+    pub(super) turn: Turn,
+}
+
 impl LogRequests {
-    /// The log that explains a container's problem, if it was read.
-    pub(super) fn get(&self, pod: &Pod, container: &ContainerFinding, policy: &Arc<LogPolicy>) -> Option<Tail> {
-        match LogRequest::plan(pod, container, policy) {
-            LogPlan::Unavailable(tail) => Some(tail),
-            LogPlan::Read(request) => self.store.get(&request),
+    /// `concurrency` is how many logs are read concurrently.
+    pub(super) fn new(concurrency: usize) -> Self {
+        let limits = StoreLimits::default();
+        let reads = QueueLimits { running: concurrency, ..limits.reads };
+        Self {
+            store: TailStore::new(StoreLimits { reads, ..limits }),
+            askers: HashMap::new(),
+            namespaces: HashSet::new(),
+            may_have_work: false,
         }
     }
 
-    /// Asks for that log on behalf of an object, and whether to read it now.
+    /// The object that asks, by its name.
+    pub(super) fn asker(&mut self, object: &NamespacedName) -> Asker {
+        if let Some(asker) = self.askers.get(object) {
+            return asker.clone();
+        }
+        let namespace = self.namespaces.get(object.namespace.as_str()).cloned().unwrap_or_else(|| {
+            let namespace: Arc<str> = object.namespace.as_str().into();
+            self.namespaces.insert(Arc::clone(&namespace));
+            namespace
+        });
+        let asker = Asker { object: Arc::new(object.clone()), namespace };
+        self.askers.insert(object.clone(), asker.clone());
+        asker
+    }
+
+    /// The log that explains a container's problem, or why there is none. Absent until it was read.
+    pub(super) fn get(
+        &self,
+        pod: &Pod,
+        container: &ContainerFinding,
+        policy: &Arc<LogPolicy>,
+        asker: &Asker,
+    ) -> Option<Tail> {
+        match LogRequest::plan(pod, container, policy) {
+            LogPlan::Unavailable(tail) => Some(tail),
+            LogPlan::Read(request) => self.store.get(&request, &asker.namespace),
+        }
+    }
+
+    /// Asks for that log on behalf of an object.
     pub(super) fn ask(
         &mut self,
         pod: &Pod,
         container: &ContainerFinding,
         policy: &Arc<LogPolicy>,
-        object: &NamespacedName,
+        asker: &Asker,
         now: Instant,
     ) -> LogAnswer {
         let LogPlan::Read(request) = LogRequest::plan(pod, container, policy) else { return LogAnswer::default() };
-        self.asked[0].insert(request.instance.clone());
-        let is_lacking = self.store.get(&request).is_none();
-        let begins = self.store.begin(&request, now.into_std());
-        if is_lacking || begins {
-            self.waiting.entry(request.instance.clone()).or_default().insert(object.clone());
-        }
-        let due = if begins { None } else { self.store.due(&request).map(Instant::from_std) };
-        LogAnswer { is_lacking, request: begins.then_some(request), due }
+        self.may_have_work = true;
+        let answer = self.store.ask(&request, asker, now.into_std());
+        LogAnswer { is_lacking: answer.is_lacking, due: answer.due.map(Instant::from_std) }
     }
 
-    /// Stores the result of a read. Returns the objects that wait for it.
-    pub(super) fn answered(
+    /// The logs to read and the redactions to run now. `allow` returns a permit to read from a node.
+    pub(super) fn take_due(
         &mut self,
-        request: &LogRequest,
-        outcome: ReadResult,
         now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.store.finish(request, outcome, now.into_std());
-        self.waiting.remove(&request.instance).unwrap_or_default()
+        mut allow: impl FnMut(&Arc<str>) -> Option<Permit>,
+    ) -> (Vec<DueRead>, Vec<Redaction>) {
+        if !std::mem::take(&mut self.may_have_work) {
+            return (Vec::new(), Vec::new());
+        }
+        let redactions = std::iter::from_fn(|| self.store.next_redaction()).collect();
+        let reads = std::iter::from_fn(|| {
+            let (read, permit, turn) = self.store.next_read(now.into_std(), &mut allow)?;
+            Some(DueRead { read, permit, turn })
+        });
+        (reads.collect(), redactions)
+    }
+
+    /// Stores the result of a read. Returns the objects to reconcile.
+    pub(super) fn read_ended(
+        &mut self,
+        instance: &ContainerInstance,
+        result: ReadResult,
+        now: Instant,
+    ) -> HashSet<Arc<NamespacedName>> {
+        self.may_have_work = true;
+        self.store.read_ended(instance, result, now.into_std())
+    }
+
+    /// Stores the result of a redaction. Returns the objects to reconcile.
+    pub(super) fn redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
+        self.may_have_work = true;
+        self.store.redacted(result)
     }
 
     /// Forgets logs that no object has asked for since the sweep before the last one.
     pub(super) fn sweep(&mut self) {
-        let [recent, before] = &self.asked;
-        let is_asked = |instance: &ContainerInstance| recent.contains(instance) || before.contains(instance);
-        self.store.retain(|instance, _| is_asked(instance));
-        self.waiting.retain(|instance, _| is_asked(instance));
-        self.asked[1] = std::mem::take(&mut self.asked[0]);
+        self.store.sweep();
+        self.askers.retain(|_, asker| Arc::strong_count(&asker.object) > 1);
+        self.namespaces.retain(|namespace| Arc::strong_count(namespace) > 1);
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::{
     api::{NamespacedName, OrchestrStatus},
     events::{WatchedEvent, list_events},
-    logs::{LogReader, LogRequest, ReadResult},
+    logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
     request_limiter::{RequestLimiter, RequestLimits},
 };
 
@@ -16,6 +16,7 @@ use super::{
     event_lists::EventListQuery,
     jobs::{self, JobKey, JobReading},
     kopf_migration,
+    log_requests::DueRead,
     observed::Observed,
     rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
     status::write_status,
@@ -54,9 +55,10 @@ pub(super) enum TaskResult {
         result: Result<bool, WriteError>,
     },
     LogRead {
-        request: Box<LogRequest>,
+        instance: Box<ContainerInstance>,
         result: ReadResult,
     },
+    LogRedacted(Box<Redacted>),
     JobRead {
         key: JobKey,
         reading: JobReading,
@@ -110,12 +112,23 @@ impl Tasks {
         });
     }
 
-    pub(super) fn read_log(&mut self, request: LogRequest) {
+    /// Returns a permit to read a log from a node if there is one now.
+    pub(super) fn log_permit(&self, node: &Arc<str>) -> Option<Permit> {
+        self.log_reader.try_permit(node)
+    }
+
+    pub(super) fn read_log(&mut self, DueRead { read, permit, turn }: DueRead) {
         let reader = self.log_reader.clone();
         self.reads.spawn(async move {
-            let result = reader.read(&request).await;
-            TaskResult::LogRead { request: Box::new(request), result }
+            let result = reader.read_with(permit, &read).await;
+            drop(turn);
+            TaskResult::LogRead { instance: Box::new(read.instance), result }
         });
+    }
+
+    /// Redaction takes milliseconds, so it runs on another thread.
+    pub(super) fn redact(&mut self, redaction: Redaction) {
+        self.reads.spawn_blocking(move || TaskResult::LogRedacted(Box::new(redaction.run())));
     }
 
     pub(super) fn read_job(&mut self, key: JobKey) {

@@ -2,7 +2,11 @@
 
 mod clean;
 mod escapes;
+mod fair_queue;
 mod kubelet;
+mod ledger;
+mod life;
+mod log_end;
 mod node_limiter;
 mod pattern;
 mod read_error;
@@ -15,8 +19,11 @@ mod tail_buffer;
 
 pub(crate) use clean::clean_text;
 pub use clean::{Cleaned, clean};
+pub use fair_queue::{QueueLimits, Turn};
+pub use log_end::{LogEnd, Need};
+pub(crate) use node_limiter::Permit;
 pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::MASK;
-pub use request::{ContainerInstance, InstanceId, LogPlan, LogRequest};
-pub use store::{StoreLimits, TailStore};
+pub use request::{ContainerInstance, InstanceId, LogPlan, LogRead, LogRequest};
+pub use store::{Asker, LogAnswer, Redacted, Redaction, StoreLimits, TailStore};
 pub use tail::{LogPolicy, Tail};

@@ -37,8 +37,8 @@ struct Node {
 
 /// Allows one read; released when dropped.
 #[derive(Debug)]
-pub(super) struct Permit<'a> {
-    node_limiter: &'a NodeLimiter,
+pub(crate) struct Permit {
+    node_limiter: Arc<NodeLimiter>,
     node: Arc<str>,
     permits: Vec<OwnedSemaphorePermit>,
 }
@@ -56,7 +56,29 @@ impl NodeLimiter {
 
     /// Waits for a permit. The node's own semaphore comes first, so that a read that waits for a slow node holds no permit
     /// that others need.
-    pub(super) async fn acquire(&self, node: &Arc<str>) -> Permit<'_> {
+    pub(super) async fn acquire(self: &Arc<Self>, node: &Arc<str>) -> Permit {
+        let (mut permit, semaphore) = self.join(node);
+        permit.permits.extend(semaphore.acquire_owned().await);
+        if self.is_unresponsive(node) {
+            permit.permits.extend(Arc::clone(&self.unresponsive).acquire_owned().await);
+        }
+        permit.permits.extend(Arc::clone(&self.total).acquire_owned().await);
+        permit
+    }
+
+    /// Returns a permit if there is one now.
+    pub(super) fn try_acquire(self: &Arc<Self>, node: &Arc<str>) -> Option<Permit> {
+        let (mut permit, semaphore) = self.join(node);
+        permit.permits.push(semaphore.try_acquire_owned().ok()?);
+        if self.is_unresponsive(node) {
+            permit.permits.push(Arc::clone(&self.unresponsive).try_acquire_owned().ok()?);
+        }
+        permit.permits.push(Arc::clone(&self.total).try_acquire_owned().ok()?);
+        Some(permit)
+    }
+
+    /// A permit that does not hold a place yet, and the node's own semaphore.
+    fn join(self: &Arc<Self>, node: &Arc<str>) -> (Permit, Arc<Semaphore>) {
         let semaphore = {
             let mut nodes = self.nodes();
             if nodes.len() >= MAX_NODES {
@@ -71,13 +93,8 @@ impl NodeLimiter {
             node.users += 1;
             Arc::clone(&node.semaphore)
         };
-        let mut permit = Permit { node_limiter: self, node: Arc::clone(node), permits: Vec::with_capacity(3) };
-        permit.permits.extend(semaphore.acquire_owned().await);
-        if self.is_unresponsive(node) {
-            permit.permits.extend(Arc::clone(&self.unresponsive).acquire_owned().await);
-        }
-        permit.permits.extend(Arc::clone(&self.total).acquire_owned().await);
-        permit
+        let permit = Permit { node_limiter: Arc::clone(self), node: Arc::clone(node), permits: Vec::with_capacity(3) };
+        (permit, semaphore)
     }
 
     fn is_unresponsive(&self, node: &str) -> bool {
@@ -90,7 +107,7 @@ impl NodeLimiter {
     }
 }
 
-impl Permit<'_> {
+impl Permit {
     /// Records whether the node sent a response, successful or not.
     pub(super) fn record(&self, has_responded: bool) {
         if let Some(node) = self.node_limiter.nodes().get_mut(&self.node) {
@@ -100,7 +117,7 @@ impl Permit<'_> {
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.permits.clear();
         let mut nodes = self.node_limiter.nodes();
@@ -123,31 +140,34 @@ mod tests {
 
     #[tokio::test]
     async fn limits_reads_per_node_and_in_total() {
-        let node_limiter = NodeLimiter::new(3, 2, UNRESPONSIVE_FOR);
+        let node_limiter = Arc::new(NodeLimiter::new(3, 2, UNRESPONSIVE_FOR));
         let first = node_limiter.acquire(&node("a")).await;
         let _second = node_limiter.acquire(&node("a")).await;
         assert!(node_limiter.acquire(&node("a")).now_or_never().is_none(), "two per node");
         let _third = node_limiter.acquire(&node("b")).now_or_never().expect("another node has a permit");
         assert!(node_limiter.acquire(&node("c")).now_or_never().is_none(), "three in total");
+        assert!(["a", "b", "c"].iter().all(|name| node_limiter.try_acquire(&node(name)).is_none()));
         drop(first);
         assert!(node_limiter.acquire(&node("c")).now_or_never().is_some());
+        assert!(node_limiter.try_acquire(&node("c")).is_some());
     }
 
     #[tokio::test]
     async fn unresponsive_nodes_get_half_of_the_permits() {
-        let node_limiter = NodeLimiter::new(4, 2, UNRESPONSIVE_FOR);
+        let node_limiter = Arc::new(NodeLimiter::new(4, 2, UNRESPONSIVE_FOR));
         for name in ["a", "b", "c"] {
             node_limiter.acquire(&node(name)).await.record(false);
         }
         let _a = node_limiter.acquire(&node("a")).await;
         let b = node_limiter.acquire(&node("b")).await;
         assert!(node_limiter.acquire(&node("c")).now_or_never().is_none(), "half of the permits at most");
+        assert!(node_limiter.try_acquire(&node("c")).is_none());
         let _d = node_limiter.acquire(&node("d")).now_or_never().expect("the others are for responsive nodes");
         b.record(true);
         drop(b);
         assert!(node_limiter.acquire(&node("c")).now_or_never().is_some());
 
-        let forgetful = NodeLimiter::new(4, 2, Duration::ZERO);
+        let forgetful = Arc::new(NodeLimiter::new(4, 2, Duration::ZERO));
         let mut permits = Vec::new();
         for name in ["a", "b", "c"] {
             forgetful.acquire(&node(name)).await.record(false);
@@ -157,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn forgets_idle_nodes() {
-        let node_limiter = NodeLimiter::new(4, 2, UNRESPONSIVE_FOR);
+        let node_limiter = Arc::new(NodeLimiter::new(4, 2, UNRESPONSIVE_FOR));
         let first = node_limiter.acquire(&node("a")).await;
         let second = node_limiter.acquire(&node("a")).await;
         assert!(node_limiter.acquire(&node("a")).now_or_never().is_none());

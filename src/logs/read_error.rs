@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use super::LogRequest;
+use super::LogRead;
 
 /// A failed request for a log.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(10);
 const LATER: Duration = Duration::from_secs(60);
 
 impl ReadError {
-    pub(crate) fn new(error: &kube::Error, request: &LogRequest) -> Self {
+    pub(crate) fn new(error: &kube::Error, request: &LogRead) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(status, request),
             kube::Error::BuildRequest(_) => Self::error("the pod's name is invalid", None),
@@ -35,7 +35,7 @@ impl ReadError {
         Self { note: note.into(), retry, is_unresponsive: false }
     }
 
-    fn from_status(status: &Status, request: &LogRequest) -> Self {
+    fn from_status(status: &Status, request: &LogRead) -> Self {
         let message = status.message.as_str();
         let contains = |text: &str| message.contains(text);
         match status.code {
@@ -92,25 +92,21 @@ fn unreachable(message: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
-        logs::{ContainerInstance, InstanceId, LogPolicy},
+        logs::{ContainerInstance, InstanceId, Need},
         pods::Uid,
     };
 
     #[test]
     fn explains_errors_without_quoting_them() {
-        let request = LogRequest {
+        let request = LogRead {
             instance: ContainerInstance { uid: Uid::from(1), container: "app".into(), id: InstanceId::Running(0) },
             namespace: "shop".into(),
             pod: "cart".into(),
             node: "n".into(),
             previous: false,
-            started_again: false,
-            termination_message: "".into(),
-            policy: Arc::new(LogPolicy { tail_lines: 1, max_bytes: 256, redact: true, redact_patterns: Vec::new() }),
+            need: Need::MOST,
         };
         let secret = "password=hunter2";
         let table: &[(u16, &str, &str, bool, bool)] = &[

@@ -13,31 +13,14 @@ use kube::{Api, Client, api::LogParams};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    LogRequest, Tail,
-    clean::{Cleaned, clean},
-    kubelet,
-    node_limiter::{NodeLimiter, UNRESPONSIVE_FOR},
+    LogEnd, LogRead, kubelet,
+    node_limiter::{NodeLimiter, Permit, UNRESPONSIVE_FOR},
     read_error::ReadError,
     tail_buffer::TailBuffer,
 };
-use crate::api::LogSource;
-
-/// Additional lines for redaction: a private key of 4096 bits has 52.
-const CONTEXT_LINES: usize = 64;
 
 /// How many lines are requested if the last lines exceeded the limit, and then if those did.
 const FEWER_LINES: [usize; 2] = [16, 2];
-
-/// The buffer is larger than `maxBytes` by this factor, because redaction and the removal of escape sequences shorten the
-/// text.
-const BUFFER_FACTOR: usize = 4;
-
-/// The smallest buffer in bytes, before [`BUFFER_FACTOR`].
-const MIN_BUFFER: usize = 8 * 1024;
-
-/// The longest termination message that is certainly complete, in bytes: the kubelet keeps 2048 if it takes the message
-/// from the end of the log.
-const COMPLETE_MESSAGE: usize = 2047;
 
 /// The delay before an incomplete log is read again.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
@@ -61,10 +44,10 @@ impl Default for ReadLimits {
     }
 }
 
-/// The result of reading a log. An error is a tail without a text, whose note names the error.
+/// The result of reading a log. An error is an end without a text, whose note names the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResult {
-    pub tail: Tail,
+    pub end: LogEnd,
     /// The delay after which another try may return more.
     pub retry: Option<Duration>,
 }
@@ -96,17 +79,31 @@ impl LogReader {
         Self { client, limits, node_limiter }
     }
 
+    /// How many logs are read concurrently.
+    #[must_use]
+    pub(crate) fn concurrency(&self) -> usize {
+        self.limits.concurrency
+    }
+
+    /// Returns a permit to read from a node if there is one now.
+    pub(crate) fn try_permit(&self, node: &Arc<str>) -> Option<Permit> {
+        self.node_limiter.try_acquire(node)
+    }
+
     /// Reads the end of a log, after waiting for a permit.
+    pub async fn read(&self, request: &LogRead) -> ReadResult {
+        let permit = self.node_limiter.acquire(&request.node).await;
+        self.read_with(permit, request).await
+    }
+
+    /// Reads the end of a log.
     ///
     /// A kubelet offers only the "present" and the "previous" instance. If the container was restarted after the request
     /// was made, the result is the log of another instance, so the caller must compare the
     /// [`ContainerInstance`](super::ContainerInstance) with the pod again.
-    pub async fn read(&self, request: &LogRequest) -> ReadResult {
-        let permit = self.node_limiter.acquire(&request.node).await;
+    pub(crate) async fn read_with(&self, permit: Permit, request: &LogRead) -> ReadResult {
         let deadline = Instant::now() + self.limits.timeout;
-        let shown = usize::try_from(request.policy.tail_lines).unwrap_or(usize::MAX);
-        let most = shown.saturating_add(CONTEXT_LINES);
-        let capacity = usize::try_from(request.policy.max_bytes).unwrap_or(MIN_BUFFER).max(MIN_BUFFER) * BUFFER_FACTOR;
+        let (most, capacity) = (request.need.lines(), request.need.capacity());
 
         let mut lines = most;
         let mut fewer = FEWER_LINES.into_iter();
@@ -117,7 +114,7 @@ impl LogReader {
                 Ok(Err(error)) => {
                     let error = ReadError::new(&error, request);
                     permit.record(!error.is_unresponsive);
-                    return without_log(request, &error.note, error.retry);
+                    return ReadResult { end: LogEnd::missing(error.note), retry: error.retry };
                 }
                 Ok(Ok(body)) => timeout_at(deadline, copy(body, &mut buffer, self.limits.stream_bytes))
                     .await
@@ -134,7 +131,7 @@ impl LogReader {
         }
     }
 
-    async fn open(&self, request: &LogRequest, lines: usize) -> kube::Result<impl AsyncBufRead + use<>> {
+    async fn open(&self, request: &LogRead, lines: usize) -> kube::Result<impl AsyncBufRead + use<>> {
         let params = LogParams {
             container: Some(request.instance.container.to_string()),
             previous: request.previous,
@@ -147,7 +144,7 @@ impl LogReader {
 
     fn result(
         &self,
-        request: &LogRequest,
+        request: &LogRead,
         buffer: &mut TailBuffer,
         end: &StreamEnd,
         lines: usize,
@@ -183,12 +180,14 @@ impl LogReader {
                 retry = Some(RETRY_DELAY);
             }
         }
-        let cleaned = clean(body, cut, &request.policy);
-        if cleaned.text.trim().is_empty() {
-            let note = if notes.is_empty() { "the log is empty".to_owned() } else { notes.join("; ") };
-            return without_log(request, &note, retry);
-        }
-        ReadResult { tail: tail(request.source(), cleaned, notes, has_fewer), retry }
+        let end = LogEnd {
+            bytes: body.into(),
+            read: request.need,
+            is_cut: cut,
+            has_fewer_lines: has_fewer,
+            note: notes.join("; "),
+        };
+        ReadResult { end, retry }
     }
 }
 
@@ -210,28 +209,6 @@ async fn copy(body: impl AsyncBufRead, buffer: &mut TailBuffer, limit: usize) ->
             return StreamEnd::TooLong;
         }
     }
-}
-
-/// The termination message, if the instance left one, or else nothing but the note.
-fn without_log(request: &LogRequest, note: &str, retry: Option<Duration>) -> ReadResult {
-    let message = request.termination_message.as_bytes();
-    let cleaned = clean(message, message.len() > COMPLETE_MESSAGE, &request.policy);
-    let tail = if cleaned.text.trim().is_empty() {
-        Tail::unavailable(note)
-    } else {
-        tail(LogSource::TerminationMessage, cleaned, vec![note.to_owned()], false)
-    };
-    ReadResult { tail, retry }
-}
-
-fn tail(source: LogSource, cleaned: Cleaned, mut notes: Vec<String>, has_fewer: bool) -> Tail {
-    if cleaned.shortened || has_fewer {
-        notes.push("earlier lines left out".to_owned());
-    }
-    if cleaned.lossy {
-        notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());
-    }
-    Tail { source, text: cleaned.text, note: notes.join("; ") }
 }
 
 #[cfg(test)]

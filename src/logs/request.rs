@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{LogPolicy, Tail};
+use super::{LogPolicy, Need, Tail};
 use crate::{
     api::{ContainerStateName, LogSource},
     diagnosis::{ContainerFinding, LogChoice},
@@ -54,6 +54,17 @@ pub struct LogRequest {
     pub policy: Arc<LogPolicy>,
 }
 
+/// A log to read from a kubelet, for all policies that show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRead {
+    pub instance: ContainerInstance,
+    pub namespace: Arc<str>,
+    pub pod: Arc<str>,
+    pub node: Arc<str>,
+    pub previous: bool,
+    pub need: Need,
+}
+
 /// How to get the log that explains a container's trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPlan {
@@ -94,6 +105,19 @@ impl LogRequest {
             termination_message: end.map_or("", |end| end.message.as_str()).into(),
             policy: Arc::clone(policy),
         })
+    }
+
+    /// How to read the log.
+    #[must_use]
+    pub fn read(&self) -> LogRead {
+        LogRead {
+            instance: self.instance.clone(),
+            namespace: Arc::clone(&self.namespace),
+            pod: Arc::clone(&self.pod),
+            node: Arc::clone(&self.node),
+            previous: self.previous,
+            need: Need::of(&self.policy),
+        }
     }
 
     /// The `logSource` of a log that was read for this request.

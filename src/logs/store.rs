@@ -1,333 +1,443 @@
-//! Keeps the tails of logs as long as their container instances are of interest.
+//! Keeps the ends of logs, and their tails under each policy, as long as their container instances are of interest.
+//!
+//! A log is read once per container instance, however many objects and policies show it, and a second time if a policy
+//! needs more than the first read. Each policy's tail is made from the stored end. Reads and redactions wait in queues that
+//! are fair between the namespaces of the objects that ask for them, and the stored bytes are divided between these
+//! namespaces. So the objects of one namespace can neither delay nor evict the logs of another without bound.
+//!
+//! The store has no clock and does no I/O: the caller asks with [`TailStore::ask`], runs what [`TailStore::next_read`] and
+//! [`TailStore::next_redaction`] return, and passes the results back.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{ContainerInstance, LogPolicy, LogRequest, ReadResult, Tail};
-use crate::{api::LogSource, backoff::doubled};
+use super::{
+    ContainerInstance, LogEnd, LogPolicy, LogRead, LogRequest, ReadResult, Tail,
+    fair_queue::{FairQueue, Place, QueueLimits, Turn},
+    ledger::Ledger,
+    life::{Life, OVERHEAD, TailEntry, TailState},
+    log_end::Need,
+};
+use crate::api::{LogSource, NamespacedName};
 
-/// How often a log is read, at most, if each read fails for a temporary reason.
-const MAX_TRIES: u32 = 5;
+/// A namespace with this many waiting redactions starts no further read, so that texts do not pile up.
+const MAX_BACKLOG: usize = 32;
 
-/// The longest delay between two tries.
-const MAX_DELAY: Duration = Duration::from_secs(300);
+/// The delay after which to ask again for a log that found no place in a queue.
+const FULL_DELAY: Duration = Duration::from_secs(30);
 
-/// How long after its start a container may still be reported as not running: a kubelet updates the status about every
-/// 10 s.
-const STATUS_DELAY: Duration = Duration::from_secs(30);
-
-/// The approximate memory of an entry besides its text, in bytes.
-const OVERHEAD: usize = 512;
+const EVICTED: &str = "left out: the logs of all failing containers take too much room";
+const QUEUE_FULL: &str = "not read yet: too many logs are waiting to be read";
+const READ_RECENTLY: &str = "not shown yet: the log was read less than a minute ago, and is then read again";
 
 /// Bounds of a [`TailStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes of all texts, with 512 more for each.
-    pub bytes: usize,
-    /// The number of entries.
-    pub tails: usize,
+    /// Bytes of all tails, with 1 KiB more for each.
+    pub tail_bytes: usize,
+    /// Bytes of the ends of logs that are kept in case that another policy needs them.
+    pub end_bytes: usize,
+    pub reads: QueueLimits,
+    pub redactions: QueueLimits,
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { bytes: 16 * 1024 * 1024, tails: 20_000 }
+        Self {
+            tail_bytes: 12 * 1024 * 1024,
+            end_bytes: 4 * 1024 * 1024,
+            reads: QueueLimits { running: 8, waiting: 16_384, waiting_per_namespace: 4096 },
+            redactions: QueueLimits { running: 2, waiting: 16_384, waiting_per_namespace: 4096 },
+        }
     }
 }
 
-/// Tails of logs by container instance and policy, and which of them are being read. It has no clock and reads nothing
-/// itself: the caller asks [`begin`](Self::begin) before it reads, and passes the result to [`finish`](Self::finish).
-///
-/// When the texts exceed the bound, the one that was read first is evicted. A note takes its place, and that log is not
-/// read again.
-#[derive(Debug, Default)]
-pub struct TailStore {
-    limits: StoreLimits,
-    entries: HashMap<Key, Entry>,
-    /// The entries with a text, in the order in which they were read.
-    order: BTreeMap<u64, Key>,
-    sequence: u64,
-    bytes: usize,
+/// An object that asks for a log, and its namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub object: Arc<NamespacedName>,
+    pub namespace: Arc<str>,
 }
 
-/// Objects with the same policy share an entry.
+/// The answer to [`TailStore::ask`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogAnswer {
+    /// Whether a log that is not shown yet is being read.
+    pub is_lacking: bool,
+    /// When to ask again.
+    pub due: Option<Instant>,
+}
+
+/// A redaction to run, which may take milliseconds.
+#[derive(Debug)]
+pub struct Redaction {
+    key: TailKey,
+    end: Arc<LogEnd>,
+    generation: u64,
+    message: Arc<str>,
+    _turn: Turn,
+}
+
+/// The result of a [`Redaction`].
+#[derive(Debug)]
+pub struct Redacted {
+    key: TailKey,
+    generation: u64,
+    tail: Tail,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct TailStore {
+    lives: HashMap<ContainerInstance, Life>,
+    tails: Ledger<TailKey>,
+    ends: Ledger<ContainerInstance>,
+    reads: FairQueue<ContainerInstance>,
+    redactions: FairQueue<TailKey>,
+    /// The number of sweeps.
+    epoch: u32,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct TailKey {
     instance: ContainerInstance,
     policy: Arc<LogPolicy>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    /// Absent until the first read has finished.
-    tail: Option<Tail>,
-    is_reading: bool,
-    tries: u32,
-    /// When to read again, if that may help.
-    due: Option<Instant>,
-    sequence: u64,
-    /// When the log was last requested as that of the present instance. A kubelet offers only "present" and "previous".
-    read_as_present: Option<Instant>,
+impl Redaction {
+    /// Makes the tail that the policy shows.
+    #[must_use]
+    pub fn run(self) -> Redacted {
+        let Self { key, end, generation, message, _turn } = self;
+        let tail = end.show(&key.policy, &message);
+        Redacted { key, generation, tail }
+    }
+}
+
+impl Default for TailStore {
+    fn default() -> Self {
+        Self::new(StoreLimits::default())
+    }
 }
 
 impl TailStore {
     #[must_use]
     pub fn new(limits: StoreLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            lives: HashMap::new(),
+            tails: Ledger::new(limits.tail_bytes, OVERHEAD),
+            ends: Ledger::new(limits.end_bytes, 0),
+            reads: FairQueue::new(limits.reads),
+            redactions: FairQueue::new(limits.redactions),
+            epoch: 0,
+        }
     }
 
-    /// The stored tail, if the log was read. Its source is the request's: an instance that was the present one when its
-    /// log was read may be the previous one by now.
+    /// The tail to show to the objects of a namespace: a text, or why there is none. Absent while the log is being read. Its
+    /// source is the request's: an instance that was the present one when its log was read may be the previous one by now.
     #[must_use]
-    pub fn get(&self, request: &LogRequest) -> Option<Tail> {
-        let mut tail = self.entries.get(&Key::of(request))?.tail.clone()?;
-        if matches!(tail.source, LogSource::Current | LogSource::Previous) {
-            tail.source = request.source();
-        }
-        Some(tail)
-    }
-
-    /// Whether the caller should read a log now. Returns true once per read: the next time is after
-    /// [`finish`](Self::finish), and only if another try is due.
-    pub fn begin(&mut self, request: &LogRequest, now: Instant) -> bool {
-        let count = self.entries.len();
-        match self.entries.entry(Key::of(request)) {
-            hash_map::Entry::Occupied(entry) => {
-                let entry = entry.into_mut();
-                // If the next instance had already started at that time, the log that was read is that instance's.
-                let is_doubtful = request.started_again
-                    && !entry.is_reading
-                    && entry.read_as_present.take().is_some_and(|read| now < read + STATUS_DELAY);
-                if is_doubtful {
-                    self.bytes -= entry.size();
-                    self.order.remove(&entry.sequence);
-                    entry.tail = None;
+    pub fn get(&self, request: &LogRequest, namespace: &Arc<str>) -> Option<Tail> {
+        let Some(tail) = self.lives.get(&request.instance).and_then(|life| life.tails.get(&request.policy)) else {
+            return (!self.tails.has_place(namespace)).then(|| Tail::unavailable(EVICTED));
+        };
+        match &tail.state {
+            TailState::Wanted => tail.delay.map(Tail::unavailable),
+            TailState::Evicted(_) => Some(Tail::unavailable(EVICTED)),
+            TailState::Shown(tail) => {
+                let mut tail = tail.clone();
+                if matches!(tail.source, LogSource::Current | LogSource::Previous) {
+                    tail.source = request.source();
                 }
-                let is_due = !entry.is_reading && (is_doubtful || entry.due.is_some_and(|due| due <= now));
-                entry.is_reading |= is_due;
-                is_due
-            }
-            hash_map::Entry::Vacant(_) if count >= self.limits.tails => false,
-            hash_map::Entry::Vacant(entry) => {
-                entry.insert(Entry {
-                    tail: None,
-                    is_reading: true,
-                    tries: 0,
-                    due: None,
-                    sequence: 0,
-                    read_as_present: None,
-                });
-                true
+                Some(tail)
             }
         }
     }
 
-    /// Stores the result of a read. It is dropped if the entry was removed in the meantime.
-    pub fn finish(&mut self, request: &LogRequest, result: ReadResult, now: Instant) {
-        let key = Key::of(request);
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        entry.is_reading = false;
-        entry.tries += 1;
-        entry.read_as_present = (!request.previous).then_some(now);
-        entry.due = result
-            .retry
-            .filter(|_| entry.tries < MAX_TRIES)
-            .and_then(|delay| now.checked_add(doubled(delay, entry.tries - 1, MAX_DELAY)));
-        self.order.remove(&entry.sequence);
-        self.bytes -= entry.size();
-        // A retry that returns no text does not replace one.
-        if entry.tail.as_ref().is_none_or(|old| old.text.is_empty() || !result.tail.text.is_empty()) {
-            entry.tail = Some(result.tail);
+    /// Asks for a log on behalf of an object. Call this whenever a status shows the log.
+    pub fn ask(&mut self, request: &LogRequest, asker: &Asker, now: Instant) -> LogAnswer {
+        let (key, namespace) = (TailKey::of(request), &asker.namespace);
+        let is_known = self.lives.get(&request.instance).is_some_and(|life| life.tails.contains_key(&request.policy));
+        if !is_known && !self.tails.has_place(namespace) {
+            return LogAnswer::default();
         }
-        self.bytes += entry.size();
-        if entry.size() > 0 {
-            self.sequence += 1;
-            entry.sequence = self.sequence;
-            self.order.insert(self.sequence, key);
+        let life = self.lives.entry(request.instance.clone()).or_insert_with(|| Life::new(request.read()));
+        life.target = request.read();
+        if life.forget_if_doubtful(request, now) {
+            self.ends.remove(&request.instance);
+        }
+        self.ends.touch(&request.instance, namespace);
+        let tail = life
+            .tails
+            .entry(Arc::clone(&request.policy))
+            .or_insert_with(|| TailEntry::new(Arc::clone(&request.termination_message)));
+        tail.asked = self.epoch;
+        if is_known {
+            self.tails.touch(&key, namespace);
+        } else {
+            self.tails.insert(key.clone(), tail.size(), namespace);
+        }
+        if let TailState::Evicted(size) = tail.state
+            && self.tails.has_room(namespace, size)
+        {
+            tail.state = TailState::Wanted;
+            tail.message = Arc::clone(&request.termination_message);
+            // Reserved, so that no more tails come back than there is room for.
+            self.tails.resize(&key, size.max(tail.size()));
+        }
+        let answer = self.advance(&key, asker, now);
+        self.evict();
+        answer
+    }
+
+    /// Starts what a tail needs next.
+    fn advance(&mut self, key: &TailKey, asker: &Asker, now: Instant) -> LogAnswer {
+        let Some(life) = self.lives.get_mut(&key.instance) else { return LogAnswer::default() };
+        let is_retry_due = life.is_retry_due(now);
+        let next_read = life.next_read(&asker.namespace, now);
+        let Some(tail) = life.tails.get_mut(&key.policy) else { return LogAnswer::default() };
+        if tail.is_shown() && !is_retry_due {
+            let due = if life.reading.is_some() { None } else { life.due };
+            return LogAnswer { is_lacking: false, due };
+        }
+        let is_covered = !is_retry_due && life.end.as_ref().is_some_and(|end| end.covers(Need::of(&key.policy)));
+        let is_late = !is_covered && !is_retry_due && life.reading.is_none() && next_read > now;
+        if is_late {
+            tail.delay_by(READ_RECENTLY);
+            return LogAnswer { is_lacking: false, due: Some(next_read) };
+        }
+        let is_queued = if is_covered {
+            self.queue_redaction(key, &asker.namespace)
+        } else {
+            life.reading.is_some() || self.queue_read(&key.instance, &asker.namespace)
+        };
+        let Some(tail) = self.tail_mut(key) else { return LogAnswer::default() };
+        if !is_queued {
+            tail.delay_by(QUEUE_FULL);
+            return LogAnswer { is_lacking: false, due: now.checked_add(FULL_DELAY) };
+        }
+        tail.delay = None;
+        tail.wait(asker);
+        LogAnswer { is_lacking: matches!(tail.state, TailState::Wanted), due: None }
+    }
+
+    /// Queues a read for a namespace. Returns false if it gets no place.
+    fn queue_read(&mut self, instance: &ContainerInstance, namespace: &Arc<str>) -> bool {
+        let Some(life) = self.lives.get_mut(instance) else { return false };
+        if life.queued.contains(namespace) {
+            return true;
+        }
+        life.queued.push(Arc::clone(namespace));
+        let place = Place {
+            namespace: Arc::clone(namespace),
+            node: Arc::clone(&life.target.node),
+            pod_namespace: Arc::clone(&life.target.namespace),
+        };
+        let Some((loser, displaced)) = self.reads.push(&place, instance.clone()) else { return true };
+        if let Some(life) = self.lives.get_mut(&displaced) {
+            life.queued.retain(|own| *own != loser);
+            if life.queued.is_empty() && life.reading.is_none() {
+                life.tails.values_mut().for_each(|tail| tail.delay = Some(QUEUE_FULL));
+            }
+        }
+        loser != *namespace
+    }
+
+    /// Queues a redaction for a namespace. Returns false if it gets no place.
+    fn queue_redaction(&mut self, key: &TailKey, namespace: &Arc<str>) -> bool {
+        let Some(tail) = self.tail_mut(key) else { return false };
+        if tail.is_masking || tail.queued.contains(namespace) {
+            return true;
+        }
+        tail.queued.push(Arc::clone(namespace));
+        let anywhere: Arc<str> = Arc::default();
+        let place = Place { namespace: Arc::clone(namespace), node: Arc::clone(&anywhere), pod_namespace: anywhere };
+        let Some((loser, displaced)) = self.redactions.push(&place, key.clone()) else { return true };
+        if let Some(tail) = self.tail_mut(&displaced) {
+            tail.queued.retain(|own| *own != loser);
+        }
+        loser != *namespace
+    }
+
+    /// The next log to read, with what `allow` returned for its node.
+    pub fn next_read<P>(
+        &mut self,
+        now: Instant,
+        mut allow: impl FnMut(&Arc<str>) -> Option<P>,
+    ) -> Option<(LogRead, P, Turn)> {
+        loop {
+            let redactions = &self.redactions;
+            let (namespace, instance, permit, turn) =
+                self.reads.pop(|namespace| redactions.waiting_of(namespace) < MAX_BACKLOG, &mut allow)?;
+            let Some(life) = self.lives.get_mut(&instance) else { continue };
+            life.queued.retain(|own| *own != namespace);
+            if let Some(read) = life.begin(namespace, now) {
+                return Some((read, permit, turn));
+            }
+        }
+    }
+
+    /// Stores the result of a read. It is dropped if the entry was removed in the meantime. Returns the objects that need
+    /// not wait any longer.
+    pub fn read_ended(
+        &mut self,
+        instance: &ContainerInstance,
+        result: ReadResult,
+        now: Instant,
+    ) -> HashSet<Arc<NamespacedName>> {
+        let mut served = HashSet::new();
+        let Some(life) = self.lives.get_mut(instance) else { return served };
+        let Some(reading) = life.end(result, now) else { return served };
+        let Some(end) = life.end.clone() else { return served };
+        let waiting = life.tails.iter_mut().filter(|(_, tail)| !tail.waiting.is_empty());
+        // The end counts for a namespace that needs most of it.
+        let mut users = vec![(None, reading.namespace)];
+        let mut to_redact = Vec::new();
+        for (policy, tail) in waiting {
+            let need = Need::of(policy);
+            users.extend(tail.namespaces.iter().map(|namespace| (Some(need), Arc::clone(namespace))));
+            // If a policy needs more, it was asked for when the read had begun.
+            if tail.is_shown() || !end.covers(need) {
+                served.extend(tail.take_waiting());
+                continue;
+            }
+            let key = TailKey { instance: instance.clone(), policy: Arc::clone(policy) };
+            if end.is_empty() && tail.message.is_empty() {
+                tail.show(end.show(policy, ""));
+                self.tails.resize(&key, tail.size());
+                served.extend(tail.take_waiting());
+            } else {
+                to_redact.push((key, tail.namespaces.clone()));
+            }
+        }
+        self.keep_end(instance, &end, users);
+        for (key, namespaces) in to_redact {
+            let queued = namespaces.iter().filter(|namespace| self.queue_redaction(&key, namespace)).count();
+            if queued == 0
+                && let Some(tail) = self.tail_mut(&key)
+            {
+                served.extend(tail.take_waiting());
+            }
         }
         self.evict();
+        served
     }
 
-    /// Removes the entries that no longer matter.
-    pub(crate) fn retain(&mut self, mut matters: impl FnMut(&ContainerInstance, &LogPolicy) -> bool) {
-        let (order, bytes) = (&mut self.order, &mut self.bytes);
-        self.entries.retain(|key, entry| {
-            let stays = matters(&key.instance, &key.policy);
+    /// Counts the end of a log for one of its users that needs most of it.
+    fn keep_end(&mut self, instance: &ContainerInstance, end: &LogEnd, users: Vec<(Option<Need>, Arc<str>)>) {
+        self.ends.remove(instance);
+        if end.is_empty() {
+            return;
+        }
+        if let Some((_, payer)) = users.iter().max_by_key(|(need, _)| need.map(Need::capacity)) {
+            self.ends.insert(instance.clone(), end.bytes.len(), payer);
+        }
+        users.iter().for_each(|(_, namespace)| self.ends.touch(instance, namespace));
+    }
+
+    /// The next redaction to run.
+    pub fn next_redaction(&mut self) -> Option<Redaction> {
+        loop {
+            let (namespace, key, (), turn) = self.redactions.pop(|_| true, |_| Some(()))?;
+            let Some(life) = self.lives.get_mut(&key.instance) else { continue };
+            let Some(tail) = life.tails.get_mut(&key.policy) else { continue };
+            tail.queued.retain(|own| *own != namespace);
+            if tail.is_masking || tail.is_shown() {
+                continue;
+            }
+            // If the end was evicted in the meantime, the log is read again when an object asks for it.
+            let Some(end) = life.end.clone() else { continue };
+            tail.is_masking = true;
+            let message = Arc::clone(&tail.message);
+            return Some(Redaction { key, end, generation: life.generation, message, _turn: turn });
+        }
+    }
+
+    /// Stores the result of a redaction. Returns the objects that waited for it.
+    pub fn redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
+        let Redacted { key, generation, tail: shown } = result;
+        let Some(life) = self.lives.get_mut(&key.instance) else { return HashSet::new() };
+        let is_current = life.generation == generation;
+        let Some(tail) = life.tails.get_mut(&key.policy) else { return HashSet::new() };
+        tail.is_masking = false;
+        // Otherwise the end was replaced in the meantime, perhaps because it may be that of another instance. The objects
+        // ask again.
+        if is_current && !matches!(tail.state, TailState::Evicted(_)) {
+            tail.show(shown);
+            self.tails.resize(&key, tail.size());
+        }
+        let waiting = tail.take_waiting();
+        self.evict();
+        waiting
+    }
+
+    /// Forgets logs that no object has asked for since the sweep before the last one.
+    pub fn sweep(&mut self) {
+        let epoch = self.epoch;
+        let (tails, ends) = (&mut self.tails, &mut self.ends);
+        self.lives.retain(|instance, life| {
+            life.tails.retain(|policy, tail| {
+                let stays = tail.asked + 1 >= epoch;
+                if !stays {
+                    tails.remove(&TailKey { instance: instance.clone(), policy: Arc::clone(policy) });
+                }
+                stays
+            });
+            let stays = !life.tails.is_empty();
             if !stays {
-                order.remove(&entry.sequence);
-                *bytes -= entry.size();
+                ends.remove(instance);
             }
             stays
         });
+        self.epoch += 1;
+        self.tails.sweep();
+        self.ends.sweep();
+        self.reads.sweep();
+        self.redactions.sweep();
     }
 
-    /// When a log is due to be read again, if another try may help.
-    #[must_use]
-    pub(crate) fn due(&self, request: &LogRequest) -> Option<Instant> {
-        self.entries.get(&Key::of(request)).filter(|entry| !entry.is_reading)?.due
-    }
-
-    /// The number of entries, and the bytes that count against the bound.
-    #[cfg(test)]
-    fn size(&self) -> (usize, usize) {
-        (self.entries.len(), self.bytes)
+    fn tail_mut(&mut self, key: &TailKey) -> Option<&mut TailEntry> {
+        self.lives.get_mut(&key.instance)?.tails.get_mut(&key.policy)
     }
 
     fn evict(&mut self) {
-        while self.bytes > self.limits.bytes {
-            let Some((_, key)) = self.order.pop_first() else { break };
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
-            self.bytes -= entry.size();
-            entry.due = None;
-            entry.tail = Some(Tail::unavailable("left out: the logs of all failing containers take too much room"));
+        while let Some(instance) = self.ends.excess() {
+            self.ends.remove(&instance);
+            if let Some(life) = self.lives.get_mut(&instance) {
+                life.end = None;
+            }
+        }
+        while let Some(key) = self.tails.excess() {
+            let size = self.tails.size(&key);
+            let Some(tail) = self.tail_mut(&key).filter(|_| size > OVERHEAD) else {
+                self.remove(&key);
+                continue;
+            };
+            tail.state = TailState::Evicted(size);
+            tail.is_stale = false;
+            tail.message = Arc::default();
+            self.tails.resize(&key, OVERHEAD);
+        }
+    }
+
+    fn remove(&mut self, key: &TailKey) {
+        self.tails.remove(key);
+        let Some(life) = self.lives.get_mut(&key.instance) else { return };
+        life.tails.remove(&key.policy);
+        if life.tails.is_empty() {
+            self.lives.remove(&key.instance);
+            self.ends.remove(&key.instance);
         }
     }
 }
 
-impl Key {
+impl TailKey {
     fn of(request: &LogRequest) -> Self {
         Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
     }
 }
 
-impl Entry {
-    /// The bytes that count against the bound: a text with its overhead.
-    fn size(&self) -> usize {
-        match &self.tail {
-            Some(tail) if !tail.text.is_empty() => tail.text.len() + tail.note.len() + OVERHEAD,
-            _ => 0,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{logs::InstanceId, pods::Uid};
-
-    fn request(restarts: i32, tail_lines: u32, previous: bool) -> LogRequest {
-        LogRequest {
-            instance: ContainerInstance {
-                uid: Uid::from(1),
-                container: "app".into(),
-                id: InstanceId::Running(restarts),
-            },
-            namespace: "shop".into(),
-            pod: "cart".into(),
-            node: "n".into(),
-            previous,
-            started_again: false,
-            termination_message: "".into(),
-            policy: Arc::new(LogPolicy { tail_lines, max_bytes: 4096, redact: true, redact_patterns: Vec::new() }),
-        }
-    }
-
-    fn result(text: &str, retry: Option<u64>) -> ReadResult {
-        let tail = Tail { source: LogSource::Current, text: text.into(), note: String::new() };
-        ReadResult { tail, retry: retry.map(Duration::from_secs) }
-    }
-
-    fn text(store: &mut TailStore, request: &LogRequest) -> Option<String> {
-        store.get(request).map(|tail| tail.text.clone())
-    }
-
-    #[test]
-    fn reads_a_log_once_per_instance_and_policy() {
-        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
-        let first = request(1, 20, false);
-        assert!(store.begin(&first, now));
-        assert!(!store.begin(&first, now), "it is being read");
-        assert_eq!(store.get(&first), None);
-        store.finish(&first, result("one", None), now);
-        assert!(!store.begin(&first, now) && !store.begin(&request(1, 20, true), now), "it was read");
-        assert!(store.begin(&request(2, 20, false), now) && store.begin(&request(1, 10, false), now));
-        assert_eq!(store.get(&first).map(|tail| tail.source), Some(LogSource::Current));
-        let later = request(1, 20, true);
-        assert_eq!(
-            store.get(&later).map(|tail| tail.source),
-            Some(LogSource::Previous),
-            "the instance has ended by now"
-        );
-    }
-
-    #[test]
-    fn reads_a_log_again_that_may_belong_to_the_next_instance() {
-        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
-        let ended = request(1, 20, false);
-        let again = LogRequest { started_again: true, ..request(1, 20, true) };
-        for (seen, doubtful) in [(now + STATUS_DELAY / 2, true), (now + STATUS_DELAY, false)] {
-            store = TailStore::new(StoreLimits::default());
-            assert!(store.begin(&ended, now));
-            store.finish(&ended, result("of which instance?", None), now);
-            assert!(!store.begin(&request(1, 20, true), seen), "it is waiting to be started");
-            assert_eq!(store.begin(&again, seen), doubtful);
-            assert_eq!(text(&mut store, &again).is_none(), doubtful);
-            if doubtful {
-                store.finish(&again, result("the log of the previous instance", None), seen);
-            }
-            assert!(!store.begin(&again, seen), "once");
-        }
-        assert_eq!(store.size().1, result("of which instance?", None).tail.text.len() + OVERHEAD);
-    }
-
-    #[test]
-    fn retries_temporary_failures_with_backoff_and_a_limit() {
-        let (mut store, start) = (TailStore::new(StoreLimits::default()), Instant::now());
-        let request = request(1, 20, false);
-        assert!(store.begin(&request, start));
-        store.finish(&request, result("part", Some(10)), start);
-        assert_eq!(store.due(&request), Some(start + Duration::from_secs(10)));
-        assert!(!store.begin(&request, start + Duration::from_secs(9)));
-        let mut now = start + Duration::from_secs(10);
-        let mut tries = 1;
-        while store.begin(&request, now) {
-            assert_eq!(store.due(&request), None, "it is being read");
-            tries += 1;
-            store.finish(&request, result("", Some(10)), now);
-            now = store.due(&request).unwrap_or(now);
-        }
-        assert_eq!((tries, now), (MAX_TRIES, start + Duration::from_secs(10 + 20 + 40 + 80)));
-        assert_eq!(text(&mut store, &request).as_deref(), Some("part"), "a retry without a text keeps the old one");
-    }
-
-    #[test]
-    fn evicts_the_oldest_texts_and_does_not_read_them_again() {
-        let (mut store, now) = (TailStore::new(StoreLimits { bytes: 3 * (OVERHEAD + 100), tails: 10 }), Instant::now());
-        for restarts in 0..5 {
-            assert!(store.begin(&request(restarts, 20, false), now));
-            store.finish(&request(restarts, 20, false), result(&"x".repeat(100), Some(1)), now);
-        }
-        assert_eq!(store.size(), (5, 3 * (OVERHEAD + 100)));
-        let gone = store.get(&request(0, 20, false)).unwrap();
-        assert!(gone.source == LogSource::Unavailable && gone.note.contains("too much room"));
-        assert!(!store.begin(&request(0, 20, false), now + Duration::from_secs(100)));
-        assert_eq!(text(&mut store, &request(4, 20, false)), Some("x".repeat(100)));
-
-        store.retain(|instance, _| instance.id == InstanceId::Running(3));
-        assert_eq!(store.size(), (1, OVERHEAD + 100));
-        store.retain(|_, _| false);
-        assert_eq!(store.size(), (0, 0));
-        assert!(store.order.is_empty());
-    }
-
-    #[test]
-    fn bounds_the_number_of_tails() {
-        let (mut store, now) = (TailStore::new(StoreLimits { bytes: 1 << 20, tails: 2 }), Instant::now());
-        assert!(store.begin(&request(0, 20, false), now) && store.begin(&request(1, 20, false), now));
-        assert!(!store.begin(&request(2, 20, false), now));
-        assert_eq!(store.size().0, 2);
-    }
-
-    #[test]
-    fn drops_a_result_that_no_object_waits_for() {
-        let (mut store, now) = (TailStore::new(StoreLimits::default()), Instant::now());
-        let request = request(1, 20, false);
-        assert!(store.begin(&request, now));
-        store.retain(|_, _| false);
-        store.finish(&request, result("late", None), now);
-        assert_eq!(store.get(&request), None);
-        assert_eq!(store.size(), (0, 0));
-    }
-}
+mod tests;

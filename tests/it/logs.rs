@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::PostParams};
 use orchestr::{
-    api::{ContainerKind, ContainerStateName, LogSource},
+    api::{ContainerKind, ContainerStateName, LogSource, NamespacedName},
     diagnosis::{ContainerFinding, LogChoice},
     logs::{
-        ContainerInstance, InstanceId, LogPlan, LogPolicy, LogReader, LogRequest, MASK, ReadLimits, ReadResult,
-        StoreLimits, TailStore,
+        Asker, ContainerInstance, InstanceId, LogPlan, LogPolicy, LogReader, LogRequest, MASK, ReadLimits, StoreLimits,
+        Tail, TailStore,
     },
     pods::{Pod as SlimPod, Terminated, Uid},
 };
@@ -76,6 +76,21 @@ impl Place {
 
 fn policy(tail_lines: u32, max_bytes: u32) -> Arc<LogPolicy> {
     Arc::new(LogPolicy { tail_lines, max_bytes, redact: true, redact_patterns: Vec::new() })
+}
+
+/// What a request shows, and whether the read is retried.
+struct Shown {
+    tail: Tail,
+    retry: Option<Duration>,
+}
+
+async fn read(reader: &LogReader, request: &LogRequest) -> Shown {
+    let result = reader.read(&request.read()).await;
+    let mut tail = result.end.show(&request.policy, &request.termination_message);
+    if tail.source == LogSource::Current && request.previous {
+        tail.source = LogSource::Previous;
+    }
+    Shown { tail, retry: result.retry }
 }
 
 /// Limits with a timeout that no successful read reaches.
@@ -210,7 +225,7 @@ async fn handles_every_answer_of_a_kubelet() {
     let mut wrong = Vec::new();
     for case in cases() {
         place.kubelet.script(&place.namespace, "pod", "app", case.previous, case.answer.clone());
-        let ReadResult { tail, retry } = reader.read(&place.request("pod", case.previous, case.message)).await;
+        let Shown { tail, retry } = read(&reader, &place.request("pod", case.previous, case.message)).await;
         let expected = (case.source, case.text.as_str(), case.note, case.retry);
         if (tail.source, tail.text.as_str(), tail.note.as_str(), retry.is_some()) != expected {
             let answer: String = format!("{:?}", case.answer).chars().take(200).collect();
@@ -229,17 +244,17 @@ async fn gives_up_hanging_and_stalling_logs_at_the_timeout() {
     let script = |answer| place.kubelet.script(&place.namespace, "pod", "app", false, answer);
     // The connections are already open, so three seconds are enough.
     script(Answer::text("warm\n"));
-    place.reader(patient()).read(&place.request("pod", false, "")).await;
+    read(&place.reader(patient()), &place.request("pod", false, "")).await;
 
     script(Answer::Hanging);
-    let ReadResult { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    let Shown { tail, retry } = read(&hasty, &place.request("pod", false, "no disk")).await;
     assert_eq!((tail.source, tail.text.as_str()), (LogSource::TerminationMessage, "no disk"));
     assert_eq!(tail.note, "no answer from the kubelet within 3 s");
     assert!(retry.is_some());
 
     // The API server forwards only full buffers.
     script(Answer::Stalling(format!("begun {}\n", "and so on ".repeat(100)).repeat(84).into_bytes()));
-    let ReadResult { tail, retry } = hasty.read(&place.request("pod", false, "no disk")).await;
+    let Shown { tail, retry } = read(&hasty, &place.request("pod", false, "no disk")).await;
     assert!(tail.source == LogSource::Current && tail.text.contains("begun"), "{tail:?}");
     assert_eq!(tail.note, "not the log's end: it came too slowly for 3 s; earlier lines left out");
     assert!(retry.is_some());
@@ -253,7 +268,7 @@ async fn stops_reading_an_endless_log() {
     place.pod("pod", &place.node).await;
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::Endless);
     let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
-    let ReadResult { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    let Shown { tail, .. } = read(&reader, &place.request("pod", false, "")).await;
     assert_eq!(tail.source, LogSource::Current);
     assert!(tail.text.lines().count() == 20 && tail.text.len() <= 4096, "{}", tail.text);
     assert_eq!(tail.note, "not the log's end: its last lines are longer than 256 KiB; earlier lines left out");
@@ -270,7 +285,7 @@ async fn requests_fewer_lines_if_they_are_long() {
     let log: String = (0..100).map(|line| format!("{}{line}\n", "y".repeat(8000))).collect();
     place.kubelet.script(&place.namespace, "pod", "app", false, Answer::text(log));
     let reader = place.reader(ReadLimits { stream_bytes: 256 * 1024, ..patient() });
-    let ReadResult { tail, .. } = reader.read(&place.request("pod", false, "")).await;
+    let Shown { tail, .. } = read(&reader, &place.request("pod", false, "")).await;
     assert!(tail.text.ends_with("y99") && tail.text.len() == 4096, "{} {:?}", tail.text.len(), tail);
     assert_eq!(tail.note, "earlier lines left out");
     assert_eq!(place.kubelet.requests().len(), 2);
@@ -282,7 +297,7 @@ async fn reports_errors_of_the_api_server() {
     let reader = place.reader(patient());
     let note = async |reader: &LogReader, pod: &str, node: &str| {
         let request = LogRequest { node: node.into(), ..place.request(pod, false, "") };
-        let ReadResult { tail, .. } = reader.read(&request).await;
+        let Shown { tail, .. } = read(reader, &request).await;
         assert_eq!((tail.source, tail.text.as_str()), (LogSource::Unavailable, ""));
         tail.note
     };
@@ -314,10 +329,10 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
     for pod in 0..50 {
         place.pod(&format!("pod-{pod}"), &place.node).await;
         let (reader, request) = (reader.clone(), place.request(&format!("pod-{pod}"), false, ""));
-        pods.spawn(async move { reader.read(&request).await });
+        pods.spawn(async move { read(&reader, &request).await });
     }
     place.kubelet.wait_for_requests(2, LIMIT).await.unwrap();
-    assert_eq!(reader.read(&healthy).await.tail.text, "fine", "others are read meanwhile");
+    assert_eq!(read(&reader, &healthy).await.tail.text, "fine", "others are read meanwhile");
     assert_eq!(place.kubelet.peak_in_flight(), 2, "two of one node");
     pods.abort_all();
     while pods.join_next().await.is_some() {}
@@ -329,11 +344,11 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
         let request =
             LogRequest { node: format!("node-{pod}").into(), ..place.request(&format!("pod-{pod}"), false, "") };
         let reader = reader.clone();
-        pods.spawn(async move { reader.read(&request).await });
+        pods.spawn(async move { read(&reader, &request).await });
     }
     place.kubelet.wait_for_requests(10, LIMIT).await.unwrap();
     // A complete read by another reader. In this time, a ninth concurrent request would have arrived.
-    assert_eq!(place.reader(patient()).read(&healthy).await.tail.text, "fine");
+    assert_eq!(read(&place.reader(patient()), &healthy).await.tail.text, "fine");
     assert_eq!(place.kubelet.peak_in_flight(), 8, "eight in all");
 }
 
@@ -345,6 +360,7 @@ async fn reads_a_log_once_per_container_instance() {
     place.kubelet.script(&place.namespace, "pod", "app", true, Answer::text("second life\n"));
     let reader = place.reader(patient());
     let mut store = TailStore::new(StoreLimits::default());
+    let asker = Asker { object: Arc::new(NamespacedName::new("shop", "cluster")), namespace: "shop".into() };
     let policy = policy(20, 4096);
     let pod = SlimPod {
         namespace: place.namespace.clone(),
@@ -379,11 +395,15 @@ async fn reads_a_log_once_per_container_instance() {
         };
         let LogPlan::Read(request) = LogRequest::plan(&pod, &finding, &policy) else { panic!("{finding:?}") };
         let now = start + Duration::from_mins(minutes);
-        if store.begin(&request, now) {
-            let outcome = reader.read(&request).await;
-            store.finish(&request, outcome, now);
+        store.ask(&request, &asker, now);
+        while let Some((read, (), _turn)) = store.next_read(now, |_| Some(())) {
+            let result = reader.read(&read).await;
+            store.read_ended(&read.instance, result, now);
         }
-        let tail = store.get(&request).unwrap();
+        while let Some(redaction) = store.next_redaction() {
+            store.redacted(redaction.run());
+        }
+        let tail = store.get(&request, &asker.namespace).unwrap();
         seen.push((tail.source, tail.text.clone()));
     }
     let (first, second) = ("first life".to_owned(), "second life".to_owned());

@@ -18,7 +18,6 @@ use crate::{
     alerts::{self, Incident},
     api::{NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
-    logs::LogRequest,
     report::{self, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
 };
@@ -60,7 +59,6 @@ pub(super) struct Reconciled {
     pub(super) outcome: Outcome,
     pub(super) jobs: Vec<JobKey>,
     pub(super) event_lists: Vec<EventListQuery>,
-    pub(super) logs: Vec<LogRequest>,
     pub(super) rollouts: Vec<RolloutQuery>,
 }
 
@@ -84,7 +82,8 @@ pub(super) struct NewStatus {
 }
 
 impl Reconciler {
-    pub(super) fn new(scopes: Vec<Scope>, now: Instant) -> Self {
+    /// `log_reads` is how many logs are read concurrently.
+    pub(super) fn new(scopes: Vec<Scope>, log_reads: usize, now: Instant) -> Self {
         Self {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
@@ -93,7 +92,7 @@ impl Reconciler {
             lookback: Lookback::default(),
             jobs: Jobs::default(),
             workloads: Workloads::default(),
-            log_requests: LogRequests::default(),
+            log_requests: LogRequests::new(log_reads),
             rollouts: Rollouts::default(),
             needs_relist: false,
         }
@@ -217,6 +216,7 @@ impl Reconciler {
 
         let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let policy = settings.logs.as_ref();
+        let asker = self.log_requests.asker(key);
         let undecodable = self.index.undecodable(view);
         let input = report::Input {
             generation: object.generation,
@@ -240,15 +240,13 @@ impl Reconciler {
             now: wall,
         };
         let Report { status, incidents, shown } =
-            report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?));
+            report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?, &asker));
 
-        let mut logs = Vec::new();
         let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
         if let Some(policy) = policy {
             for (pod, container) in shown {
-                let answer = self.log_requests.ask(pod, container, policy, key, now);
+                let answer = self.log_requests.ask(pod, container, policy, &asker, now);
                 lacks_logs |= answer.is_lacking;
-                logs.extend(answer.request);
                 if let Some(due) = answer.due {
                     let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
                     recheck = recheck.into_iter().chain([due]).min();
@@ -257,7 +255,7 @@ impl Reconciler {
         }
         let ended = self.ended_alerts(object, &incidents);
         let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, logs, rollouts }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts }
     }
 
     /// The keys of alerts whose incidents cannot return.
@@ -301,6 +299,6 @@ impl Reconciled {
     }
 
     fn with(outcome: Outcome) -> Self {
-        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), logs: Vec::new(), rollouts: Vec::new() }
+        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), rollouts: Vec::new() }
     }
 }

@@ -1,6 +1,6 @@
 //! Applies updates of pods and events and the results of reads, and finds the objects that they concern.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use crate::{
     diagnosis::needs_job,
     events::{Event, WatchedEvent},
     index::ViewId,
-    logs::{LogRequest, ReadResult},
+    logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     pods::WatchedPod,
     watch::WatchUpdate,
 };
@@ -20,6 +20,7 @@ use super::{
         event_lists::EventListQuery,
         evidence::NewEvidence,
         jobs::{JobKey, JobReading},
+        log_requests::DueRead,
         rollouts::{RolloutKey, RolloutReading},
         watch_health::Scope,
         workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_failed_creation},
@@ -213,14 +214,28 @@ impl Reconciler {
         self.rollouts.answered(key, reading, now)
     }
 
-    /// Stores the result of a read of a log. Returns the objects that wait for it.
+    /// The logs to read and the redactions to run now. `allow` returns a permit to read from a node.
+    pub(in crate::controller) fn take_due_logs(
+        &mut self,
+        now: Instant,
+        allow: impl FnMut(&Arc<str>) -> Option<Permit>,
+    ) -> (Vec<DueRead>, Vec<Redaction>) {
+        self.log_requests.take_due(now, allow)
+    }
+
+    /// Stores the result of a read of a log. Returns the objects that wait for it no longer.
     pub(in crate::controller) fn log_read(
         &mut self,
-        request: &LogRequest,
+        instance: &ContainerInstance,
         result: ReadResult,
         now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.log_requests.answered(request, result, now)
+    ) -> HashSet<Arc<NamespacedName>> {
+        self.log_requests.read_ended(instance, result, now)
+    }
+
+    /// Stores the result of a redaction. Returns the objects that wait for it.
+    pub(in crate::controller) fn log_redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
+        self.log_requests.redacted(result)
     }
 
     fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {

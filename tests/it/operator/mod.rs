@@ -13,6 +13,7 @@ mod failing_pod;
 mod jobs;
 mod kopf;
 mod lifecycle;
+mod log_tenants;
 mod many;
 mod missing;
 mod never_healthy;
