@@ -1,6 +1,6 @@
 //! The controller's requests to the API server. Each runs as a task of its own, so that a slow answer delays nothing else.
 
-use std::future::pending;
+use std::{future::pending, sync::Arc};
 
 use kube::Client;
 use tokio::task::JoinSet;
