@@ -125,7 +125,10 @@ pub async fn failures(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("failures")?;
     let most = flags.most.unwrap_or(MOST_FAILURES);
     let cluster = Cluster::start(PODS, sound()).await?;
-    for count in [1, 10, 100, 500, 1_000, 2_000, MOST_FAILURES].into_iter().filter(|&count| count <= most) {
+    for count in [1, 10, 100, 500, 1_000, 2_000, MOST_FAILURES] {
+        if !(flags.least..=most).contains(&count) {
+            continue;
+        }
         let failing = |index| filler_as(index, &cluster.shape, Health::CrashLooping { restarts: 1 });
         storm(&cluster, flags, &mut figures, ("failing pods", count), (0..count).map(failing), has_logs).await?;
     }

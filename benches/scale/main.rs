@@ -79,6 +79,10 @@ pub struct Flags {
     #[arg(long)]
     pub most: Option<usize>,
 
+    /// The smallest number of failing pods
+    #[arg(long, default_value_t = 1)]
+    pub least: usize,
+
     /// Orchestr objects, for a rollout
     #[arg(long, default_value_t = 300)]
     pub objects: usize,

@@ -117,7 +117,7 @@ impl EventLists {
             }
             self.left -= 1;
             self.asked.insert(owner);
-            queries.push(EventListQuery { namespace: pod.namespace.clone(), pod: pod.uid });
+            queries.push(EventListQuery { namespace: pod.namespace.to_string(), pod: pod.uid });
         }
         (queries, None)
     }

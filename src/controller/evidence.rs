@@ -163,7 +163,7 @@ impl Evidence {
         }
         let Self { store, scopes, lists, .. } = self;
         let lacks_events = |(pod, finding): &(&Pod, &Finding)| {
-            let state = scopes.get(&None).or_else(|| scopes.get(&Some(pod.namespace.clone())));
+            let state = scopes.get(&None).or_else(|| scopes.get(&Some(pod.namespace.to_string())));
             let started = state.and_then(|state| state.started);
             // The watch has received the events about later problems.
             let is_older =

@@ -98,7 +98,7 @@ pub(super) struct JobAnswer {
 impl JobKey {
     /// The key of the Job that controls a pod.
     pub(super) fn new(pod: &Pod, job: &Controller) -> Self {
-        Self { namespace: pod.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() }
+        Self { namespace: pod.namespace.to_string(), name: job.name.to_string(), uid: job.uid.to_string() }
     }
 }
 

@@ -123,11 +123,11 @@ impl RolloutQuery {
         let controller = pod.controller.as_ref()?;
         let resource = if controller.kind == "ReplicaSet" { "replicasets" } else { "controllerrevisions" };
         let key = RolloutKey {
-            namespace: pod.namespace.clone(),
+            namespace: pod.namespace.to_string(),
             resource,
             failing: revision_name(owner_kind, owner_name, hash),
             before: revision_name(owner_kind, owner_name, before.hash),
-            controller_uid: controller.uid.clone(),
+            controller_uid: controller.uid.to_string(),
         };
         let are_names = [&key.namespace, &key.failing, &key.before].into_iter().all(|name| is_name(name));
         are_names.then_some(Self { key })
@@ -307,14 +307,10 @@ mod tests {
     use crate::pods::Controller;
 
     fn pod(kind: &str, name: &str, label: &str, hash: &str) -> Pod {
-        let controller = Controller {
-            api_version: "apps/v1".to_owned(),
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            uid: "u".to_owned(),
-        };
-        let labels = vec![(label.to_owned(), hash.to_owned())];
-        Pod { namespace: "shop".to_owned(), labels, controller: Some(controller), ..Pod::default() }
+        let controller =
+            Controller { api_version: "apps/v1".into(), kind: kind.into(), name: name.into(), uid: "u".into() };
+        let labels = vec![(label.into(), hash.into())];
+        Pod { namespace: "shop".into(), labels, controller: Some(controller), ..Pod::default() }
     }
 
     fn query(hash: &str) -> RolloutQuery {

@@ -144,14 +144,10 @@ mod tests {
     };
 
     fn failed_pod(job: &str) -> Pod {
-        let controller = pods::Controller {
-            api_version: "batch/v1".to_owned(),
-            kind: "Job".to_owned(),
-            name: job.to_owned(),
-            uid: job.to_owned(),
-        };
+        let controller =
+            pods::Controller { api_version: "batch/v1".into(), kind: "Job".into(), name: job.into(), uid: job.into() };
         let uid = Uid::from(job.bytes().fold(0, |uid, byte| uid << 8 | u128::from(byte)));
-        Pod { uid, name: job.to_owned(), phase: "Failed".to_owned(), controller: Some(controller), ..Pod::default() }
+        Pod { uid, name: job.into(), phase: "Failed".into(), controller: Some(controller), ..Pod::default() }
     }
 
     /// An object whose Jobs cannot be read.

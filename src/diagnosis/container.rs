@@ -282,12 +282,12 @@ impl<'a> Container<'a> {
             ContainerStateName::Waiting => state
                 .waiting
                 .as_ref()
-                .map(|waiting| (Cow::Borrowed(waiting.reason.as_str()), waiting.message.as_str()))
+                .map(|waiting| (Cow::Borrowed(waiting.reason.as_str()), waiting.message.clone()))
                 .unwrap_or_default(),
             ContainerStateName::Terminated => state
                 .terminated
                 .as_ref()
-                .map(|terminated| (termination_reason(terminated), terminated.message.as_str()))
+                .map(|terminated| (termination_reason(terminated), terminated.message.clone()))
                 .unwrap_or_default(),
             ContainerStateName::Running => Default::default(),
         };
@@ -296,7 +296,7 @@ impl<'a> Container<'a> {
             kind: self.kind,
             state: self.state(),
             reason: one_line(&reason, REASON_LIMIT),
-            message: message.to_owned(),
+            message,
             ready: self.status.ready,
             restarts: self.status.restarts,
             last_termination: state.terminated.as_ref().or(self.status.last.as_ref()).cloned(),

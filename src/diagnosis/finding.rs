@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
@@ -165,13 +166,13 @@ impl Finding {
 /// The problem of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerFinding {
-    pub name: String,
+    pub name: ArcStr,
     pub kind: ContainerKind,
     pub state: ContainerStateName,
     /// The reason of the state.
     pub reason: String,
     /// The message of the state.
-    pub message: String,
+    pub message: ArcStr,
     pub ready: bool,
     pub restarts: i32,
     /// The end of the present instance, or else of the previous one.

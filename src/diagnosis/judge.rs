@@ -133,7 +133,7 @@ impl<'a> Problem<'a> {
             OtherProblem {
                 kind: troubled.container.kind_of(troubled.trouble),
                 reason: troubled.container.reason(troubled.trouble),
-                container: troubled.container.status.name.clone(),
+                container: troubled.container.status.name.to_string(),
                 message: one_line(&message, MESSAGE_LIMIT),
                 since: troubled.since.unwrap_or(clock.now()),
                 explanation: Explanation::default(),
@@ -160,7 +160,7 @@ impl<'a> Problem<'a> {
             kind: self.kind,
             reason: self.reason,
             container: self.container.to_owned(),
-            message: one_line(&self.message, MESSAGE_LIMIT),
+            message: messages::with_omitted(one_line(&self.message, MESSAGE_LIMIT), pod),
             since: self.since.unwrap_or(clock.now()),
             tolerated: self.tolerated,
             owner: owner_with(pod, facts),
@@ -202,7 +202,10 @@ fn apps_have_ended(pod: &Pod) -> bool {
     let ended = |container: Container<'_>| {
         if pod.phase == "Failed" { container.state() == ContainerStateName::Terminated } else { container.is_final() }
     };
-    !pod.statuses.is_empty()
+    // Containers that run are the first to be left out.
+    let is_complete = pod.omitted.containers == 0 || pod.phase == "Failed";
+    is_complete
+        && !pod.statuses.is_empty()
         && pod.statuses.len() >= pod.containers.len()
         && containers(pod).filter(|container| container.kind == ContainerKind::App).all(ended)
 }
@@ -222,7 +225,7 @@ fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
     if reason.is_empty() && !troubles.is_empty() {
         return Problem::of_containers(&troubles, facts, clock).into_health(pod, facts, clock);
     }
-    let mut message = if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.clone() };
+    let mut message = if pod.message.is_empty() { "the pod has failed".to_owned() } else { pod.message.to_string() };
     message.push_str(&messages::job_attempts(facts));
     let problem = Problem::of_pod(ProblemKind::Failed, if reason.is_empty() { "Failed" } else { &reason }, message);
     Problem { since, containers: findings(&troubles), ..problem }.into_health(pod, facts, clock)
@@ -236,7 +239,7 @@ fn unready_since(pod: &Pod, clock: &mut PodClock) -> Option<Timestamp> {
 
 fn unknown_message(pod: &Pod) -> String {
     if !pod.message.is_empty() {
-        return pod.message.clone();
+        return pod.message.to_string();
     }
     node::trouble(pod).unwrap_or_else(|| format!("{} does not report the pod's state", messages::node(pod)))
 }
@@ -244,10 +247,10 @@ fn unknown_message(pod: &Pod) -> String {
 /// What prevents the pod from terminating.
 fn stuck_message(pod: &Pod) -> String {
     let mut causes = Vec::new();
-    match pod.finalizers.as_slice() {
-        [] => {}
-        [one] => causes.push(format!("finalizer left: {one}")),
-        several => causes.push(format!("finalizers left: {}", several.join(", "))),
+    match pod.finalizers.count() {
+        0 => {}
+        1 => causes.push(format!("finalizer left: {}", pod.finalizers)),
+        _ => causes.push(format!("finalizers left: {}", pod.finalizers)),
     }
     causes.extend(node::trouble(pod));
     let running: Vec<_> = containers(pod).filter(|container| container.is_running()).collect();

@@ -83,7 +83,9 @@ impl<'a> Columns<'a> {
         let mut columns = Self {
             status: Cow::Borrowed(if pod.reason.is_empty() { &pod.phase } else { &pod.reason }),
             ready: 0,
-            total: pod.containers.len() + pod.init_containers.iter().filter(|spec| spec.is_sidecar()).count(),
+            total: pod.omitted.containers as usize
+                + pod.containers.len()
+                + pod.init_containers.iter().filter(|spec| spec.is_sidecar()).count(),
             restarts: Restarts::default(),
         };
         if pod.conditions.iter().any(|condition| condition.kind == "PodScheduled" && condition.reason == GATED) {
@@ -125,7 +127,11 @@ impl<'a> Columns<'a> {
                 (None, Some(waiting)) if !matches!(waiting.reason.as_str(), "" | "PodInitializing") => {
                     Cow::Owned(format!("Init:{}", waiting.reason))
                 }
-                _ => Cow::Owned(format!("Init:{index}/{}", pod.init_containers.len())),
+                _ => Cow::Owned(format!(
+                    "Init:{}/{}",
+                    index + pod.omitted.init_containers as usize,
+                    pod.init_containers.len() + pod.omitted.init_containers as usize
+                )),
             };
             return (true, sidecars);
         }
@@ -133,7 +139,9 @@ impl<'a> Columns<'a> {
     }
 
     fn containers(&mut self, pod: &'a Pod) {
-        let mut running = false;
+        self.ready += pod.omitted.ready as usize;
+        self.restarts.count = self.restarts.count.saturating_add(pod.omitted.restarts);
+        let mut running = pod.omitted.ready > 0;
         let mut error: Option<Cow<'a, str>> = None;
         for status in pod.statuses.iter().rev() {
             self.restarts.add(status);

@@ -91,6 +91,16 @@ pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> 
     }
 }
 
+/// A finding's message, with the number of containers that were left out because the pod is too large.
+pub(super) fn with_omitted(mut message: String, pod: &Pod) -> String {
+    match pod.omitted.count() {
+        0 => return message,
+        1 => message.push_str("; 1 more container was not checked: the pod is too large"),
+        omitted => _ = write!(message, "; {omitted} more containers were not checked: the pod is too large"),
+    }
+    message
+}
+
 /// The reason and message of a condition.
 pub(super) fn condition(pod: &Pod, kind: &str) -> Option<String> {
     let condition = pod.condition(kind)?;

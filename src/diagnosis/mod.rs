@@ -28,7 +28,9 @@ pub use judge::{is_healthy_under_any_thresholds, judge};
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
 pub use owner::owner;
-pub(crate) use owner::{needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner};
+pub(crate) use owner::{
+    is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
+};
 pub(crate) use reasons::{is_known_reason, specificity};
 pub use rollout::{
     ChangeDetail, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,

@@ -156,7 +156,7 @@ impl<'a> Overdue<'a> {
             }
             "ContainerCreating" => names(["is not created yet", "are not created yet"]),
             _ => match pod.condition("PodScheduled") {
-                Some(condition) if !condition.message.is_empty() => condition.message.clone(),
+                Some(condition) if !condition.message.is_empty() => condition.message.to_string(),
                 _ if pod.node.is_empty() => "not scheduled to a node yet".to_owned(),
                 _ => "its containers run, but its phase is Pending".to_owned(),
             },

@@ -13,6 +13,8 @@ use super::facts::Facts;
 const TEMPLATE_HASHES: [(&str, &str); 2] =
     [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
 
+const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+
 /// The pod's top controller, as far as the pod shows it: a ReplicaSet whose name ends in the pod's template hash belongs to
 /// a Deployment or an Argo Rollout. Only the Job object shows that a Job belongs to a CronJob.
 #[must_use]
@@ -42,9 +44,15 @@ pub(crate) fn owner_names(pod: &Pod) -> Option<(&str, &str)> {
 #[must_use]
 pub(crate) fn revision_label(owner_kind: &str) -> Option<&'static str> {
     match owner_kind {
-        "StatefulSet" | "DaemonSet" => Some("controller-revision-hash"),
+        "StatefulSet" | "DaemonSet" => Some(CONTROLLER_REVISION_HASH),
         _ => TEMPLATE_HASHES.into_iter().find(|(_, kind)| *kind == owner_kind).map(|(label, _)| label),
     }
+}
+
+/// Whether the owner or the revision of a pod depends on the label of this key.
+#[must_use]
+pub(crate) fn is_revision_label(key: &str) -> bool {
+    key == CONTROLLER_REVISION_HASH || TEMPLATE_HASHES.into_iter().any(|(label, _)| label == key)
 }
 
 /// The revision of its owner that a pod belongs to, as the value of [`revision_label`].
@@ -210,7 +218,7 @@ mod tests {
         assert_eq!(needs_job(&Pod::default()), None);
         let mut foreign = pod("Job", "sums", &[]);
         for version in ["v1", "", "batch.volcano.sh/v1alpha1", "batch"] {
-            foreign.controller.as_mut().unwrap().api_version = version.to_owned();
+            foreign.controller.as_mut().unwrap().api_version = version.into();
             assert_eq!(needs_job(&foreign), None, "{version}");
         }
     }

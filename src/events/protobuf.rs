@@ -111,7 +111,7 @@ impl From<Event> for WatchedEvent {
             event_time: time(event.event_time),
             series_last: time(series.last),
         };
-        Self::new(&fields, bounded_text(&metadata.resource_version, NAME_LIMIT))
+        Self::new(&fields, bounded_text(&metadata.resource_version, NAME_LIMIT).into_owned())
     }
 }
 

@@ -242,8 +242,8 @@ impl Entry {
         Event {
             involved: InvolvedObject {
                 kind: "Pod".to_owned(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
+                namespace: pod.namespace.to_string(),
+                name: pod.name.to_string(),
                 uid: String::new(),
                 container: self.container.as_ref().to_owned(),
             },

@@ -67,7 +67,7 @@ fn event(fields: &Fields<'_>) -> Option<Event> {
             container: container(&name(fields.field_path)).to_owned(),
         },
         reason: name(fields.reason),
-        message: bounded_text(fields.message, MESSAGE_LIMIT),
+        message: bounded_text(fields.message, MESSAGE_LIMIT).into_owned(),
         count: count.unsigned_abs(),
         first: fields.first.or(fields.event_time).or(fields.created),
         last: fields.last.max(fields.series_last).or(fields.event_time).or(fields.created),
@@ -75,7 +75,7 @@ fn event(fields: &Fields<'_>) -> Option<Event> {
 }
 
 fn name(bytes: &[u8]) -> String {
-    bounded_text(bytes, NAME_LIMIT)
+    bounded_text(bytes, NAME_LIMIT).into_owned()
 }
 
 /// The container that a field path such as `spec.containers{app}` names; empty if none.

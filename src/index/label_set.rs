@@ -10,7 +10,10 @@ use crate::{
     pods::Pod,
 };
 
-use super::{PodCount, RevisionPods};
+use super::{
+    PodCount, RevisionPods,
+    stored_labels::{LabelHasher, LongLabels, StoredLabels, push},
+};
 
 /// The kinds of owners that replace a failed pod by one of another name. Other controllers delete a pod before they
 /// replace it.
@@ -24,16 +27,18 @@ pub(super) struct LabelSetId(pub(super) u32);
 #[derive(Debug, Default)]
 pub(super) struct LabelSets {
     /// By key. The keys are sorted, so the label sets of an owner are adjacent.
-    ids: BTreeMap<Arc<str>, LabelSetId>,
+    ids: BTreeMap<Arc<[u8]>, LabelSetId>,
     slots: Vec<LabelSet>,
     free: Vec<LabelSetId>,
+    hasher: LabelHasher,
+    long: LongLabels,
 }
 
 #[derive(Debug)]
 struct LabelSet {
-    /// The namespace, the kind and name of the owner, then key and value of each label, each terminated by a NUL. Shared
-    /// with the map: one allocation.
-    key: Arc<str>,
+    /// The namespace, the kind and name of the owner, each terminated by a NUL, then the labels as [`LabelHasher`] encodes
+    /// them. Shared with the map: one allocation.
+    key: Arc<[u8]>,
     members: u32,
     /// How many of the members are suspects.
     suspects: u32,
@@ -44,16 +49,20 @@ struct LabelSet {
 }
 
 impl LabelSets {
-    /// Adds a pod to its label set, and returns whether that label set is new.
-    pub(super) fn join(&mut self, pod: &Pod) -> (LabelSetId, bool) {
-        let key = encode(pod);
-        if let Some(&id) = self.ids.get(key.as_str()) {
+    /// Adds a pod to its label set, and returns whether that label set is new. Returns nothing if the labels are so long
+    /// that there is no room for them.
+    pub(super) fn join(&mut self, pod: &Pod) -> Option<(LabelSetId, bool)> {
+        let key = self.encode(pod);
+        if let Some(&id) = self.ids.get(&*key) {
             let label_set = &mut self.slots[id.0 as usize];
             label_set.members += 1;
             label_set.oldest = label_set.oldest.min(created(pod));
-            return (id, false);
+            return Some((id, false));
         }
-        let key: Arc<str> = key.into();
+        if !self.long.add(&key) {
+            return None;
+        }
+        let key: Arc<[u8]> = key.into();
         let oldest = created(pod);
         let label_set = LabelSet { key: Arc::clone(&key), members: 1, suspects: 0, youngest_healthy: 0, oldest };
         let id = match self.free.pop() {
@@ -67,7 +76,7 @@ impl LabelSets {
             }
         };
         self.ids.insert(key, id);
-        (id, true)
+        Some((id, true))
     }
 
     /// Records the creation time of a healthy member.
@@ -111,14 +120,7 @@ impl LabelSets {
         let Some(label) = revision_label(kind) else { return Vec::new() };
         let mut revisions = BTreeMap::<&str, RevisionPods<'_>>::new();
         for label_set in self.of_owner(namespace, kind, name) {
-            let mut labels = label_set.key.split_terminator('\0').skip(3);
-            let hash = loop {
-                match (labels.next(), labels.next()) {
-                    (Some(key), Some(value)) if key == label => break value,
-                    (Some(_), Some(_)) => {}
-                    _ => break "",
-                }
-            };
+            let hash = self.split(label_set).1.value(label);
             if hash.is_empty() {
                 continue;
             }
@@ -132,11 +134,15 @@ impl LabelSets {
     }
 
     fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &LabelSet> {
-        let mut prefix = String::new();
+        let mut prefix = Vec::new();
         push(&mut prefix, [namespace, kind, name]);
-        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        let ids: Vec<LabelSetId> =
-            self.ids.range::<str, _>(from).take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).collect();
+        let from = (Bound::Included(&*prefix), Bound::Unbounded);
+        let ids: Vec<LabelSetId> = self
+            .ids
+            .range::<[u8], _>(from)
+            .take_while(|(key, _)| key.starts_with(&prefix))
+            .map(|(_, id)| *id)
+            .collect();
         ids.into_iter().filter_map(|id| self.slots.get(id.0 as usize))
     }
 
@@ -146,7 +152,8 @@ impl LabelSets {
         label_set.members = label_set.members.saturating_sub(1);
         if label_set.members == 0 {
             self.ids.remove(&label_set.key);
-            label_set.key = Arc::from("");
+            self.long.remove(&label_set.key);
+            label_set.key = Arc::default();
             self.free.push(id);
         }
     }
@@ -155,35 +162,47 @@ impl LabelSets {
     pub(super) fn is(&self, id: LabelSetId, pod: &Pod) -> bool {
         let (kind, name) = owner_names(pod).unwrap_or_default();
         self.slots.get(id.0 as usize).is_some_and(|label_set| {
-            let mut parts = label_set.key.split_terminator('\0');
-            [&*pod.namespace, kind, name].into_iter().all(|part| parts.next() == Some(part))
-                && pod.labels.iter().all(|(key, value)| parts.next() == Some(key) && parts.next() == Some(value))
-                && parts.next().is_none()
+            let (owner, labels) = self.split(label_set);
+            owner == [&*pod.namespace, kind, name] && labels.are_those_of(pod)
         })
     }
 
     /// The namespace of the members.
     pub(super) fn namespace(&self, id: LabelSetId) -> &str {
-        let key = self.slots.get(id.0 as usize).map_or("", |label_set| &*label_set.key);
-        key.split('\0').next().unwrap_or_default()
+        self.slots.get(id.0 as usize).map_or("", |label_set| self.split(label_set).0[0])
     }
 
     pub(super) fn members(&self, id: LabelSetId) -> u32 {
         self.slots.get(id.0 as usize).map_or(0, |label_set| label_set.members)
     }
 
+    /// The bytes of all label sets.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.ids.keys().map(|key| key.len() + size_of::<LabelSet>() + 2 * size_of::<usize>()).sum()
+    }
+
     /// Every label set with its namespace and labels.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, Vec<(String, String)>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, StoredLabels<'_>)> {
         self.slots.iter().enumerate().filter(|(_, label_set)| label_set.members > 0).map(|(index, label_set)| {
-            let mut parts = label_set.key.split_terminator('\0');
-            let namespace = parts.next().unwrap_or_default();
-            let mut parts = parts.skip(2);
-            let mut labels = Vec::new();
-            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-                labels.push((key.to_owned(), value.to_owned()));
-            }
+            let ([namespace, ..], labels) = self.split(label_set);
             (LabelSetId(u32::try_from(index).unwrap_or(u32::MAX)), namespace, labels)
         })
+    }
+
+    fn encode(&self, pod: &Pod) -> Vec<u8> {
+        let (kind, name) = owner_names(pod).unwrap_or_default();
+        let mut encoded = Vec::with_capacity(pod.namespace.len() + kind.len() + name.len() + 3);
+        push(&mut encoded, [&*pod.namespace, kind, name]);
+        self.hasher.encode(&mut encoded, &pod.labels);
+        encoded
+    }
+
+    /// The namespace, the kind and name of the owner, and the labels.
+    fn split<'a>(&'a self, label_set: &'a LabelSet) -> ([&'a str; 3], StoredLabels<'a>) {
+        let mut parts = label_set.key.splitn(4, |byte| *byte == 0);
+        let owner = [(); 3].map(|()| str::from_utf8(parts.next().unwrap_or_default()).unwrap_or_default());
+        (owner, self.hasher.stored(parts.next().unwrap_or_default()))
     }
 }
 
@@ -196,24 +215,6 @@ fn seconds(time: Timestamp) -> u32 {
     u32::try_from(time.as_second().max(0)).unwrap_or(u32::MAX)
 }
 
-fn encode(pod: &Pod) -> String {
-    let (kind, name) = owner_names(pod).unwrap_or_default();
-    let parts = || {
-        let labels = pod.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-        [pod.namespace.as_str(), kind, name].into_iter().chain(labels)
-    };
-    let mut encoded = String::with_capacity(parts().map(|part| part.len() + 1).sum());
-    push(&mut encoded, parts());
-    encoded
-}
-
-fn push<'a>(text: &mut String, parts: impl IntoIterator<Item = &'a str>) {
-    for part in parts {
-        text.push_str(part);
-        text.push('\0');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,14 +222,14 @@ mod tests {
 
     fn pod(namespace: &str, owner: &str, hash: &str, created: i64) -> Pod {
         let controller = Controller {
-            api_version: "apps/v1".to_owned(),
-            kind: "ReplicaSet".to_owned(),
-            name: format!("{owner}-{hash}"),
-            uid: String::new(),
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: format!("{owner}-{hash}").into(),
+            uid: String::new().into(),
         };
         Pod {
-            namespace: namespace.to_owned(),
-            labels: vec![("app".to_owned(), "web".to_owned()), ("pod-template-hash".to_owned(), hash.to_owned())],
+            namespace: namespace.into(),
+            labels: vec![("app".into(), "web".into()), ("pod-template-hash".into(), hash.into())],
             controller: Some(controller),
             created: Timestamp::from_second(created).ok(),
             ..Pod::default()
@@ -239,30 +240,32 @@ mod tests {
     fn members_share_a_label_set_until_the_last_leaves() {
         let mut label_sets = LabelSets::default();
         let web = pod("shop", "web", "1", 0);
-        let (a, new) = label_sets.join(&web);
+        let (a, new) = label_sets.join(&web).unwrap();
         assert!(new);
-        assert_eq!(label_sets.join(&web), (a, false));
+        assert_eq!(label_sets.join(&web), Some((a, false)));
         for other in [pod("bank", "web", "1", 0), pod("shop", "api", "1", 0), pod("shop", "web", "2", 0)] {
-            let (b, new) = label_sets.join(&other);
+            let (b, new) = label_sets.join(&other).unwrap();
             assert!(new && b != a && !label_sets.is(b, &web) && !label_sets.is(a, &other));
             label_sets.leave(b);
         }
         assert_eq!((label_sets.members(a), label_sets.namespace(a)), (2, "shop"));
         assert!(label_sets.is(a, &web));
-        assert_eq!(label_sets.iter().next(), Some((a, "shop", web.labels.clone())));
+        let (id, namespace, labels) = label_sets.iter().next().unwrap();
+        assert_eq!((id, namespace), (a, "shop"));
+        assert!(labels.are_those_of(&web));
 
         label_sets.leave(a);
         assert_eq!(label_sets.members(a), 1);
         label_sets.leave(a);
         assert_eq!(label_sets.iter().count(), 0);
-        assert!(label_sets.join(&Pod::default()).1, "a slot is reused");
+        assert!(label_sets.join(&Pod::default()).unwrap().1, "a slot is reused");
         assert!(label_sets.slots.len() <= 2);
     }
 
     #[test]
     fn a_label_set_is_the_pods_only_if_every_label_is_the_same() {
         let labelled = |labels: &[(&str, &str)]| {
-            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
             Pod { labels, ..pod("shop", "web", "1", 0) }
         };
         let mut label_sets = LabelSets::default();
@@ -275,7 +278,7 @@ mod tests {
             labelled(&[("a", "1"), ("b", "2")]),
             labelled(&[("a", "1"), ("b", "1"), ("c", "")]),
         ];
-        let ids = pods.each_ref().map(|pod| label_sets.join(pod).0);
+        let ids = pods.each_ref().map(|pod| label_sets.join(pod).unwrap().0);
         for (id, own) in ids.iter().zip(&pods) {
             for other in &pods {
                 assert_eq!(
@@ -293,7 +296,7 @@ mod tests {
     fn an_owner_has_pods_until_its_last_one_leaves() {
         let mut label_sets = LabelSets::default();
         let pods = [pod("shop", "cart", "1", 1), pod("shop", "cart", "2", 2), pod("shop", "cart-two", "3", 3)];
-        let ids = pods.each_ref().map(|pod| label_sets.join(pod).0);
+        let ids = pods.each_ref().map(|pod| label_sets.join(pod).unwrap().0);
         let Some((kind, name)) = owner_names(&pods[0]) else { panic!("it has an owner") };
         for id in &ids[..2] {
             assert!(label_sets.has_pods_of("shop", kind, name));
@@ -308,8 +311,8 @@ mod tests {
         let ids = [("1", 50), ("1", 40), ("2", 90), ("2", 80)].map(|(hash, created)| {
             let mut pod = pod("shop", "web", hash, created);
             // Like the pods of a StatefulSet, each has its own label set.
-            pod.labels.insert(0, ("a".to_owned(), created.to_string()));
-            label_sets.join(&pod).0
+            pod.labels.insert(0, ("a".into(), created.to_string().into()));
+            label_sets.join(&pod).unwrap().0
         });
         label_sets.join(&pod("shop", "web-2", "1", 1));
         label_sets.set_suspect(ids[2], true);
@@ -326,8 +329,8 @@ mod tests {
         let revisions = label_sets.revisions_of("shop", "Deployment", "web");
         assert_eq!(revisions[1], revision("2", count(1, 1), 90));
         let mut older = pod("shop", "web", "2", 70);
-        older.labels.insert(0, ("a".to_owned(), "90".to_owned()));
-        assert_eq!(label_sets.join(&older).0, ids[2]);
+        older.labels.insert(0, ("a".into(), "90".into()));
+        assert_eq!(label_sets.join(&older).unwrap().0, ids[2]);
         label_sets.leave(ids[2]);
         let revisions = label_sets.revisions_of("shop", "Deployment", "web");
         assert_eq!(revisions[1], revision("2", count(1, 1), 70), "even if it is gone");
@@ -337,23 +340,23 @@ mod tests {
     fn a_younger_healthy_pod_of_the_owner_is_a_replacement() {
         let mut label_sets = LabelSets::default();
         let failed = pod("shop", "web", "1", 100);
-        let (old, _) = label_sets.join(&failed);
+        let (old, _) = label_sets.join(&failed).unwrap();
         assert!(!label_sets.is_replaced(&failed));
 
         let other = pod("shop", "web-2", "1", 900);
-        let (id, _) = label_sets.join(&other);
+        let (id, _) = label_sets.join(&other).unwrap();
         label_sets.record_healthy(id, other.created);
         assert!(!label_sets.is_replaced(&failed), "another owner, whose name begins alike");
 
         let before = pod("shop", "web", "1", 50);
-        assert_eq!(label_sets.join(&before).0, old);
+        assert_eq!(label_sets.join(&before).unwrap().0, old);
         label_sets.record_healthy(old, before.created);
         assert!(!label_sets.is_replaced(&failed), "it was there before");
         label_sets.record_healthy(old, failed.created);
         assert!(!label_sets.is_replaced(&failed), "it was healthy itself");
 
         let next = pod("shop", "web", "2", 200);
-        let (new, _) = label_sets.join(&next);
+        let (new, _) = label_sets.join(&next).unwrap();
         label_sets.record_healthy(new, next.created);
         assert!(label_sets.is_replaced(&failed), "the next revision's pod");
         label_sets.leave(new);
@@ -371,12 +374,12 @@ mod tests {
         ] {
             let owned = |created| {
                 let mut pod = pod("shop", "web", "1", created);
-                pod.controller.iter_mut().for_each(|controller| kind.clone_into(&mut controller.kind));
+                pod.controller.iter_mut().for_each(|controller| controller.kind = kind.into());
                 pod
             };
             let mut label_sets = LabelSets::default();
             let (failed, next) = (owned(100), owned(200));
-            let (id, _) = label_sets.join(&failed);
+            let (id, _) = label_sets.join(&failed).unwrap();
             label_sets.join(&next);
             label_sets.record_healthy(id, next.created);
             assert_eq!(label_sets.is_replaced(&failed), replaces, "{kind}");

@@ -5,23 +5,29 @@
 //! thresholds.
 
 mod label_set;
+mod memory;
 mod nodes;
 mod pod_map;
+mod stored_labels;
+mod texts;
 mod undecodable;
 
 use std::{collections::HashMap, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{is_healthy_under_any_thresholds, needs_job},
-    pods::{Controller, Pod, PodSelection, Uid, UndecodablePod},
+    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
+    pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
 use self::{
     label_set::{LabelSetId, LabelSets},
+    memory::SuspectMemory,
     nodes::{NodeId, Nodes},
     pod_map::PodMap,
+    texts::Texts,
     undecodable::UndecodablePods,
 };
 
@@ -60,6 +66,8 @@ pub(crate) struct HealthyBefore<'a> {
 pub struct Index {
     pods: PodMap<Entry>,
     suspects: HashMap<Uid, Suspect>,
+    memory: SuspectMemory,
+    texts: Texts,
     label_sets: LabelSets,
     nodes: Nodes,
     views: Vec<Option<View>>,
@@ -84,6 +92,8 @@ struct Entry {
 struct Suspect {
     label_set: LabelSetId,
     node: NodeId,
+    /// In bytes, as it was counted.
+    size: u32,
     pod: Box<Pod>,
 }
 
@@ -100,6 +110,8 @@ impl Index {
         Self {
             pods: PodMap::default(),
             suspects: HashMap::new(),
+            memory: SuspectMemory::default(),
+            texts: Texts::default(),
             label_sets: LabelSets::default(),
             nodes: Nodes::default(),
             views: Vec::new(),
@@ -154,16 +166,25 @@ impl Index {
     /// Adds or updates a pod. Returns the affected views: none if the pod was healthy and still is.
     pub fn apply(&mut self, mut pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
         let uid = pod.uid;
-        self.undecodable.remove(uid);
         let entry = self.pods.get(uid).copied();
         let before = entry.map(|entry| entry.label_set);
         let label_set = match before {
             Some(label_set) if self.label_sets.is(label_set, &pod) => label_set,
-            _ => self.join(&pod),
+            _ => match self.join(&pod) {
+                Some(label_set) => label_set,
+                None => return self.insert_undecodable(UndecodablePod::without_room(&pod, DecodeError::LongLabels)),
+            },
         };
+        // The others are part of the label set, and no verdict depends on them.
+        pod.labels.retain(|(key, _)| is_revision_label(key));
+        pod.labels.shrink_to_fit();
         let node = self.nodes.update(entry.map(|entry| entry.node), &pod);
         self.pods.insert(uid, Entry { label_set, node, list: self.list });
 
+        if self.memory.is_reduced(&pod.namespace) {
+            pod.reduce();
+        }
+        let (mut more_affected, mut is_judged) = (Vec::new(), true);
         pod.update_history(self.suspects.get(&uid).map(|suspect| &*suspect.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
@@ -173,18 +194,95 @@ impl Index {
         } else if self.suspects.get(&uid).is_some_and(|suspect| suspect.label_set == label_set && suspect.pod == pod) {
             false
         } else {
-            self.remove_suspect(uid);
-            self.label_sets.set_suspect(label_set, true);
-            self.nodes.set_suspect(node, true);
-            self.suspects.insert(uid, Suspect { label_set, node, pod });
-            true
+            let was_suspect = self.remove_suspect(uid);
+            match self.make_room(&mut pod) {
+                Some((size, evicted)) => {
+                    self.label_sets.set_suspect(label_set, true);
+                    self.nodes.set_suspect(node, true);
+                    self.memory.add(&pod.namespace, size as usize);
+                    self.suspects.insert(uid, Suspect { label_set, node, size, pod });
+                    more_affected = evicted;
+                    true
+                }
+                None => {
+                    self.insert_undecodable(UndecodablePod::without_room(&pod, DecodeError::NoRoom));
+                    is_judged = false;
+                    was_suspect
+                }
+            }
         };
+        if is_judged {
+            self.undecodable.remove(uid);
+        }
         let moved_from = before.filter(|&before| before != label_set);
-        let affected = if changed { self.views_of(label_set, moved_from) } else { Vec::new() };
+        let mut affected = if changed { self.views_of(label_set, moved_from) } else { Vec::new() };
+        if !more_affected.is_empty() {
+            affected.append(&mut more_affected);
+            affected.sort_unstable();
+            affected.dedup();
+        }
         if let Some(before) = moved_from {
             self.label_sets.leave(before);
         }
         affected
+    }
+
+    /// Makes room for a suspect, at the cost of the namespaces that take the most. Returns its size, and the views of pods
+    /// that are not judged any more; or nothing if there is no room for it.
+    fn make_room(&mut self, pod: &mut Pod) -> Option<(u32, Vec<ViewId>)> {
+        let mut size = self.texts.share(pod);
+        let full = self.memory.full;
+        while self.memory.exceeds(full, size) {
+            if self.memory.exceeds_share(full, &pod.namespace, size) {
+                if !self.memory.is_reduced(&pod.namespace) {
+                    self.reduce_pods_of(pod.namespace.clone());
+                }
+                pod.reduce();
+                size = self.texts.share(pod);
+                break;
+            }
+            let largest = self.memory.largest(true);
+            let Some(largest) = largest.filter(|own| self.memory.exceeds_share(full, own, 0)) else { break };
+            self.reduce_pods_of(largest);
+        }
+        let mut affected = Vec::new();
+        while self.memory.exceeds(self.memory.all, size) {
+            let largest = self.memory.largest(false);
+            let own_share = self.memory.exceeds_share(self.memory.all, &pod.namespace, size);
+            let Some(largest) = largest.filter(|_| !own_share) else { return None };
+            let before = self.suspects.len();
+            affected.extend(self.evict_pods_of(&largest));
+            if self.suspects.len() == before {
+                return None;
+            }
+        }
+        Some((u32::try_from(size).unwrap_or(u32::MAX), affected))
+    }
+
+    fn reduce_pods_of(&mut self, namespace: ArcStr) {
+        for suspect in self.suspects.values_mut().filter(|suspect| suspect.pod.namespace == namespace) {
+            suspect.pod.reduce();
+            let size = self.texts.share(&mut suspect.pod);
+            self.memory.remove(&namespace, suspect.size as usize);
+            self.memory.add(&namespace, size);
+            suspect.size = u32::try_from(size).unwrap_or(u32::MAX);
+        }
+        self.memory.set_reduced(namespace);
+    }
+
+    /// Stops judging some of a namespace's pods. Returns the affected views.
+    fn evict_pods_of(&mut self, namespace: &ArcStr) -> Vec<ViewId> {
+        // Some more than necessary, because all suspects are searched.
+        let mut wanted = self.memory.all / 16;
+        let own = self.suspects.values().filter(|suspect| suspect.pod.namespace == *namespace);
+        let evicted = own.take_while(|suspect| {
+            let is_wanted = wanted > 0;
+            wanted = wanted.saturating_sub(suspect.size as usize);
+            is_wanted
+        });
+        let evicted: Vec<_> =
+            evicted.map(|suspect| UndecodablePod::without_room(&suspect.pod, DecodeError::NoRoom)).collect();
+        evicted.into_iter().flat_map(|pod| self.insert_undecodable(pod)).collect()
     }
 
     /// Replaces a pod by one that could not be decoded. Returns the affected views.
@@ -210,7 +308,8 @@ impl Index {
 
     /// Returns whether the pod was a suspect.
     fn remove_suspect(&mut self, uid: Uid) -> bool {
-        let Some(Suspect { label_set, node, .. }) = self.suspects.remove(&uid) else { return false };
+        let Some(Suspect { label_set, node, size, pod }) = self.suspects.remove(&uid) else { return false };
+        self.memory.remove(&pod.namespace, size as usize);
         self.label_sets.set_suspect(label_set, false);
         self.nodes.set_suspect(node, false);
         true
@@ -243,7 +342,7 @@ impl Index {
 
     /// Drops the details of pods that became healthy with the passing of time.
     pub(crate) fn compact(&mut self, now: Timestamp) {
-        let (label_sets, nodes) = (&mut self.label_sets, &mut self.nodes);
+        let (label_sets, nodes, memory) = (&mut self.label_sets, &mut self.nodes, &mut self.memory);
         self.suspects.retain(|_, suspect| {
             let is_healthy = is_healthy_under_any_thresholds(&suspect.pod, self.restart_lookback, now);
             if is_healthy {
@@ -251,12 +350,14 @@ impl Index {
                 label_sets.record_healthy(suspect.label_set, created);
                 label_sets.set_suspect(suspect.label_set, false);
                 nodes.set_suspect(suspect.node, false);
+                memory.remove(&suspect.pod.namespace, suspect.size as usize);
             }
             !is_healthy
         });
         if self.suspects.capacity() > 4 * self.suspects.len().max(64) {
             self.suspects.shrink_to_fit();
         }
+        self.texts.sweep();
     }
 
     /// The number of pods in a view.
@@ -396,14 +497,14 @@ impl Index {
         self.views.get(id.0)?.as_ref()
     }
 
-    fn join(&mut self, pod: &Pod) -> LabelSetId {
-        let (label_set, new) = self.label_sets.join(pod);
+    fn join(&mut self, pod: &Pod) -> Option<LabelSetId> {
+        let (label_set, new) = self.label_sets.join(pod)?;
         if new {
             for view in self.views.iter_mut().flatten() {
                 view.label_sets.set(label_set, view.scope.selects(&pod.namespace, &pod.labels));
             }
         }
-        label_set
+        Some(label_set)
     }
 
     fn views_of(&self, label_set: LabelSetId, other: Option<LabelSetId>) -> Vec<ViewId> {
@@ -445,5 +546,7 @@ impl BitSet {
     }
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn pod(node: &str, phase: &str) -> Pod {
-        Pod { node: node.to_owned(), phase: phase.to_owned(), ..Pod::default() }
+        Pod { node: node.into(), phase: phase.into(), ..Pod::default() }
     }
 
     #[test]

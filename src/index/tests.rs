@@ -50,10 +50,10 @@ fn a_healthy_pod_takes_28_bytes() {
 fn counts_pods_and_suspects_of_owners_and_nodes() {
     let web = |number: u64, hash: &str, node: &str, ready: bool| {
         let mut web = pod(number, "shop", "web", ready);
-        web.node = node.to_owned();
-        web.labels.push(("pod-template-hash".to_owned(), hash.to_owned()));
+        web.node = node.into();
+        web.labels.push(("pod-template-hash".into(), hash.into()));
         let (kind, name) = ("ReplicaSet".to_owned(), format!("web-{hash}"));
-        web.controller = Some(Controller { kind, name, ..Controller::default() });
+        web.controller = Some(Controller { kind: kind.into(), name: name.into(), ..Controller::default() });
         web
     };
     let count = |pods, suspects| PodCount { pods, suspects };
@@ -91,10 +91,10 @@ fn finds_the_healthy_revisions_before_a_failing_one() {
     let db = |number: u64, hash: &str, created: i64, ready: bool| {
         let mut db = pod(number, "shop", "db", ready);
         db.created = Timestamp::from_second(created).ok();
-        db.labels.push(("controller-revision-hash".to_owned(), hash.to_owned()));
-        db.labels.push(("statefulset.kubernetes.io/pod-name".to_owned(), number.to_string()));
+        db.labels.push(("controller-revision-hash".into(), hash.into()));
+        db.labels.push(("statefulset.kubernetes.io/pod-name".into(), number.to_string().into()));
         let (kind, name) = ("StatefulSet".to_owned(), "db".to_owned());
-        db.controller = Some(Controller { kind, name, ..Controller::default() });
+        db.controller = Some(Controller { kind: kind.into(), name: name.into(), ..Controller::default() });
         db
     };
     let mut index = Index::new(LOOKBACK);
@@ -137,7 +137,7 @@ fn returns_the_views_that_a_change_affects() {
     assert_eq!(names(&index, shop), BTreeSet::from(["pod-2"]));
 
     assert_eq!(index.apply(pod(2, "shop", "web", false), now()), [], "nothing changed");
-    let moved = Pod { node: "node-8".to_owned(), ..*pod(2, "shop", "web", false) };
+    let moved = Pod { node: "node-8".into(), ..*pod(2, "shop", "web", false) };
     assert_eq!(index.apply(Box::new(moved), now()), [all, shop], "another field changed");
     assert_eq!(index.apply(pod(2, "shop", "cart", false), now()), [all, shop, cart], "its labels changed");
     assert_eq!([all, shop, cart].map(|view| index.watched(view)), [3, 2, 1]);
@@ -298,7 +298,7 @@ fn selects_among_many_label_sets() {
     let before = index.add_view(scope(of_parity.clone()));
     for number in 0..200_u64 {
         let mut pod = pod(number, "shop", &format!("app-{number}"), false);
-        pod.labels.push(("parity".to_owned(), odd(number).to_owned()));
+        pod.labels.push(("parity".into(), odd(number).into()));
         assert_eq!(index.apply(pod, now()).len(), usize::try_from(number % 2).unwrap(), "pod {number}");
     }
     let after = index.add_view(scope(of_parity));

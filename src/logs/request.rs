@@ -138,7 +138,7 @@ mod tests {
             kind: ContainerKind::App,
             state,
             reason: String::new(),
-            message: String::new(),
+            message: String::new().into(),
             ready: false,
             restarts,
             last_termination: end,

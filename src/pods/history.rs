@@ -1,10 +1,11 @@
 //! Observations of earlier versions of a pod that its present version no longer shows.
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::clock::MAX_SKEW;
 
-use super::{ContainerStatus, Pod, Terminated};
+use super::{ContainerStatus, Pod, Terminated, bounds::allocated};
 
 /// How many run times are kept of a container.
 const LIVES: usize = 4;
@@ -28,9 +29,9 @@ pub struct History {
 /// The last lives of a container, if they all ended in the same way.
 #[derive(Clone, Debug, PartialEq)]
 struct Runs {
-    container: String,
+    container: ArcStr,
     exit_code: i32,
-    reason: String,
+    reason: ArcStr,
     lives: Vec<Life>,
 }
 
@@ -43,8 +44,8 @@ struct Life {
 }
 
 impl Runs {
-    fn new(container: &str) -> Self {
-        Self { container: container.to_owned(), exit_code: 0, reason: String::new(), lives: Vec::new() }
+    fn new(container: &ArcStr) -> Self {
+        Self { container: container.clone(), exit_code: 0, reason: ArcStr::new(), lives: Vec::new() }
     }
 
     /// Adds a life that has ended, unless it is known. If it ended differently from those before, they are dropped.
@@ -72,7 +73,7 @@ impl Runs {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Start {
-    container: String,
+    container: ArcStr,
     restarts: i32,
     cause: StartCause,
 }
@@ -87,6 +88,21 @@ pub enum StartCause {
 }
 
 impl History {
+    /// The bytes of the lists.
+    pub(super) fn allocated(&self) -> usize {
+        allocated(&self.starts)
+            + allocated(&self.runs)
+            + self.runs.iter().map(|runs| allocated(&runs.lives)).sum::<usize>()
+    }
+
+    pub(super) fn for_each_name(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
+        self.starts.iter_mut().for_each(|start| visit(&mut start.container));
+        for runs in &mut self.runs {
+            visit(&mut runs.container);
+            visit(&mut runs.reason);
+        }
+    }
+
     /// Why the present instance of a container was started, if that was observed.
     #[must_use]
     pub(crate) fn start_cause(&self, container: &ContainerStatus) -> Option<StartCause> {
@@ -194,14 +210,14 @@ mod tests {
 
     fn life(started: i64, finished: i64, exit_code: i32, reason: &str) -> Terminated {
         let (started, finished) = (at(started), at(finished));
-        Terminated { exit_code, reason: reason.to_owned(), started, finished, ..Terminated::default() }
+        Terminated { exit_code, reason: reason.into(), started, finished, ..Terminated::default() }
     }
 
     /// The next version of the pod, whose container `app` has these two lives.
     fn next(before: Option<&Pod>, last: Option<Terminated>, present: Option<Terminated>) -> Pod {
         let state = ContainerState { terminated: present, ..ContainerState::default() };
-        let status = ContainerStatus { name: "app".to_owned(), last, state, ..ContainerStatus::default() };
-        let other = ContainerStatus { name: "other".to_owned(), ..ContainerStatus::default() };
+        let status = ContainerStatus { name: "app".into(), last, state, ..ContainerStatus::default() };
+        let other = ContainerStatus { name: "other".into(), ..ContainerStatus::default() };
         let mut pod = Pod { statuses: vec![status, other], ..Pod::default() };
         pod.update_history(before, Timestamp::UNIX_EPOCH);
         pod

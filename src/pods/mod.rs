@@ -1,22 +1,28 @@
 //! The pod model, and how pods are decoded, watched and selected.
 
+mod bounds;
 mod history;
 mod json;
 mod pod;
 mod probe;
 pub mod protobuf;
 mod selection;
+mod texts;
 mod uid;
 mod watch;
 mod watched_pod;
 
+pub use bounds::Omitted;
+pub(crate) use bounds::text_size;
 pub use history::{History, StartCause};
 pub use json::{JsonPod, from_json};
 pub use pod::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, Pod, PodCondition, Probe, RestartPolicy,
-    Running, TEXT_LIMIT, Terminated, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, Pod, PodCondition, Probe,
+    RestartPolicy, Running, TEXT_LIMIT, Terminated, Waiting,
 };
+pub(crate) use selection::Labels;
 pub use selection::PodSelection;
+pub(crate) use texts::TextKind;
 pub use uid::Uid;
 pub(crate) use watch::watch_pods;
 pub use watched_pod::{DecodeError, UndecodablePod, WatchedPod};

@@ -3,29 +3,32 @@
 //! The content of these fields is never trusted: texts and lists are cut to a bound as they are read, and values that
 //! the API does not define are kept as they are.
 
+use std::fmt;
+
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use super::{History, Uid};
+use super::{History, Omitted, Uid};
 
 /// The longest text that is kept, in bytes. The kubelet cuts termination messages at 4096.
 pub const TEXT_LIMIT: usize = 4096;
 
-/// The most containers, conditions, labels or finalizers that are kept. The API server accepts pods of up to 1.5 MiB,
-/// which can hold thousands.
+/// The most containers, conditions, labels or gates of a pod. The API server accepts pods of up to 1.5 MiB, which can hold
+/// thousands. A pod that has more is not judged, which is reported.
 pub(super) const LIST_LIMIT: usize = 256;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
     pub uid: Uid,
-    pub namespace: String,
-    pub name: String,
+    pub namespace: ArcStr,
+    pub name: ArcStr,
     /// `metadata.labels`, sorted by key.
-    pub labels: Vec<(String, String)>,
+    pub labels: Vec<(ArcStr, ArcStr)>,
     /// Whether the annotation `kopf.dev/ignore` is "true".
     pub ignored: bool,
     /// The owner reference with `controller: true`.
     pub controller: Option<Controller>,
-    pub finalizers: Vec<String>,
+    pub finalizers: FirstNames,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`: the end of the grace period.
@@ -33,24 +36,24 @@ pub struct Pod {
     /// `metadata.deletionGracePeriodSeconds`. The API server sets it to 0 when the kubelet confirms that the pod has ended.
     pub deletion_grace: Option<i64>,
     /// `spec.nodeName`; empty until the pod is scheduled.
-    pub node: String,
+    pub node: ArcStr,
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`.
     pub termination_grace: Option<u32>,
     /// Whether `spec.imagePullSecrets` names any.
     pub has_pull_secrets: bool,
     /// The names in `spec.schedulingGates`.
-    pub scheduling_gates: Vec<String>,
+    pub scheduling_gates: FirstNames,
     /// The condition types in `spec.readinessGates`.
-    pub readiness_gates: Vec<String>,
+    pub readiness_gates: Vec<ArcStr>,
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
     /// `status.phase`: Pending, Running, Succeeded, Failed, Unknown, or empty.
-    pub phase: String,
+    pub phase: ArcStr,
     /// `status.reason`.
-    pub reason: String,
+    pub reason: ArcStr,
     /// `status.message`.
-    pub message: String,
+    pub message: ArcStr,
     /// `status.startTime`.
     pub started: Option<Timestamp>,
     pub conditions: Vec<PodCondition>,
@@ -58,38 +61,97 @@ pub struct Pod {
     pub init_statuses: Vec<ContainerStatus>,
     /// `status.containerStatuses`.
     pub statuses: Vec<ContainerStatus>,
+    /// What was left out because the pod is too large.
+    pub omitted: Omitted,
     /// Observations of earlier versions of the pod. Not part of the API object: the index fills it in.
     pub history: History,
+}
+
+/// How many names [`FirstNames`] keeps.
+const FIRST_NAMES: usize = 8;
+
+/// The first names of a list, and how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstNames {
+    pub(super) first: Vec<ArcStr>,
+    /// How many names follow.
+    pub(super) more: u32,
+}
+
+impl FirstNames {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// The number of names.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.first.len() + self.more as usize
+    }
+
+    pub(super) fn push(&mut self, name: impl FnOnce() -> ArcStr) {
+        if self.first.len() < FIRST_NAMES {
+            self.first.reserve_exact(1);
+            self.first.push(name());
+        } else {
+            self.more = self.more.saturating_add(1);
+        }
+    }
+
+    /// The names that are kept.
+    #[must_use]
+    pub fn first(&self) -> &[ArcStr] {
+        &self.first
+    }
+}
+
+impl<T: Into<ArcStr>> FromIterator<T> for FirstNames {
+    fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
+        let mut list = Self::default();
+        names.into_iter().for_each(|name| list.push(|| name.into()));
+        list
+    }
+}
+
+/// For example `a, b`, or `a, b, c, d, e, f, g, h and 248 more`.
+impl fmt::Display for FirstNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.first.iter().enumerate() {
+            write!(f, "{}{name}", if index == 0 { "" } else { ", " })?;
+        }
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
 }
 
 /// A controller, as named by an owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
     /// For example `apps/v1`.
-    pub api_version: String,
-    pub kind: String,
-    pub name: String,
-    pub uid: String,
+    pub api_version: ArcStr,
+    pub kind: ArcStr,
+    pub name: ArcStr,
+    pub uid: ArcStr,
 }
 
 /// An entry of `spec.containers` or `spec.initContainers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSpec {
-    pub name: String,
+    pub name: ArcStr,
     /// The container's own `restartPolicy`. Always makes an init container a native sidecar.
     pub restart_policy: Option<RestartPolicy>,
     /// The exit codes after which `restartPolicyRules` ask for a restart.
     pub restart_rules: Vec<ExitCodes>,
     /// Whether `resizePolicy` asks for a restart when a resource is resized.
     pub restarts_on_resize: bool,
-    pub image: String,
+    pub image: ArcStr,
     /// The first word of `command`, or else of `args`; empty if the image decides. Further words may contain secrets.
-    pub command: String,
+    pub command: ArcStr,
     pub liveness_probe: Option<Box<Probe>>,
     pub readiness_probe: Option<Box<Probe>>,
     pub startup_probe: Option<Box<Probe>>,
     /// `resources.limits.memory` as written; empty without a limit.
-    pub memory_limit: String,
+    pub memory_limit: ArcStr,
 }
 
 /// A probe of a container.
@@ -97,7 +159,7 @@ pub struct ContainerSpec {
 pub struct Probe {
     /// What is probed, for example `GET :8080/healthz`, `GET https://:8443/healthz`, `TCP :5432`, `gRPC :9000` or
     /// `exec pg_isready`. Only the first word of a command and no query of a URL, because they may contain secrets.
-    pub action: String,
+    pub action: ArcStr,
     /// `initialDelaySeconds`.
     pub initial_delay: u32,
     /// `periodSeconds`.
@@ -125,8 +187,8 @@ pub(super) fn within(mut text: String, limit: usize) -> String {
 }
 
 /// The first word of a command line, whose further words may contain secrets.
-pub(super) fn first_word(text: &str) -> String {
-    text.split_whitespace().next().unwrap_or_default().to_owned()
+pub(super) fn first_word(text: &str) -> ArcStr {
+    text.split_whitespace().next().unwrap_or_default().into()
 }
 
 /// When a container is restarted after it has ended.
@@ -182,11 +244,11 @@ pub(super) const RESTART_CONTAINER: &str = "RestartContainer";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodCondition {
     /// The condition's type, for example PodScheduled.
-    pub kind: String,
+    pub kind: ArcStr,
     /// True, False or Unknown.
-    pub status: String,
-    pub reason: String,
-    pub message: String,
+    pub status: ArcStr,
+    pub reason: ArcStr,
+    pub message: ArcStr,
     /// `lastTransitionTime`.
     pub since: Option<Timestamp>,
 }
@@ -194,7 +256,7 @@ pub struct PodCondition {
 /// The kubelet's status of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerStatus {
-    pub name: String,
+    pub name: ArcStr,
     /// Whether the readiness probe passes.
     pub ready: bool,
     /// Whether the startup probe has passed; absent until the kubelet has reported it.
@@ -217,8 +279,8 @@ pub struct ContainerState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// For example CrashLoopBackOff; may be empty.
-    pub reason: String,
-    pub message: String,
+    pub reason: ArcStr,
+    pub message: ArcStr,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,15 +296,15 @@ pub struct Terminated {
     /// The signal if the runtime reports it, otherwise 0.
     pub signal: i32,
     /// For example OOMKilled; may be empty.
-    pub reason: String,
+    pub reason: ArcStr,
     /// The termination message.
-    pub message: String,
+    pub message: ArcStr,
     /// `startedAt`; absent if the container never ran.
     pub started: Option<Timestamp>,
     /// `finishedAt`.
     pub finished: Option<Timestamp>,
     /// `containerID`, which differs for each instance of a container; may be empty.
-    pub container_id: String,
+    pub container_id: ArcStr,
 }
 
 impl ContainerSpec {

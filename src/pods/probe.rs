@@ -1,5 +1,7 @@
 //! What a probe does, in a few words, and the API's defaults for it.
 
+use arcstr::ArcStr;
+
 use super::{
     Probe,
     pod::{seconds, within},
@@ -18,10 +20,10 @@ const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
 /// The handler of a probe, as both encodings have it. The API server accepts exactly one of these per probe.
 #[derive(Debug)]
 pub(super) enum Handler {
-    HttpGet { scheme: String, host: String, port: String, path: String },
-    TcpSocket { host: String, port: String },
-    Grpc { port: i64, service: String },
-    Exec { program: String },
+    HttpGet { scheme: ArcStr, host: ArcStr, port: ArcStr, path: ArcStr },
+    TcpSocket { host: ArcStr, port: ArcStr },
+    Grpc { port: i64, service: ArcStr },
+    Exec { program: ArcStr },
     Unknown,
 }
 
@@ -40,7 +42,7 @@ impl Probe {
         // The API server reads 0 as the default.
         let or_default = |value, default| seconds(value).filter(|value| *value > 0).unwrap_or(default);
         Self {
-            action: within(handler.action(), ACTION_LIMIT),
+            action: within(handler.action(), ACTION_LIMIT).into(),
             initial_delay: seconds(timing.initial_delay).unwrap_or_default(),
             period: or_default(timing.period, DEFAULT_PERIOD),
             timeout: or_default(timing.timeout, DEFAULT_TIMEOUT),
@@ -80,7 +82,7 @@ mod tests {
         Timing { initial_delay: 0, period: 0, timeout: 0, failure_threshold: 0, termination_grace: None };
 
     fn http(scheme: &str, host: &str, port: &str, path: &str) -> Handler {
-        let [scheme, host, port, path] = [scheme, host, port, path].map(str::to_owned);
+        let [scheme, host, port, path] = [scheme, host, port, path].map(ArcStr::from);
         Handler::HttpGet { scheme, host, port, path }
     }
 
@@ -92,9 +94,9 @@ mod tests {
             (http("HTTPS", "", "8443", "/x"), "GET https://:8443/x"),
             (http("HTTP", "db.example.com", "80", ""), "GET db.example.com:80/"),
             (http("HTTP", "", "80", "/ready?token=hunter2"), "GET :80/ready"),
-            (Handler::TcpSocket { host: String::new(), port: "5432".into() }, "TCP :5432"),
+            (Handler::TcpSocket { host: ArcStr::new(), port: "5432".into() }, "TCP :5432"),
             (Handler::TcpSocket { host: "127.0.0.1".into(), port: "sql".into() }, "TCP 127.0.0.1:sql"),
-            (Handler::Grpc { port: 9000, service: String::new() }, "gRPC :9000"),
+            (Handler::Grpc { port: 9000, service: ArcStr::new() }, "gRPC :9000"),
             (Handler::Grpc { port: 9000, service: "ready".into() }, "gRPC :9000 ready"),
             (Handler::Exec { program: "pg_isready".into() }, "exec pg_isready"),
             (Handler::Unknown, ""),

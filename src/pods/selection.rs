@@ -17,7 +17,7 @@ pub struct PodSelection {
 impl PodSelection {
     /// Whether a pod of this namespace with these labels is selected.
     #[must_use]
-    pub(crate) fn selects(&self, namespace: &str, labels: &[(String, String)]) -> bool {
+    pub(crate) fn selects(&self, namespace: &str, labels: &(impl Labels + ?Sized)) -> bool {
         self.selects_namespace(namespace) && self.labels.iter().all(|expression| matches(expression, labels))
     }
 
@@ -44,15 +44,43 @@ impl PodSelection {
     }
 }
 
+/// The labels of a pod, in whatever form they are kept.
+pub(crate) trait Labels {
+    /// Whether there is a label with this key.
+    fn has(&self, key: &str) -> bool;
+
+    /// Whether there is a label with this key and value.
+    fn is(&self, key: &str, value: &str) -> bool;
+}
+
+impl<T: PartialEq<str>> Labels for [(T, T)] {
+    fn has(&self, key: &str) -> bool {
+        self.iter().any(|(own, _)| own == key)
+    }
+
+    fn is(&self, key: &str, value: &str) -> bool {
+        self.iter().any(|(own, own_value)| own == key && own_value == value)
+    }
+}
+
+impl<T: PartialEq<str>> Labels for Vec<(T, T)> {
+    fn has(&self, key: &str) -> bool {
+        self.as_slice().has(key)
+    }
+
+    fn is(&self, key: &str, value: &str) -> bool {
+        self.as_slice().is(key, value)
+    }
+}
+
 /// Like [`SelectorExt`](kube::core::SelectorExt), but does not need a map of the labels.
-fn matches(expression: &Expression, labels: &[(String, String)]) -> bool {
-    let value = |key: &String| labels.iter().find(|(own, _)| own == key).map(|(_, value)| value);
+fn matches(expression: &Expression, labels: &(impl Labels + ?Sized)) -> bool {
     match expression {
-        Expression::In(key, values) => value(key).is_some_and(|value| values.contains(value)),
-        Expression::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(value)),
-        Expression::Equal(key, wanted) => value(key) == Some(wanted),
-        Expression::NotEqual(key, unwanted) => value(key) != Some(unwanted),
-        Expression::Exists(key) => value(key).is_some(),
-        Expression::DoesNotExist(key) => value(key).is_none(),
+        Expression::In(key, values) => values.iter().any(|value| labels.is(key, value)),
+        Expression::NotIn(key, values) => !values.iter().any(|value| labels.is(key, value)),
+        Expression::Equal(key, value) => labels.is(key, value),
+        Expression::NotEqual(key, value) => !labels.is(key, value),
+        Expression::Exists(key) => labels.has(key),
+        Expression::DoesNotExist(key) => !labels.has(key),
     }
 }

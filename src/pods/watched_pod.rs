@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Pod, Uid};
+use super::{Pod, Uid, pod::LIST_LIMIT};
 
 /// An item of a list or watch. A pod that cannot be decoded does not fail the whole list.
 #[derive(Clone, Debug)]
@@ -21,6 +21,14 @@ pub struct UndecodablePod {
     pub error: DecodeError,
 }
 
+impl UndecodablePod {
+    /// A pod that was decoded, but for which there is no room.
+    pub(crate) fn without_room(pod: &Pod, error: DecodeError) -> Self {
+        let (namespace, name) = (pod.namespace.to_string(), pod.name.to_string());
+        Self { uid: pod.uid, namespace, name, error }
+    }
+}
+
 /// `namespace/name`.
 impl fmt::Display for UndecodablePod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +44,14 @@ pub enum DecodeError {
     Json { problem: &'static str, line: usize, column: usize },
     #[error("a value of the wrong type, or an unexpected end")]
     Protobuf,
+    #[error("more than {LIST_LIMIT} labels, containers, conditions or gates")]
+    LongList,
+    #[error("its containers are too large")]
+    TooLarge,
+    #[error("its namespace has too many long labels")]
+    LongLabels,
+    #[error("its namespace has too many pods that may have a problem")]
+    NoRoom,
 }
 
 impl From<serde_json::Error> for DecodeError {

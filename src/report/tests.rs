@@ -71,7 +71,7 @@ impl Scenario {
         let mut pods: Vec<_> = pods.into_iter().collect();
         for (index, (pod, _)) in pods.iter_mut().enumerate() {
             pod.uid = Uid::from(index as u128);
-            pod.name = format!("{}-{index}", pod.name);
+            pod.name = format!("{}-{index}", pod.name).into();
         }
         Self { pods, ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Scenario {
     }
 
     fn tail(&self, pod: &Pod, container: &ContainerFinding) -> Option<Tail> {
-        self.tails.get(&(pod.uid, container.name.clone())).cloned()
+        self.tails.get(&(pod.uid, container.name.to_string())).cloned()
     }
 
     pub(super) fn with_input<T>(
@@ -128,10 +128,10 @@ impl Scenario {
 /// A pod of a Deployment whose one container crashes.
 pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -> (Pod, Finding) {
     let pod = Pod {
-        namespace: namespace.to_owned(),
-        name: owner.to_owned(),
-        phase: "Running".to_owned(),
-        node: "node-7".to_owned(),
+        namespace: namespace.into(),
+        name: owner.into(),
+        phase: "Running".into(),
+        node: "node-7".into(),
         ..Pod::default()
     };
     let finding = Finding {
@@ -152,16 +152,16 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
 
 pub(super) fn container(name: &str) -> ContainerFinding {
     ContainerFinding {
-        name: name.to_owned(),
+        name: name.into(),
         kind: ContainerKind::App,
         state: ContainerStateName::Waiting,
         reason: "CrashLoopBackOff".to_owned(),
-        message: "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)".to_owned(),
+        message: "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)".into(),
         ready: false,
         restarts: 7,
         last_termination: Some(Terminated {
             exit_code: 137,
-            reason: "OOMKilled".to_owned(),
+            reason: "OOMKilled".into(),
             finished: Some(at(49)),
             ..Terminated::default()
         }),
@@ -332,7 +332,7 @@ fn a_continued_problem_keeps_its_start_time() {
     assert_eq!(other.status(Some(&first)).problematic_pods[0].since.0, at(70), "another kind is another problem");
 
     let mut replaced = Scenario::of([crashing("shop", "cart", "Error", 70)]);
-    replaced.pods[0].0.name = "cart-9".to_owned();
+    replaced.pods[0].0.name = "cart-9".into();
     let replaced = replaced.status(Some(&first));
     assert_eq!(replaced.problematic_pods[0].since.0, at(70), "another pod's problem");
     assert_eq!(replaced.incidents[0].since.0, at(50), "the same incident");
@@ -426,8 +426,8 @@ fn masks_credentials_in_messages() {
     let (pod, mut finding) = crashing("shop", "cart", "StartError", 50);
     let secret = "login --password=hunter2 failed";
     finding.message = secret.to_owned();
-    finding.containers[0].message = secret.to_owned();
-    finding.containers[0].last_termination.as_mut().unwrap().message = secret.to_owned();
+    finding.containers[0].message = secret.into();
+    finding.containers[0].last_termination.as_mut().unwrap().message = secret.into();
     let scenario = Scenario::of([(pod, finding)]);
     let status = serde_json::to_string(&scenario.status(None)).unwrap();
     assert!(!status.contains("hunter2"), "{status}");

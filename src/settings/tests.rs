@@ -27,7 +27,7 @@ fn the_shortest_spec_has_the_documented_defaults() {
     ] {
         let settings = settings(spec).unwrap();
         assert!(settings.enabled);
-        assert!(settings.scope.selects("any", &[]));
+        assert!(settings.scope.selects("any", &Vec::<(String, String)>::new()));
         assert_eq!(settings.ignore_reasons, Vec::<String>::new());
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         assert_eq!(

@@ -94,7 +94,7 @@ fn each_recorded_problem_has_its_cause() {
             _ => vec![],
         };
         if let Some(without) = cause(&pod, vec![], later()) {
-            found.insert(pod.name.clone(), (without, cause(&pod, events, later()).unwrap()));
+            found.insert(pod.name.to_string(), (without, cause(&pod, events, later()).unwrap()));
         }
     }
     let expected: BTreeMap<_, _> =

@@ -73,7 +73,7 @@ async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bo
         match event.unwrap().unwrap() {
             WatchUpdate::Listed(seen) => {
                 let pod = seen.pod.unwrap();
-                assert!(pods.insert(pod.name.clone(), *pod).is_none());
+                assert!(pods.insert(pod.name.to_string(), *pod).is_none());
             }
             WatchUpdate::Synced => return pods,
             other => panic!("{other:?}"),
@@ -234,7 +234,7 @@ async fn decodes_probes_and_gates_alike_from_json_and_protobuf() {
     let pods = listed_in_protobuf(plane, &namespace, true).await;
     let pod = &pods["probes-and-gates"];
     assert_eq!((pod.termination_grace, pod.has_pull_secrets), (Some(7), true));
-    assert_eq!(pod.scheduling_gates, ["example.com/quota"]);
+    assert_eq!(pod.scheduling_gates.first(), ["example.com/quota"]);
     assert_eq!(pod.readiness_gates, ["example.com/registered"]);
     let [mesh, app] = [&pod.init_containers[0], &pod.containers[0]];
     assert_eq!((&*mesh.image, &*mesh.command, &*app.command), ("example/mesh:2", "proxy", "/app/srv"));
@@ -242,7 +242,7 @@ async fn decodes_probes_and_gates_alike_from_json_and_protobuf() {
         [&spec.startup_probe, &spec.liveness_probe, &spec.readiness_probe].map(|probe| {
             let Probe { action, initial_delay, period, timeout, failure_threshold, termination_grace } =
                 &**probe.as_ref().unwrap();
-            (action.clone(), [*initial_delay, *period, *timeout, *failure_threshold], *termination_grace)
+            (action.to_string(), [*initial_delay, *period, *timeout, *failure_threshold], *termination_grace)
         })
     };
     let probe = |action: &str, times, grace| (action.to_owned(), times, grace);

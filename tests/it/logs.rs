@@ -363,9 +363,9 @@ async fn reads_a_log_once_per_container_instance() {
     let asker = Asker { object: Arc::new(NamespacedName::new("shop", "cluster")), namespace: "shop".into() };
     let policy = policy(20, 4096);
     let pod = SlimPod {
-        namespace: place.namespace.clone(),
+        namespace: place.namespace.clone().into(),
         name: "pod".into(),
-        node: place.node.clone(),
+        node: place.node.clone().into(),
         ..SlimPod::default()
     };
 
@@ -387,7 +387,7 @@ async fn reads_a_log_once_per_container_instance() {
             kind: ContainerKind::App,
             state,
             reason: String::new(),
-            message: String::new(),
+            message: String::new().into(),
             ready: false,
             restarts,
             last_termination: Some(Terminated { container_id: id.into(), ..Terminated::default() }),

@@ -42,7 +42,7 @@ async fn list(events: &mut Events) -> Vec<String> {
     let mut names = Vec::new();
     loop {
         match next(events).await.unwrap() {
-            WatchUpdate::Listed(seen) => names.push(seen.pod.unwrap().name),
+            WatchUpdate::Listed(seen) => names.push(seen.pod.unwrap().name.to_string()),
             WatchUpdate::Synced => return names,
             other => panic!("{other:?}"),
         }
@@ -53,7 +53,7 @@ async fn applied(events: &mut Events) -> (String, String) {
     match next(events).await {
         Ok(WatchUpdate::Applied(seen)) => {
             let pod = seen.pod.unwrap();
-            (pod.name.clone(), pod.statuses.first().map(|own| own.restarts.to_string()).unwrap_or_default())
+            (pod.name.to_string(), pod.statuses.first().map(|own| own.restarts.to_string()).unwrap_or_default())
         }
         other => panic!("{other:?}"),
     }

@@ -72,8 +72,8 @@ fn check(pod: &Pod, verdict: &Verdict, now: Timestamp) {
                 assert!(!line.contains(|c: char| c.is_control() || c == '\u{202e}'), "{line:?}");
             }
             assert_eq!(found.owner, owner(pod));
-            let names: Vec<_> = found.containers.iter().map(|container| &container.name).collect();
-            assert!(found.container.is_empty() || names.first() == Some(&&found.container), "{found:?}");
+            let names: Vec<_> = found.containers.iter().map(|container| container.name.as_str()).collect();
+            assert!(found.container.is_empty() || names.first() == Some(&found.container.as_str()), "{found:?}");
             assert!(found.containers.iter().all(|container| container.reason.len() <= 128));
         }
     }

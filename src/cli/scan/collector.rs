@@ -89,7 +89,7 @@ impl Collector {
 
     /// Checks a pod.
     pub(super) fn add_pod(&mut self, mut pod: Pod) {
-        let labels = pod.labels.iter().map(|(key, value)| (key, value));
+        let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
             self.excluded += 1;
             return;
@@ -113,7 +113,8 @@ impl Collector {
         labels: Option<&BTreeMap<String, String>>,
     ) {
         if !namespace.is_none_or(|namespace| self.filter.namespaces.selects(namespace))
-            || !labels.is_none_or(|labels| self.filter.selector.matches(labels))
+            || !labels
+                .is_none_or(|labels| self.filter.selector.matches(labels.iter().map(|(key, value)| (&**key, &**value))))
         {
             self.excluded += 1;
             return;
@@ -148,7 +149,7 @@ impl Collector {
     pub(super) fn needed_jobs(&self) -> Vec<(String, String)> {
         let jobs = self.problems.iter().filter_map(|(pod, _)| {
             let job = needs_job(pod)?;
-            Some((pod.namespace.clone(), job.name.clone()))
+            Some((pod.namespace.to_string(), job.name.to_string()))
         });
         let mut jobs: Vec<_> = jobs.collect();
         jobs.sort_unstable();
@@ -171,7 +172,7 @@ impl Collector {
             Some(owner) => owners.insert((&pod.namespace, owner, &finding.container)),
             None => true,
         });
-        pods.into_iter().take(limit).map(|(pod, _)| (pod.namespace.clone(), pod.uid)).collect()
+        pods.into_iter().take(limit).map(|(pod, _)| (pod.namespace.to_string(), pod.uid)).collect()
     }
 
     /// Explains each problem with the Jobs and events that are known. To be called once, when all of them are.
@@ -182,7 +183,7 @@ impl Collector {
     }
 
     fn explain(&self, pod: &Pod, finding: &mut Finding) {
-        let job = needs_job(pod).and_then(|job| self.jobs.get(&job.uid)).map(Arc::clone);
+        let job = needs_job(pod).and_then(|job| self.jobs.get(job.uid.as_str())).map(Arc::clone);
         explain(pod, finding, &Facts { job, events: self.events.about(pod), ..Facts::default() }, self.now);
     }
 
@@ -190,7 +191,7 @@ impl Collector {
     pub(super) fn apply_jobs(&mut self) {
         let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
         self.problems.retain_mut(|(pod, finding)| {
-            let Some(job) = needs_job(pod).and_then(|job| jobs.get(&job.uid)) else { return true };
+            let Some(job) = needs_job(pod).and_then(|job| jobs.get(job.uid.as_str())) else { return true };
             let facts = Facts { job: Some(Arc::clone(job)), ..Facts::default() };
             match judge(pod, &facts, thresholds, now).health {
                 Health::Problem(found) => {

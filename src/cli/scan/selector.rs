@@ -28,12 +28,12 @@ impl LabelSelector {
         requirements.map(requirement).collect::<Result<_, _>>().map(Self)
     }
 
-    pub(super) fn matches<'l>(&self, labels: impl IntoIterator<Item = (&'l String, &'l String)>) -> bool {
+    pub(super) fn matches<'l>(&self, labels: impl IntoIterator<Item = (&'l str, &'l str)>) -> bool {
         if self.0.is_empty() {
             return true;
         }
         let labels: BTreeMap<String, String> =
-            labels.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let number = |key: &str| labels.get(key).and_then(|value| value.parse::<i64>().ok());
         self.0.iter().all(|requirement| match requirement {
             Requirement::Set(expression) => Selector::from(expression.clone()).matches(&labels),
@@ -140,9 +140,8 @@ mod tests {
             ("cores>2,cores<5", Some("4"), true),
             ("cores>2,cores in (5,6)", Some("4"), false),
         ] {
-            let labels: BTreeMap<_, _> =
-                cores.map(|cores| ("cores".to_owned(), cores.to_owned())).into_iter().collect();
-            assert_eq!(LabelSelector::new(text).unwrap().matches(&labels), matches, "{text} {cores:?}");
+            let labels: BTreeMap<_, _> = cores.map(|cores| ("cores", cores)).into_iter().collect();
+            assert_eq!(LabelSelector::new(text).unwrap().matches(labels), matches, "{text} {cores:?}");
         }
     }
 

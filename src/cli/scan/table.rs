@@ -82,10 +82,10 @@ fn columns(layout: Layout) -> Vec<Column> {
     let column = |heading, cell| Column { heading, style: Style::new(), cell };
     let mut columns = Vec::new();
     if layout.namespaces {
-        columns.push(column("NAMESPACE", |pod, _, _| pod.namespace.clone()));
+        columns.push(column("NAMESPACE", |pod, _, _| pod.namespace.to_string()));
     }
     columns.extend([
-        column("NAME", |pod, _, _| pod.name.clone()),
+        column("NAME", |pod, _, _| pod.name.to_string()),
         column("READY", |pod, _, _| {
             let (ready, total) = ready_counts(pod);
             format!("{ready}/{total}")

@@ -181,7 +181,7 @@ fn add_detail(message: &mut String, detail: &str) {
 fn name_of(container: Container<'_>) -> String {
     let name = &container.status.name;
     match container.kind {
-        ContainerKind::App => name.clone(),
+        ContainerKind::App => name.to_string(),
         ContainerKind::Init => format!("init container {name}"),
         ContainerKind::Sidecar => format!("sidecar {name}"),
     }

@@ -22,10 +22,10 @@ pub(super) fn explain(view: &View<'_>) -> Found {
     let pod = view.pod;
     let condition = pod.condition("PodScheduled");
     if condition.is_some_and(|condition| condition.reason == "SchedulingGated") {
-        let sentence = match pod.scheduling_gates.as_slice() {
-            [] => "a scheduling gate holds the pod".to_owned(),
-            [gate] => format!("the scheduling gate {gate} holds the pod"),
-            gates => format!("the scheduling gates {} hold the pod", gates.join(", ")),
+        let sentence = match pod.scheduling_gates.count() {
+            0 => "a scheduling gate holds the pod".to_owned(),
+            1 => format!("the scheduling gate {} holds the pod", pod.scheduling_gates),
+            _ => format!("the scheduling gates {} hold the pod", pod.scheduling_gates),
         };
         return Found::new(Cause::SchedulingGate, sentence);
     }

@@ -81,14 +81,12 @@ pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
         return failed::node_not_ready(pod, trouble);
     }
     let runs = containers(pod).any(|container| container.is_running());
-    match pod.finalizers.as_slice() {
-        [] => Found::unknown(format!("the pod does not terminate: {message}")),
+    match pod.finalizers.count() {
+        0 => Found::unknown(format!("the pod does not terminate: {message}")),
         // Until the kubelet has confirmed the end, it may itself be what does not complete, for instance an unmount.
         _ if runs || pod.deletion_grace != Some(0) => Found::unknown(format!("the pod does not terminate: {message}")),
-        [finalizer] => Found::new(Cause::Finalizer, format!("the finalizer {finalizer} holds the deleted pod")),
-        finalizers => {
-            Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", finalizers.join(", ")))
-        }
+        1 => Found::new(Cause::Finalizer, format!("the finalizer {} holds the deleted pod", pod.finalizers)),
+        _ => Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", pod.finalizers)),
     }
 }
 

@@ -17,14 +17,21 @@ fn at(second: i64) -> Timestamp {
 
 fn probe(period: u32, failure_threshold: u32) -> Option<Box<Probe>> {
     let action = "GET :8080/healthz".to_owned();
-    Some(Box::new(Probe { action, period, failure_threshold, timeout: 1, initial_delay: 0, termination_grace: None }))
+    Some(Box::new(Probe {
+        action: action.into(),
+        period,
+        failure_threshold,
+        timeout: 1,
+        initial_delay: 0,
+        termination_grace: None,
+    }))
 }
 
 /// An instance that ran from 0 to `finished`.
 fn life(exit_code: i32, reason: &str, finished: i64) -> Terminated {
     Terminated {
         exit_code,
-        reason: reason.to_owned(),
+        reason: reason.into(),
         started: Some(at(0)),
         finished: Some(at(finished)),
         ..Terminated::default()
@@ -45,9 +52,9 @@ fn restarted(spec: ContainerSpec, life: Terminated) -> Pod {
 }
 
 fn waiting(reason: &str, message: &str) -> Pod {
-    let waiting = Waiting { reason: reason.to_owned(), message: message.to_owned() };
+    let waiting = Waiting { reason: reason.into(), message: message.into() };
     let status = ContainerStatus {
-        name: "app".to_owned(),
+        name: "app".into(),
         state: ContainerState { waiting: Some(waiting), ..ContainerState::default() },
         ..ContainerStatus::default()
     };
@@ -56,10 +63,10 @@ fn waiting(reason: &str, message: &str) -> Pod {
 
 fn pod(phase: &str, spec: ContainerSpec, status: ContainerStatus) -> Pod {
     Pod {
-        namespace: "shop".to_owned(),
-        name: "web-1".to_owned(),
-        node: "node-7".to_owned(),
-        phase: phase.to_owned(),
+        namespace: "shop".into(),
+        name: "web-1".into(),
+        node: "node-7".into(),
+        phase: phase.into(),
         created: Some(at(-10)),
         started: Some(at(-10)),
         containers: vec![spec],
@@ -69,7 +76,7 @@ fn pod(phase: &str, spec: ContainerSpec, status: ContainerStatus) -> Pod {
 }
 
 fn app() -> ContainerSpec {
-    ContainerSpec { name: "app".to_owned(), image: "r.example.com/app:1".to_owned(), ..ContainerSpec::default() }
+    ContainerSpec { name: "app".into(), image: "r.example.com/app:1".into(), ..ContainerSpec::default() }
 }
 
 fn event(reason: &str, message: &str, count: u32, first: i64, last: i64) -> Event {
@@ -171,7 +178,7 @@ fn a_kill_is_that_of_a_probe_only_if_its_failures_fit() {
 }
 
 fn in_loop(mut pod: Pod) -> Pod {
-    let waiting = Waiting { reason: "CrashLoopBackOff".to_owned(), message: "back-off 10s".to_owned() };
+    let waiting = Waiting { reason: "CrashLoopBackOff".into(), message: "back-off 10s".into() };
     pod.statuses[0].state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
     pod
 }
@@ -189,7 +196,7 @@ fn the_startup_probe_kills_only_before_it_has_passed() {
 
 #[test]
 fn explains_out_of_memory() {
-    let limited = ContainerSpec { memory_limit: "512Mi".to_owned(), ..app() };
+    let limited = ContainerSpec { memory_limit: "512Mi".into(), ..app() };
     let mut pod = restarted(limited, life(137, "OOMKilled", 34));
     let message = |pod: &Pod| explained(pod, vec![], 100).message;
     assert_eq!(message(&pod), "app was OOM-killed 34 s after its start, 2 restarts; limit 512Mi");
@@ -240,7 +247,7 @@ fn an_empty_message_proves_nothing() {
     let reasons = ["Unhealthy", "FailedMount", "FailedCreatePodSandBox", "FailedScheduling", "FailedPostStartHook"];
     let events: Vec<_> = reasons.iter().map(|reason| event(reason, "", 9, 0, 900)).collect();
     assert_eq!(cause(&waiting("ContainerCreating", ""), events.clone()), Cause::Unknown);
-    let unscheduled = Pod { phase: "Pending".to_owned(), created: Some(at(0)), ..Pod::default() };
+    let unscheduled = Pod { phase: "Pending".into(), created: Some(at(0)), ..Pod::default() };
     assert_eq!(cause(&unscheduled, events), Cause::Unknown);
 }
 
@@ -248,8 +255,8 @@ fn an_empty_message_proves_nothing() {
 fn explains_containers_that_are_not_created() {
     let creating = |sandbox: Option<&str>| {
         let condition = |status: &str| PodCondition {
-            kind: "PodReadyToStartContainers".to_owned(),
-            status: status.to_owned(),
+            kind: "PodReadyToStartContainers".into(),
+            status: status.into(),
             ..PodCondition::default()
         };
         Pod { conditions: sandbox.map(condition).into_iter().collect(), ..waiting("ContainerCreating", "") }
@@ -289,16 +296,16 @@ fn explains_containers_that_are_not_created() {
 #[test]
 fn explains_pods_that_are_not_ready() {
     let status = |started| ContainerStatus {
-        name: "app".to_owned(),
+        name: "app".into(),
         started: Some(started),
         state: ContainerState { running: Some(Running { started: Some(at(0)) }), ..ContainerState::default() },
         ..ContainerStatus::default()
     };
     let probed = || ContainerSpec { readiness_probe: probe(10, 3), startup_probe: probe(10, 100), ..app() };
     let ready = |reason: &str| PodCondition {
-        kind: "Ready".to_owned(),
-        status: "False".to_owned(),
-        reason: reason.to_owned(),
+        kind: "Ready".into(),
+        status: "False".into(),
+        reason: reason.into(),
         since: Some(at(0)),
         ..PodCondition::default()
     };
@@ -319,7 +326,7 @@ fn explains_pods_that_are_not_ready() {
 
     let mut gated = unready(app(), true);
     gated.conditions = vec![ready("ReadinessGatesNotReady")];
-    gated.readiness_gates = vec!["example.com/lb".to_owned()];
+    gated.readiness_gates = vec!["example.com/lb".into()];
     let found = explained(&gated, vec![], 1000);
     assert_eq!(found.cause, Cause::ReadinessGate);
     assert_eq!(found.message, "the readiness gate example.com/lb is not True: no controller has set its condition");
@@ -371,7 +378,7 @@ fn ten_thousand_events_and_huge_messages_are_harmless() {
 fn only_finalizers_hold_a_pod_without_running_containers() {
     let mut pod = restarted(app(), life(0, "Completed", 10));
     pod.deletion = Some(at(-1000));
-    pod.finalizers = vec!["example.com/a".to_owned()];
+    pod.finalizers = ["example.com/a"].into_iter().collect();
     pod.deletion_grace = Some(0);
     assert_eq!(cause(&pod, vec![]), Cause::Unknown, "its container still runs");
     pod.statuses[0].state = ContainerState { terminated: Some(life(0, "Completed", 20)), ..ContainerState::default() };
@@ -383,7 +390,7 @@ fn only_finalizers_hold_a_pod_without_running_containers() {
         (found.cause, found.message.as_str()),
         (Cause::Finalizer, "the finalizer example.com/a holds the deleted pod")
     );
-    pod.reason = "NodeLost".to_owned();
+    pod.reason = "NodeLost".into();
     pod.statuses[0].state = ContainerState { running: Some(Running { started: None }), ..ContainerState::default() };
     assert_eq!(cause(&pod, vec![]), Cause::NodeNotReady);
 }

@@ -156,7 +156,7 @@ impl Changes {
             (Some(before), Some(after)) => (before, after),
             (None, None) => return,
             (before, after) => {
-                let action = |probe: Option<&(Probe, u64)>| probe.map(|(probe, _)| probe.action.clone());
+                let action = |probe: Option<&(Probe, u64)>| probe.map(|(probe, _)| probe.action.to_string());
                 let [before, after] = [before, after].map(|probe| action(probe).unwrap_or_default());
                 return self.push(subject.to_owned(), ChangeDetail::Values { before, after });
             }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn pod(uid: u128) -> Pod {
-    Pod { uid: Uid::from(uid), name: format!("pod-{uid}"), namespace: "shop".to_owned(), ..Pod::default() }
+    Pod { uid: Uid::from(uid), name: format!("pod-{uid}").into(), namespace: "shop".into(), ..Pod::default() }
 }
 
 fn event(uid: u128, reason: &str, message: &str, count: u32) -> Event {

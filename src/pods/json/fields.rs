@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use arcstr::ArcStr;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -10,7 +11,7 @@ use serde::{
 use crate::{
     api::IGNORE_ANNOTATION,
     pods::{
-        TEXT_LIMIT,
+        FirstNames, TEXT_LIMIT,
         pod::{LIST_LIMIT, within},
     },
 };
@@ -23,13 +24,13 @@ pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Defaul
 }
 
 /// A text of at most [`TEXT_LIMIT`] bytes.
-pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(within(or_default(deserializer)?, TEXT_LIMIT))
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ArcStr, D::Error> {
+    Ok(within(or_default::<_, String>(deserializer)?, TEXT_LIMIT).into())
 }
 
 /// An element of a list, or a label, as [`text`] reads it.
 #[derive(Default)]
-pub(super) struct Text(pub(super) String);
+pub(super) struct Text(pub(super) ArcStr);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -37,7 +38,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// A list of at most [`LIST_LIMIT`] elements; null is an empty list.
+/// A list of at most [`LIST_LIMIT`] elements, and one more; null is an empty list.
 pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct List<T>(PhantomData<T>);
 
@@ -55,7 +56,8 @@ pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
             // Most pods have one container, and a growing vector would allocate room for four.
             let mut list = Vec::with_capacity(1);
-            while list.len() < LIST_LIMIT {
+            // One more, so that a list that is too long is noticed.
+            while list.len() <= LIST_LIMIT {
                 match seq.next_element()? {
                     Some(element) => list.push(element),
                     None => return Ok(list),
@@ -69,12 +71,79 @@ pub(super) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer:
     deserializer.deserialize_any(List(PhantomData))
 }
 
+impl From<Text> for ArcStr {
+    fn from(Text(text): Text) -> Self {
+        text
+    }
+}
+
+/// The first names of a list, and how many there are; null is an empty list.
+pub(super) fn first_names<'de, D: Deserializer<'de>, T: Deserialize<'de> + Into<ArcStr>>(
+    deserializer: D,
+) -> Result<FirstNames, D::Error> {
+    struct Names<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de> + Into<ArcStr>> Visitor<'de> for Names<T> {
+        type Value = FirstNames;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(FirstNames::default())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut names = FirstNames::default();
+            while let Some(name) = seq.next_element::<T>()? {
+                names.push(|| name.into());
+            }
+            Ok(names)
+        }
+    }
+
+    deserializer.deserialize_any(Names::<T>(PhantomData))
+}
+
+/// The first element of a list that is wanted.
+pub(super) fn find<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+    is_wanted: fn(&T) -> bool,
+) -> Result<Option<T>, D::Error> {
+    struct Find<T>(fn(&T) -> bool);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Find<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut found = None;
+            while let Some(element) = seq.next_element()? {
+                if found.is_none() && (self.0)(&element) {
+                    found = Some(element);
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    deserializer.deserialize_any(Find(is_wanted))
+}
+
 /// The first text of a list, of at most [`TEXT_LIMIT`] bytes. The others are skipped.
-pub(super) fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub(super) fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ArcStr>, D::Error> {
     struct First;
 
     impl<'de> Visitor<'de> for First {
-        type Value = Option<String>;
+        type Value = Option<ArcStr>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list")
@@ -96,7 +165,7 @@ pub(super) fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// Label pairs, sorted by key.
 #[derive(Default)]
-pub(super) struct Labels(pub(super) Vec<(String, String)>);
+pub(super) struct Labels(pub(super) Vec<(ArcStr, ArcStr)>);
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -112,7 +181,7 @@ impl<'de> Deserialize<'de> for Labels {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut labels = Vec::with_capacity(map.size_hint().unwrap_or_default().min(LIST_LIMIT));
                 while let Some((Text(key), Text(value))) = map.next_entry()? {
-                    if labels.len() < LIST_LIMIT {
+                    if labels.len() <= LIST_LIMIT {
                         labels.push((key, value));
                     }
                 }

@@ -27,12 +27,12 @@ pub fn from_json(json: &str) -> Result<Pod, DecodeError> {
 fn decode(json: &str) -> Result<(Pod, String), DecodeError> {
     let mut pod = serde_json::from_str::<PodJson>(json)?;
     let resource_version = std::mem::take(&mut pod.metadata.resource_version);
-    Ok((pod.into(), resource_version))
+    Ok((Pod::from(pod).bounded()?, resource_version.to_string()))
 }
 
 impl<'de> Deserialize<'de> for Pod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        PodJson::deserialize(deserializer).map(Into::into)
+        Pod::from(PodJson::deserialize(deserializer)?).bounded().map_err(D::Error::custom)
     }
 }
 

@@ -1,16 +1,17 @@
 //! The shape of a pod in JSON. serde_json skips fields that are not listed here without building them.
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::pods::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, History, Pod, PodCondition, RestartPolicy,
-    Running, Terminated, Uid, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, Omitted, Pod,
+    PodCondition, RestartPolicy, Running, Terminated, Uid, Waiting,
     pod::{RESTART_CONTAINER, first_word, seconds},
 };
 
 use super::{
-    fields::{IgnoreAnnotation, Labels, Text, first, list, or_default, text},
+    fields::{IgnoreAnnotation, Labels, Text, find, first, first_names, list, or_default, text},
     probe::ProbeJson,
 };
 
@@ -33,13 +34,13 @@ impl From<PodJson> for Pod {
             name: metadata.name,
             labels: metadata.labels.0,
             ignored: metadata.annotations.0,
-            controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
+            controller: metadata.owner_references.map(|owner| Controller {
                 api_version: owner.api_version,
                 kind: owner.kind,
                 name: owner.name,
                 uid: owner.uid,
             }),
-            finalizers: metadata.finalizers.into_iter().map(|Text(text)| text).collect(),
+            finalizers: metadata.finalizers,
             created: metadata.creation_timestamp,
             deletion: metadata.deletion_timestamp,
             deletion_grace: metadata.deletion_grace_period_seconds,
@@ -47,7 +48,7 @@ impl From<PodJson> for Pod {
             restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
             has_pull_secrets: spec.image_pull_secrets.iter().any(|secret| !secret.name.is_empty()),
-            scheduling_gates: spec.scheduling_gates.into_iter().map(|gate| gate.name).collect(),
+            scheduling_gates: spec.scheduling_gates,
             readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
             init_containers: spec.init_containers.into_iter().map(Into::into).collect(),
             containers: spec.containers.into_iter().map(Into::into).collect(),
@@ -58,6 +59,7 @@ impl From<PodJson> for Pod {
             conditions: status.conditions.into_iter().map(Into::into).collect(),
             init_statuses: status.init_container_statuses.into_iter().map(Into::into).collect(),
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
+            omitted: Omitted::default(),
             history: History::default(),
         }
     }
@@ -67,37 +69,42 @@ impl From<PodJson> for Pod {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct MetaJson {
     #[serde(deserialize_with = "text")]
-    uid: String,
+    uid: ArcStr,
     #[serde(deserialize_with = "text")]
-    namespace: String,
+    namespace: ArcStr,
     #[serde(deserialize_with = "text")]
-    name: String,
+    name: ArcStr,
     #[serde(deserialize_with = "text")]
-    pub(super) resource_version: String,
+    pub(super) resource_version: ArcStr,
     #[serde(deserialize_with = "or_default")]
     labels: Labels,
     #[serde(deserialize_with = "or_default")]
     annotations: IgnoreAnnotation,
-    #[serde(deserialize_with = "list")]
-    owner_references: Vec<OwnerJson>,
-    #[serde(deserialize_with = "list")]
-    finalizers: Vec<Text>,
+    #[serde(deserialize_with = "controller")]
+    owner_references: Option<OwnerJson>,
+    #[serde(deserialize_with = "first_names::<_, Text>")]
+    finalizers: FirstNames,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     deletion_grace_period_seconds: Option<i64>,
+}
+
+/// The first owner that is the controller.
+fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OwnerJson>, D::Error> {
+    find(deserializer, |owner: &OwnerJson| owner.controller)
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OwnerJson {
     #[serde(rename = "apiVersion", deserialize_with = "text")]
-    api_version: String,
+    api_version: ArcStr,
     #[serde(deserialize_with = "text")]
-    kind: String,
+    kind: ArcStr,
     #[serde(deserialize_with = "text")]
-    name: String,
+    name: ArcStr,
     #[serde(deserialize_with = "text")]
-    uid: String,
+    uid: ArcStr,
     #[serde(deserialize_with = "or_default")]
     controller: bool,
 }
@@ -106,14 +113,14 @@ struct OwnerJson {
 #[serde(default, rename_all = "camelCase")]
 struct SpecJson {
     #[serde(deserialize_with = "text")]
-    node_name: String,
+    node_name: ArcStr,
     #[serde(deserialize_with = "text")]
-    restart_policy: String,
+    restart_policy: ArcStr,
     termination_grace_period_seconds: Option<i64>,
     #[serde(deserialize_with = "list")]
     image_pull_secrets: Vec<NameJson>,
-    #[serde(deserialize_with = "list")]
-    scheduling_gates: Vec<NameJson>,
+    #[serde(deserialize_with = "first_names::<_, NameJson>")]
+    scheduling_gates: FirstNames,
     #[serde(deserialize_with = "list")]
     readiness_gates: Vec<ReadinessGateJson>,
     #[serde(deserialize_with = "list")]
@@ -126,33 +133,39 @@ struct SpecJson {
 #[serde(default)]
 struct NameJson {
     #[serde(deserialize_with = "text")]
-    name: String,
+    name: ArcStr,
+}
+
+impl From<NameJson> for ArcStr {
+    fn from(NameJson { name }: NameJson) -> Self {
+        name
+    }
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct ReadinessGateJson {
     #[serde(deserialize_with = "text")]
-    condition_type: String,
+    condition_type: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct ContainerJson {
     #[serde(deserialize_with = "text")]
-    name: String,
+    name: ArcStr,
     #[serde(deserialize_with = "text")]
-    restart_policy: String,
+    restart_policy: ArcStr,
     #[serde(deserialize_with = "list")]
     restart_policy_rules: Vec<RestartRuleJson>,
     #[serde(deserialize_with = "list")]
     resize_policy: Vec<ResizePolicyJson>,
     #[serde(deserialize_with = "text")]
-    image: String,
+    image: ArcStr,
     #[serde(deserialize_with = "first")]
-    command: Option<String>,
+    command: Option<ArcStr>,
     #[serde(deserialize_with = "first")]
-    args: Option<String>,
+    args: Option<ArcStr>,
     liveness_probe: Option<ProbeJson>,
     readiness_probe: Option<ProbeJson>,
     startup_probe: Option<ProbeJson>,
@@ -164,7 +177,7 @@ struct ContainerJson {
 #[serde(default, rename_all = "camelCase")]
 struct RestartRuleJson {
     #[serde(deserialize_with = "text")]
-    action: String,
+    action: ArcStr,
     #[serde(deserialize_with = "or_default")]
     exit_codes: ExitCodesJson,
 }
@@ -173,7 +186,7 @@ struct RestartRuleJson {
 #[serde(default)]
 struct ExitCodesJson {
     #[serde(deserialize_with = "text")]
-    operator: String,
+    operator: ArcStr,
     #[serde(deserialize_with = "list")]
     values: Vec<i32>,
 }
@@ -182,7 +195,7 @@ struct ExitCodesJson {
 #[serde(default, rename_all = "camelCase")]
 struct ResizePolicyJson {
     #[serde(deserialize_with = "text")]
-    restart_policy: String,
+    restart_policy: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
@@ -196,7 +209,7 @@ struct ResourcesJson {
 #[serde(default)]
 struct LimitsJson {
     #[serde(deserialize_with = "text")]
-    memory: String,
+    memory: ArcStr,
 }
 
 impl RestartRuleJson {
@@ -226,11 +239,11 @@ impl From<ContainerJson> for ContainerSpec {
 #[serde(default, rename_all = "camelCase")]
 struct StatusJson {
     #[serde(deserialize_with = "text")]
-    phase: String,
+    phase: ArcStr,
     #[serde(deserialize_with = "text")]
-    reason: String,
+    reason: ArcStr,
     #[serde(deserialize_with = "text")]
-    message: String,
+    message: ArcStr,
     start_time: Option<Timestamp>,
     #[serde(deserialize_with = "list")]
     conditions: Vec<ConditionJson>,
@@ -244,13 +257,13 @@ struct StatusJson {
 #[serde(default, rename_all = "camelCase")]
 struct ConditionJson {
     #[serde(rename = "type", deserialize_with = "text")]
-    kind: String,
+    kind: ArcStr,
     #[serde(deserialize_with = "text")]
-    status: String,
+    status: ArcStr,
     #[serde(deserialize_with = "text")]
-    reason: String,
+    reason: ArcStr,
     #[serde(deserialize_with = "text")]
-    message: String,
+    message: ArcStr,
     last_transition_time: Option<Timestamp>,
 }
 
@@ -270,7 +283,7 @@ impl From<ConditionJson> for PodCondition {
 #[serde(default, rename_all = "camelCase")]
 struct ContainerStatusJson {
     #[serde(deserialize_with = "text")]
-    name: String,
+    name: ArcStr,
     #[serde(deserialize_with = "or_default")]
     ready: bool,
     started: Option<bool>,
@@ -311,9 +324,9 @@ struct StateJson {
 #[serde(default)]
 struct WaitingJson {
     #[serde(deserialize_with = "text")]
-    reason: String,
+    reason: ArcStr,
     #[serde(deserialize_with = "text")]
-    message: String,
+    message: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
@@ -330,13 +343,13 @@ struct TerminatedJson {
     #[serde(deserialize_with = "or_default")]
     signal: i32,
     #[serde(deserialize_with = "text")]
-    reason: String,
+    reason: ArcStr,
     #[serde(deserialize_with = "text")]
-    message: String,
+    message: ArcStr,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     #[serde(rename = "containerID", deserialize_with = "text")]
-    container_id: String,
+    container_id: ArcStr,
 }
 
 impl From<TerminatedJson> for Terminated {

@@ -1,5 +1,6 @@
 //! The shape of a probe in JSON.
 
+use arcstr::ArcStr;
 use serde::Deserialize;
 
 use crate::pods::{
@@ -32,26 +33,26 @@ pub(super) struct ProbeJson {
 #[serde(default)]
 struct ExecJson {
     #[serde(deserialize_with = "first")]
-    command: Option<String>,
+    command: Option<ArcStr>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct HttpGetJson {
     #[serde(deserialize_with = "text")]
-    scheme: String,
+    scheme: ArcStr,
     #[serde(deserialize_with = "text")]
-    host: String,
+    host: ArcStr,
     port: Option<PortJson>,
     #[serde(deserialize_with = "text")]
-    path: String,
+    path: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct TcpSocketJson {
     #[serde(deserialize_with = "text")]
-    host: String,
+    host: ArcStr,
     port: Option<PortJson>,
 }
 
@@ -61,7 +62,7 @@ struct GrpcJson {
     #[serde(deserialize_with = "or_default")]
     port: i64,
     #[serde(deserialize_with = "text")]
-    service: String,
+    service: ArcStr,
 }
 
 /// A port or its name.
@@ -72,10 +73,10 @@ enum PortJson {
     Name(Text),
 }
 
-fn port(port: Option<PortJson>) -> String {
+fn port(port: Option<PortJson>) -> ArcStr {
     match port {
-        None => 0.to_string(),
-        Some(PortJson::Number(number)) => number.to_string(),
+        None => arcstr::literal!("0"),
+        Some(PortJson::Number(number)) => number.to_string().into(),
         Some(PortJson::Name(Text(name))) => name,
     }
 }

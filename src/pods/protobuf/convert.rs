@@ -1,5 +1,6 @@
 //! Converts protobuf messages into the pod model.
 
+use arcstr::ArcStr;
 use bytes::Bytes;
 use jiff::Timestamp;
 use prost::Message;
@@ -7,8 +8,9 @@ use prost::Message;
 use crate::{
     api::IGNORE_ANNOTATION,
     pods::{
-        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, Pod, PodCondition,
-        Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
+        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, FirstNames, History,
+        Omitted, Pod, PodCondition, Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod,
+        Waiting, WatchedPod,
         pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds},
         probe::{Handler, Timing},
     },
@@ -22,20 +24,17 @@ use super::message;
 pub(super) fn decode_pod(raw: Bytes) -> WatchedPod {
     let mut message = message::Pod::default();
     let result = message.merge(raw);
-    let resource_version = message.metadata.as_ref().map(|metadata| text(&metadata.resource_version));
-    let pod = match result {
-        Ok(()) => Ok(Box::new(message.into())),
-        Err(_) => {
-            let metadata = message.metadata.unwrap_or_default();
-            Err(UndecodablePod {
-                uid: uid(&metadata.uid),
-                namespace: text(&metadata.namespace),
-                name: text(&metadata.name),
-                error: DecodeError::Protobuf,
-            })
-        }
+    let names = message.metadata.as_ref().map(|own| [&own.uid, &own.namespace, &own.name, &own.resource_version]);
+    let [own_uid, namespace, name, resource_version] = names.map(|names| names.map(Bytes::clone)).unwrap_or_default();
+    let decoded = match result {
+        Ok(()) => Pod::from(message).bounded(),
+        Err(_) => Err(DecodeError::Protobuf),
     };
-    WatchedPod { pod, resource_version: resource_version.unwrap_or_default() }
+    let pod = decoded.map(Box::new).map_err(|error| {
+        let [namespace, name] = [namespace, name].map(|name| text(&name).to_string());
+        UndecodablePod { uid: uid(&own_uid), namespace, name, error }
+    });
+    WatchedPod { pod, resource_version: text(&resource_version).to_string() }
 }
 
 impl From<message::Pod> for Pod {
@@ -52,15 +51,13 @@ impl From<message::Pod> for Pod {
             name: text(&metadata.name),
             labels,
             ignored: metadata.annotations.iter().any(ignored),
-            controller: metadata.owner_references.into_iter().take(LIST_LIMIT).find(|owner| owner.controller).map(
-                |owner| Controller {
-                    api_version: text(&owner.api_version),
-                    kind: text(&owner.kind),
-                    name: text(&owner.name),
-                    uid: text(&owner.uid),
-                },
-            ),
-            finalizers: list(metadata.finalizers, |finalizer| text(&finalizer)),
+            controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
+                api_version: text(&owner.api_version),
+                kind: text(&owner.kind),
+                name: text(&owner.name),
+                uid: text(&owner.uid),
+            }),
+            finalizers: first_names(&metadata.finalizers, |finalizer| finalizer),
             created: time(metadata.creation_timestamp),
             deletion: time(metadata.deletion_timestamp),
             deletion_grace: metadata.deletion_grace_period_seconds,
@@ -68,7 +65,7 @@ impl From<message::Pod> for Pod {
             restart_policy: restart_policy(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
             has_pull_secrets: spec.image_pull_secrets.iter().any(|secret| !secret.name.is_empty()),
-            scheduling_gates: list(spec.scheduling_gates, |gate| text(&gate.name)),
+            scheduling_gates: first_names(&spec.scheduling_gates, |gate| &gate.name),
             readiness_gates: list(spec.readiness_gates, |gate| text(&gate.name)),
             init_containers: list(spec.init_containers, Into::into),
             containers: list(spec.containers, Into::into),
@@ -79,6 +76,7 @@ impl From<message::Pod> for Pod {
             conditions: list(status.conditions, Into::into),
             init_statuses: list(status.init_container_statuses, Into::into),
             statuses: list(status.container_statuses, Into::into),
+            omitted: Omitted::default(),
             history: History::default(),
         }
     }
@@ -91,10 +89,15 @@ impl From<message::Container> for ContainerSpec {
         Self {
             name: text(&container.name),
             restart_policy: restart_policy(&container.restart_policy),
-            restart_rules: container.restart_policy_rules.into_iter().take(LIST_LIMIT).filter_map(exit_codes).collect(),
+            restart_rules: container
+                .restart_policy_rules
+                .into_iter()
+                .take(LIST_LIMIT + 1)
+                .filter_map(exit_codes)
+                .collect(),
             restarts_on_resize: container.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
             image: text(&container.image),
-            command: container.command.first().or(container.args.first()).map_or_else(String::new, first),
+            command: container.command.first().or(container.args.first()).map_or_else(ArcStr::new, first),
             liveness_probe: container.liveness_probe.map(probe),
             readiness_probe: container.readiness_probe.map(probe),
             startup_probe: container.startup_probe.map(probe),
@@ -103,14 +106,14 @@ impl From<message::Container> for ContainerSpec {
     }
 }
 
-fn first(word: &Bytes) -> String {
+fn first(word: &Bytes) -> ArcStr {
     first_word(&text(word))
 }
 
 fn probe(probe: message::Probe) -> Box<Probe> {
     let handler = match probe.handler.unwrap_or_default() {
         message::ProbeHandler { exec: Some(exec), .. } => {
-            Handler::Exec { program: exec.command.first().map_or_else(String::new, first) }
+            Handler::Exec { program: exec.command.first().map_or_else(ArcStr::new, first) }
         }
         message::ProbeHandler { http_get: Some(get), .. } => Handler::HttpGet {
             scheme: text(&get.scheme),
@@ -136,9 +139,9 @@ fn probe(probe: message::Probe) -> Box<Probe> {
     Box::new(Probe::new(&handler, &timing))
 }
 
-fn port(port: Option<message::IntOrString>) -> String {
+fn port(port: Option<message::IntOrString>) -> ArcStr {
     match port.unwrap_or_default() {
-        message::IntOrString { kind: 0, int, .. } => int.to_string(),
+        message::IntOrString { kind: 0, int, .. } => int.to_string().into(),
         message::IntOrString { string, .. } => text(&string),
     }
 }
@@ -195,15 +198,22 @@ fn restart_policy(name: &[u8]) -> Option<RestartPolicy> {
 
 fn exit_codes(rule: message::ContainerRestartRule) -> Option<ExitCodes> {
     let codes = rule.exit_codes.unwrap_or_default();
-    let values = codes.values.into_iter().take(LIST_LIMIT).collect();
+    let values = codes.values.into_iter().take(LIST_LIMIT + 1).collect();
     ExitCodes::from_restart_rule(&text(&rule.action), &text(&codes.operator), values)
 }
 
 fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {
     // `collect` would reuse the allocation of the messages, which are several times larger.
-    let mut list = Vec::with_capacity(items.len().min(LIST_LIMIT));
-    list.extend(items.into_iter().take(LIST_LIMIT).map(convert));
+    // One more, so that a list that is too long is noticed.
+    let mut list = Vec::with_capacity(items.len().min(LIST_LIMIT + 1));
+    list.extend(items.into_iter().take(LIST_LIMIT + 1).map(convert));
     list
+}
+
+fn first_names<T>(items: &[T], name: impl Fn(&T) -> &Bytes) -> FirstNames {
+    let mut names = FirstNames::default();
+    items.iter().for_each(|item| names.push(|| text(name(item))));
+    names
 }
 
 fn uid(bytes: &[u8]) -> Uid {
@@ -215,6 +225,6 @@ fn time(time: Option<message::Time>) -> Option<Timestamp> {
 }
 
 /// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.
-pub(super) fn text(bytes: &[u8]) -> String {
-    bounded_text(bytes, TEXT_LIMIT)
+pub(super) fn text(bytes: &[u8]) -> ArcStr {
+    bounded_text(bytes, TEXT_LIMIT).into()
 }

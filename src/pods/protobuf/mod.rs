@@ -1,6 +1,8 @@
 //! Lists and watches pods in protobuf.
 
 mod convert;
+#[cfg(test)]
+mod encode;
 mod message;
 
 use bytes::Bytes;
@@ -16,6 +18,8 @@ use crate::watch::{
 use super::WatchedPod;
 
 use self::convert::decode_pod;
+#[cfg(test)]
+pub(crate) use self::encode::decode_json_as_protobuf;
 
 /// The pods of a namespace, or of all namespaces.
 pub struct Pods(Protobuf<DecodePod>);

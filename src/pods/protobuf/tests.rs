@@ -57,7 +57,7 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
         buffer.push(chunk);
         while let Some(part) = page.next::<DecodePod>(&mut buffer)? {
             match part {
-                Part::Object(pod) => names.push(pod.pod.map_or_else(|bad| bad.name, |pod| pod.name)),
+                Part::Object(pod) => names.push(pod.pod.map_or_else(|bad| bad.name, |pod| pod.name.to_string())),
                 Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
             }
         }
@@ -173,7 +173,10 @@ fn decodes_malformed_probes_with_defaults() {
         ..Default::default()
     };
     let pod: Pod = message::Pod { spec: Some(spec), ..Default::default() }.into();
-    assert_eq!((pod.termination_grace, pod.has_pull_secrets, pod.scheduling_gates.len()), (None, false, LIST_LIMIT));
+    assert_eq!(
+        (pod.termination_grace, pod.has_pull_secrets, pod.scheduling_gates.count()),
+        (None, false, 2 * LIST_LIMIT)
+    );
     let container = &pod.containers[0];
     assert_eq!(container.command, "", "the arguments are not the command");
     let action = |probe: &Option<Box<Probe>>| probe.as_ref().unwrap().action.clone();

@@ -17,10 +17,7 @@ fn crash_in(container: &str, reason: &str, since: i64) -> (Pod, Box<Finding>) {
 fn after_migration(exit_code: i32, pod: Pod) -> Pod {
     let terminated = Some(Terminated { exit_code, ..Terminated::default() });
     let state = ContainerState { terminated, ..ContainerState::default() };
-    Pod {
-        init_statuses: vec![ContainerStatus { name: "migrate".to_owned(), state, ..ContainerStatus::default() }],
-        ..pod
-    }
+    Pod { init_statuses: vec![ContainerStatus { name: "migrate".into(), state, ..ContainerStatus::default() }], ..pod }
 }
 
 /// Updates the tracker with one pod. Returns the finding that is reported, or `None` if it is ignored.
@@ -145,7 +142,7 @@ fn a_run_keeps_its_cron_job_while_its_job_cannot_be_read() {
 fn the_reason_of_a_new_incident_does_not_depend_on_the_order_of_its_pods() {
     let first = crash_in("app", "OOMKilled", 50);
     let (pod, finding) = crash_in("app", "ContainerCannotRun", 50);
-    let second = (Pod { uid: Uid::from(8), name: "cart-2".to_owned(), ..pod }, finding);
+    let second = (Pod { uid: Uid::from(8), name: "cart-2".into(), ..pod }, finding);
     for pods in [[&first, &second], [&second, &first]] {
         let mut found: Vec<_> = pods.iter().map(|(pod, finding)| (pod, finding.clone())).collect();
         let mut tracker = Tracker::default();
@@ -171,7 +168,7 @@ fn a_further_pod_joins_the_open_incident_after_a_restart() {
         message: String::new(),
         since: at(60),
     };
-    let further = Pod { uid: Uid::from(8), name: "cart-2".to_owned(), ..pod };
+    let further = Pod { uid: Uid::from(8), name: "cart-2".into(), ..pod };
     let finding = Box::new(Finding { others: vec![image], ..*finding });
     let found = update(&mut Tracker::default(), &(further, finding), Some(&status), 3, &|_, _| false).unwrap();
     assert_eq!((found.kind, found.container.as_str()), (ProblemKind::Image, "proxy"));
@@ -291,7 +288,7 @@ fn another_init_container_that_completed_is_not_the_cause() {
     update(&mut tracker, &crash_in("migrate", "Error", 50), None, 3, &|_, _| false);
     let (pod, finding) = crash_in("app", "Error", 60);
     let mut pod = after_migration(0, pod);
-    pod.init_statuses[0].name = "prepare".to_owned();
+    pod.init_statuses[0].name = "prepare".into();
     let found = update(&mut tracker, &(pod, finding), None, 3, &|_, _| false).unwrap();
     assert_eq!(found.container, "migrate");
 }
@@ -348,7 +345,10 @@ fn an_open_incident_is_continued_before_any_other_cause() {
     let open = finding_of(&[(ProblemKind::Crash, "app")], "Error", 50);
     let also_open = finding_of(&[(ProblemKind::Image, "proxy")], "Error", 50);
     let named = |(pod, finding): &(Pod, Box<Finding>), uid: u8| {
-        (Pod { uid: Uid::from(u128::from(uid)), name: format!("cart-{uid}"), ..pod.clone() }, (**finding).clone())
+        (
+            Pod { uid: Uid::from(u128::from(uid)), name: format!("cart-{uid}").into(), ..pod.clone() },
+            (**finding).clone(),
+        )
     };
     let pods = vec![named(&open, 1), named(&also_open, 2)];
     let status = Scenario { pods, ..Scenario::default() }.status(None);
@@ -360,7 +360,7 @@ fn an_open_incident_is_continued_before_any_other_cause() {
         ([(Start, "main"), (Image, "main")], (Start, "main")),
     ] {
         let (pod, finding) = finding_of(&present, "Error", 60);
-        let further = Pod { uid: Uid::from(9), name: "cart-9".to_owned(), ..pod };
+        let further = Pod { uid: Uid::from(9), name: "cart-9".into(), ..pod };
         let found = update(&mut Tracker::default(), &(further, finding), Some(&status), 3, &|_, _| false).unwrap();
         assert_eq!((found.kind, found.container.as_str()), shown, "{present:?}");
     }
@@ -396,7 +396,7 @@ fn names_incidents_that_ended_with_the_deletion_of_all_their_pods() {
             .map(|(uid, (owner, fate))| {
                 let reason = if fate == Ignored { "Ignored" } else { "Error" };
                 let (pod, finding) = crashing("shop", owner, reason, 50);
-                (Pod { uid: Uid::from(uid), name: format!("{owner}-{uid}"), ..pod }, finding, fate)
+                (Pod { uid: Uid::from(uid), name: format!("{owner}-{uid}").into(), ..pod }, finding, fate)
             })
             .collect();
         let failing = pods.iter().filter(|(.., fate)| matches!(fate, Failing | Ignored));

@@ -46,7 +46,7 @@ fn check(scenario: &Scenario, status: &OrchestrStatus) {
         for (issue, container) in shown.container_issues.iter().zip(&finding.containers) {
             let whole = clean_text(&container.message, None, usize::MAX);
             assert!(is_beginning(&issue.message, &whole));
-            match scenario.tails.get(&(pod.uid, container.name.clone())) {
+            match scenario.tails.get(&(pod.uid, container.name.to_string())) {
                 None => assert_eq!((issue.log_source, &*issue.logs, &*issue.log_note), (None, "", "")),
                 Some(tail) => check_log(issue, tail),
             }
@@ -99,9 +99,9 @@ prop_compose! {
         -> (ContainerFinding, Option<Tail>)
     {
         let mut container = container("");
-        container.message = message;
+        container.message = message.into();
         container.reason = reason;
-        container.last_termination = Some(Terminated { message: last, ..Terminated::default() });
+        container.last_termination = Some(Terminated { message: last.into(), ..Terminated::default() });
         let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text, note: note.replace(';', "") });
         (container, tail)
     }
@@ -134,12 +134,12 @@ prop_compose! {
         for (pod, finding, tails) in (0..copies).flat_map(|_| pods.iter().cloned()) {
             let index = scenario.pods.len();
             let uid = Uid::from(index as u128);
-            let pod = Pod { uid, name: format!("pod-{index}"), ..pod };
+            let pod = Pod { uid, name: format!("pod-{index}").into(), ..pod };
             let mut finding = finding;
             for (index, (container, tail)) in finding.containers.iter_mut().zip(tails).enumerate() {
-                container.name = format!("c{index}");
+                container.name = format!("c{index}").into();
                 if let Some(tail) = tail {
-                    scenario.tails.insert((uid, container.name.clone()), tail);
+                    scenario.tails.insert((uid, container.name.to_string()), tail);
                 }
             }
             scenario.pods.push((pod, finding));
@@ -327,7 +327,7 @@ fn shortens_messages_of_containers_before_it_omits_containers_one_by_one() {
         world.max_pods = pods;
         for (_, finding) in &mut world.pods {
             finding.containers = (0..5).map(|n| container(&format!("c{n}"))).collect();
-            finding.containers.iter_mut().for_each(|container| container.message = "m".repeat(1024));
+            finding.containers.iter_mut().for_each(|container| container.message = "m".repeat(1024).into());
         }
         let status = world.status(None);
         assert_eq!(status.omitted_pods, 0, "{pods} pods");
@@ -345,11 +345,11 @@ fn the_largest_input_fits() {
     finding.containers = (0..60)
         .map(|n| {
             let mut container = container(&format!("c{n}{hostile}"));
-            container.message.clone_from(&hostile);
+            container.message = hostile.as_str().into();
             container.reason.clone_from(&hostile);
             container.last_termination = Some(Terminated {
-                message: hostile.clone(),
-                reason: hostile.clone(),
+                message: hostile.clone().into(),
+                reason: hostile.clone().into(),
                 finished: Some(Timestamp::MIN),
                 ..Terminated::default()
             });
@@ -359,7 +359,13 @@ fn the_largest_input_fits() {
     let pods: Vec<_> = (0..5000)
         .map(|n| {
             let name = format!("{n:04}{}", "\u{1}".repeat(240));
-            Pod { uid: Uid::from(n), namespace: "\u{1}".repeat(253), name, node: hostile.clone(), ..Pod::default() }
+            Pod {
+                uid: Uid::from(n),
+                namespace: "\u{1}".repeat(253).into(),
+                name: name.into(),
+                node: hostile.clone().into(),
+                ..Pod::default()
+            }
         })
         .collect();
     let text = tail(&"\u{1}".repeat(65_536));
@@ -499,7 +505,7 @@ fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
 fn a_full_status_has_room_for_the_largest_state_of_webhooks() {
     let pods = (0..600).map(|n| {
         let (pod, mut finding) = crashing("shop", &format!("d{n:03}"), "Error", n);
-        finding.containers[0].message = "x".repeat(4096);
+        finding.containers[0].message = "x".repeat(4096).into();
         (pod, finding)
     });
     let scenario = Scenario { webhooks: true, max_pods: 500, ..Scenario::of(pods) };

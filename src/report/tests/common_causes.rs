@@ -17,13 +17,12 @@ fn on_dead_node(owner: &str, node: &str) -> (Pod, Finding) {
 fn explained(owner: &str, kind: ProblemKind, node: &str, cause: Cause, subject: Option<Subject>) -> (Pod, Finding) {
     let (pod, finding) = crashing("shop", owner, "Error", 500);
     let explanation = Explanation { cause, message: "a sentence".to_owned(), subject, ..Explanation::default() };
-    (Pod { node: node.to_owned(), ..pod }, Finding { kind, explanation, ..finding })
+    (Pod { node: node.into(), ..pod }, Finding { kind, explanation, ..finding })
 }
 
 fn pulling(owner: &str, image: &str, cause: Cause) -> (Pod, Finding) {
     let (mut pod, finding) = explained(owner, ProblemKind::Image, "node-1", cause, None);
-    pod.containers =
-        vec![ContainerSpec { name: "app".to_owned(), image: image.to_owned(), ..ContainerSpec::default() }];
+    pod.containers = vec![ContainerSpec { name: "app".into(), image: image.into(), ..ContainerSpec::default() }];
     (pod, finding)
 }
 

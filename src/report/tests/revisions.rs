@@ -6,9 +6,9 @@ use crate::pods::Controller;
 /// A crashing pod of this revision of the Deployment cart.
 fn of_revision(hash: &str, reason: &str) -> (Pod, Finding) {
     let (mut pod, finding) = crashing("shop", "cart", reason, 50);
-    pod.labels = vec![("pod-template-hash".to_owned(), hash.to_owned())];
+    pod.labels = vec![("pod-template-hash".into(), hash.into())];
     let (kind, name) = ("ReplicaSet".to_owned(), format!("cart-{hash}"));
-    pod.controller = Some(Controller { kind, name, ..Controller::default() });
+    pod.controller = Some(Controller { kind: kind.into(), name: name.into(), ..Controller::default() });
     (pod, finding)
 }
 

@@ -1,5 +1,7 @@
 //! Decodes watch events, Statuses and texts.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 use kube::{
@@ -86,16 +88,17 @@ impl From<message::Time> for Option<Timestamp> {
 }
 
 pub(super) fn status_text(bytes: &[u8]) -> String {
-    bounded_text(bytes, TEXT_LIMIT)
+    bounded_text(bytes, TEXT_LIMIT).into_owned()
 }
 
 /// A text of at most `limit` bytes; invalid UTF-8 becomes U+FFFD.
-pub(crate) fn bounded_text(bytes: &[u8], limit: usize) -> String {
+pub(crate) fn bounded_text(bytes: &[u8], limit: usize) -> Cow<'_, str> {
     // A character has at most four bytes, so the cut below removes any character that is split here.
-    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(limit + 4)]).into_owned();
-    if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
-        text.shrink_to_fit();
+    match String::from_utf8_lossy(&bytes[..bytes.len().min(limit + 4)]) {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[..text.floor_char_boundary(limit)]),
+        Cow::Owned(mut text) => {
+            text.truncate(text.floor_char_boundary(limit));
+            Cow::Owned(text)
+        }
     }
-    text
 }

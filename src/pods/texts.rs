@@ -1,0 +1,89 @@
+//! Visits all texts of a pod.
+
+use arcstr::ArcStr;
+
+use super::{ContainerSpec, ContainerStatus, Pod, Terminated};
+
+/// How a text is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    /// A name that identifies something.
+    Name,
+    /// A reason or another short text.
+    Word,
+    /// The name of an image.
+    Image,
+    /// A message that many pods may share.
+    Message,
+    /// A message that names the pod.
+    OwnMessage,
+    /// A name or an identifier that no other pod has.
+    Id,
+    /// The key or the value of a label.
+    Label,
+}
+
+impl Pod {
+    /// Visits all texts. Labels are visited as well, but nothing may change them.
+    pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr, TextKind)) {
+        use TextKind::{Id, Label, Message, Name, Word};
+        visit(&mut self.name, Id);
+        visit(&mut self.namespace, Name);
+        visit(&mut self.node, Name);
+        visit(&mut self.phase, Word);
+        visit(&mut self.reason, Word);
+        visit(&mut self.message, Message);
+        for (key, value) in &mut self.labels {
+            visit(key, Label);
+            visit(value, Label);
+        }
+        if let Some(owner) = &mut self.controller {
+            for name in [&mut owner.api_version, &mut owner.kind, &mut owner.name, &mut owner.uid] {
+                visit(name, Name);
+            }
+        }
+        for names in [&mut self.finalizers.first, &mut self.scheduling_gates.first, &mut self.readiness_gates] {
+            names.iter_mut().for_each(|name| visit(name, Name));
+        }
+        self.init_containers.iter_mut().chain(&mut self.containers).for_each(|spec| spec.for_each_text(visit));
+        for condition in &mut self.conditions {
+            visit(&mut condition.kind, Name);
+            visit(&mut condition.status, Word);
+            visit(&mut condition.reason, Word);
+            visit(&mut condition.message, Message);
+        }
+        self.init_statuses.iter_mut().chain(&mut self.statuses).for_each(|status| status.for_each_text(visit));
+        self.history.for_each_name(&mut |name| visit(name, Name));
+    }
+}
+
+impl ContainerSpec {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr, TextKind)) {
+        visit(&mut self.image, TextKind::Image);
+        visit(&mut self.name, TextKind::Name);
+        visit(&mut self.command, TextKind::Word);
+        visit(&mut self.memory_limit, TextKind::Word);
+        for probe in [&mut self.liveness_probe, &mut self.readiness_probe, &mut self.startup_probe] {
+            probe.iter_mut().for_each(|probe| visit(&mut probe.action, TextKind::Word));
+        }
+    }
+}
+
+impl ContainerStatus {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr, TextKind)) {
+        visit(&mut self.name, TextKind::Name);
+        if let Some(waiting) = &mut self.state.waiting {
+            visit(&mut waiting.reason, TextKind::Word);
+            visit(&mut waiting.message, TextKind::OwnMessage);
+        }
+        self.state.terminated.iter_mut().chain(&mut self.last).for_each(|ended| ended.for_each_text(visit));
+    }
+}
+
+impl Terminated {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr, TextKind)) {
+        visit(&mut self.reason, TextKind::Word);
+        visit(&mut self.message, TextKind::Message);
+        visit(&mut self.container_id, TextKind::Id);
+    }
+}
