@@ -4,13 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::core::Expression;
-use regex::{Regex, RegexBuilder};
 
 use crate::{
     alerts::ValidatedWebhook,
     api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
-    logs::LogPolicy,
+    logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
     pods::PodSelection,
     spec_error::{SpecError, at_most, bounded, duration, globs, invalid, short_enough},
 };
@@ -32,9 +31,6 @@ pub struct Settings {
     pub max_pods: usize,
     pub webhooks: Arc<[ValidatedWebhook]>,
 }
-
-/// The size limit of one compiled redaction pattern, in bytes.
-const REGEX_SIZE_LIMIT: usize = 256 * 1024;
 
 impl Settings {
     /// # Errors
@@ -168,36 +164,29 @@ fn log_policy(logs: Logs) -> Result<Option<LogPolicy>, SpecError> {
         tail_lines: bounded("spec.logs.tailLines", logs.tail_lines, limits::TAIL_LINES, 20)?,
         max_bytes: bounded("spec.logs.maxBytes", logs.max_bytes, limits::MAX_BYTES, 4096)?,
         redact: logs.redact.unwrap_or(true),
-        redact_patterns: patterns
-            .iter()
-            .enumerate()
-            .map(|(index, pattern)| redact_pattern(&format!("spec.logs.redactPatterns[{index}]"), pattern))
-            .collect::<Result<_, _>>()?,
+        redact_patterns: redact_patterns("spec.logs.redactPatterns", &patterns)?,
     };
     Ok(logs.enabled.unwrap_or(true).then_some(policy))
 }
 
-fn redact_pattern(field: &str, pattern: &str) -> Result<Regex, SpecError> {
-    short_enough(field, pattern, limits::REDACT_PATTERN_LENGTH)?;
-    let regex =
-        RegexBuilder::new(pattern).size_limit(REGEX_SIZE_LIMIT).dfa_size_limit(REGEX_SIZE_LIMIT).build().map_err(
-            |error| match error {
-                regex::Error::CompiledTooBig(_) => invalid(field, "is too large once compiled"),
-                error => invalid(field, format!("is not a regular expression: {}", last_line(&error))),
-            },
-        )?;
-    // An empty match would insert a mask between any two characters.
-    if ["", "a"].iter().any(|text| regex.find_iter(text).any(|found| found.is_empty())) {
-        return Err(invalid(field, "matches the empty text"));
+fn redact_patterns(field: &str, texts: &[String]) -> Result<Vec<Pattern>, SpecError> {
+    let mut patterns = Vec::with_capacity(texts.len());
+    let mut bytes_of_all: usize = 0;
+    for (index, text) in texts.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        short_enough(&field, text, limits::REDACT_PATTERN_LENGTH)?;
+        let (pattern, bytes) = Pattern::new(text).map_err(|error| invalid(&*field, error.to_string()))?;
+        bytes_of_all += bytes;
+        if bytes_of_all > MAX_PATTERN_BYTES {
+            let most = MAX_PATTERN_BYTES / 1024;
+            return Err(invalid(
+                field,
+                format!("together with those before it takes more than {most} KiB once compiled"),
+            ));
+        }
+        patterns.push(pattern);
     }
-    Ok(regex)
-}
-
-/// The last line of a syntax error, which contains the message; the lines before it draw the pattern and a caret.
-fn last_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+    Ok(patterns)
 }
 
 #[cfg(test)]

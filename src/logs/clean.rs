@@ -5,7 +5,7 @@
 //! is removed after redaction, because it is context for the rules. The text is cut to its bounds last, so that no cut
 //! makes a credential unrecognizable.
 
-use super::{LogPolicy, escapes::remove_escapes, redact::Mask};
+use super::{LogPolicy, escapes::remove_escapes, redact::Mask, redact_patterns};
 
 /// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
 /// credential, so the rest of a credential that was cut is always removed.
@@ -20,6 +20,8 @@ pub struct Cleaned {
     pub shortened: bool,
     /// Whether invalid UTF-8 was replaced by U+FFFD.
     pub lossy: bool,
+    /// Whether the end of the text is masked because the user's patterns took too many steps.
+    pub masked_whole: bool,
 }
 
 /// Cleans the end of a log. `cut` means that the bytes may start in the middle of a line. The first line is then removed,
@@ -36,9 +38,10 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
 
     let (text, mark) = remove_escapes(&text, mark);
     let from = if cut { shown_start(&text, mark) } else { 0 };
-    let masked = mask(policy, cut).apply(&text, from);
+    let found = redact_patterns::find(&policy.redact_patterns, &text);
+    let masked = Mask { credentials: policy.redact, patterns: &found.ranges, cut }.apply(&text, from);
     let (text, shortened) = last_lines(&collapse_carriage_returns(&masked), policy);
-    Cleaned { text, shortened: shortened || cut, lossy }
+    Cleaned { text, shortened: shortened || cut, lossy, masked_whole: found.is_cut }
 }
 
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
@@ -46,9 +49,11 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
 #[must_use]
 pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
     let (text, _) = remove_escapes(text, 0);
-    let masked = policy.map_or(Mask { credentials: true, patterns: &[], cut: false }, |policy| mask(policy, false));
-    let mut line = String::with_capacity(text.len());
-    for word in masked.apply(&text, 0).split_whitespace() {
+    let found = policy.map(|policy| redact_patterns::find(&policy.redact_patterns, &text)).unwrap_or_default();
+    let credentials = policy.is_none_or(|policy| policy.redact);
+    let masked = Mask { credentials, patterns: &found.ranges, cut: false }.apply(&text, 0);
+    let mut line = String::with_capacity(masked.len());
+    for word in masked.split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
         }
@@ -62,10 +67,6 @@ pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -
         }
     }
     line
-}
-
-fn mask(policy: &LogPolicy, cut: bool) -> Mask<'_> {
-    Mask { credentials: policy.redact, patterns: &policy.redact_patterns, cut }
 }
 
 /// The most bytes to remove from the head of a cut text, ending at a character boundary.

@@ -137,6 +137,9 @@ fn tail(source: LogSource, cleaned: Cleaned, note: String, has_fewer_lines: bool
     if cleaned.shortened || has_fewer_lines {
         notes.push("earlier lines left out".to_owned());
     }
+    if cleaned.masked_whole {
+        notes.push("masked to the end, because spec.logs.redactPatterns take too long on this text".to_owned());
+    }
     if cleaned.lossy {
         notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use kube::core::Expression;
 
-use crate::glob::Glob;
+use crate::glob::{Glob, Name};
 
 /// The pods that an `Orchestr` object selects.
 #[derive(Clone, Debug)]
@@ -39,7 +39,8 @@ impl PodSelection {
     /// Whether pods of this namespace can be selected.
     #[must_use]
     pub(crate) fn selects_namespace(&self, namespace: &str) -> bool {
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.is_match(namespace));
+        let Some(name) = Name::new(namespace) else { return false };
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&name));
         (self.namespaces.is_empty() || any(&self.namespaces)) && !any(&self.exclude_namespaces)
     }
 }

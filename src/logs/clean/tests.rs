@@ -1,8 +1,7 @@
 use proptest::prelude::*;
-use regex::Regex;
 
 use super::*;
-use crate::logs::MASK;
+use crate::logs::{MASK, Pattern};
 
 fn policy(tail_lines: u32, max_bytes: u32) -> LogPolicy {
     LogPolicy { tail_lines, max_bytes, redact: true, redact_patterns: Vec::new() }
@@ -50,7 +49,7 @@ fn replaces_and_reports_invalid_utf8() {
     let cut = "€€€€ head\nshown".as_bytes();
     assert_eq!(
         clean(&cut[1..], true, &policy(10, 256)),
-        Cleaned { text: "shown".into(), shortened: true, lossy: false }
+        Cleaned { text: "shown".into(), shortened: true, lossy: false, masked_whole: false }
     );
 }
 
@@ -108,17 +107,28 @@ fn redacts_credentials_hidden_by_control_characters() {
     }
 }
 
+fn patterns(texts: &[&str]) -> Vec<Pattern> {
+    texts.iter().map(|text| Pattern::new(text).unwrap().0).collect()
+}
+
 #[test]
 fn redacts_user_defined_patterns() {
     let mut policy = policy(20, 4096);
-    policy.redact_patterns = vec![Regex::new("(?m)^card .*$").unwrap(), Regex::new("z*").unwrap()];
+    policy.redact_patterns = patterns(&["(?m)^card .*$", "z+"]);
     assert_eq!(clean(b"card 4111\na password=x zz", false, &policy).text, format!("{MASK}\na password={MASK} {MASK}"));
     policy.redact = false;
     assert_eq!(clean(b"card 4111\npassword=x", false, &policy).text, format!("{MASK}\npassword=x"));
-    // A pattern that matches everywhere redacts the rest.
-    policy.redact_patterns = vec![Regex::new("a").unwrap()];
-    let masked = clean("ab".repeat(5000).as_bytes(), false, &policy).text;
-    assert!(masked.len() < 65536 && masked.ends_with(MASK) && !masked.contains('a'));
+}
+
+#[test]
+fn masks_a_log_to_its_end_if_patterns_take_too_long() {
+    let mut policy = policy(1000, 65536);
+    policy.redact_patterns = patterns(&["x[^z]*z|x"]);
+    let log = format!("{}\n{}secret", "start of the log", "x y ".repeat(16 * 1024));
+    let Cleaned { text, masked_whole, .. } = clean(log.as_bytes(), false, &policy);
+    assert!(masked_whole && text.starts_with("start of the log\n") && text.ends_with(MASK), "{}", &text[..100]);
+    assert!(!text.contains(['x', 'z']) && !text.contains("secret"));
+    assert!(!clean(b"x y z x", false, &policy).masked_whole);
 }
 
 #[test]

@@ -14,21 +14,18 @@ mod tests;
 
 use std::ops::Range;
 
-use regex::Regex;
+use super::redact_patterns;
 
 /// Replaces a credential.
 pub const MASK: &str = "[REDACTED]";
-
-/// After this many matches of one user-defined pattern, the rest of the text is redacted. A pattern that matches everywhere
-/// would otherwise take quadratic time.
-const MAX_MATCHES: usize = 4096;
 
 /// What to redact.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mask<'a> {
     /// Whether to apply the rules of this module.
     pub credentials: bool,
-    pub patterns: &'a [Regex],
+    /// Further ranges to redact.
+    pub patterns: &'a [Range<usize>],
     /// Whether the head of the text may be missing, and with it the first line of a private key.
     pub cut: bool,
 }
@@ -58,22 +55,8 @@ impl Mask<'_> {
             keys::find(text, &mut ranges);
             shapes::find(text, &mut ranges);
         }
-        for pattern in self.patterns {
-            let mut matches = pattern.find_iter(text).map(|found| found.range());
-            ranges.extend(matches.by_ref().take(MAX_MATCHES));
-            if let Some(next) = matches.next() {
-                ranges.push(next.start..text.len());
-            }
-        }
-        ranges.retain(|range| !range.is_empty());
-        ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        ranges.dedup_by(|next, last| {
-            let joins = next.start <= last.end;
-            if joins {
-                last.end = last.end.max(next.end);
-            }
-            joins
-        });
+        ranges.extend_from_slice(self.patterns);
+        redact_patterns::merge(&mut ranges);
         ranges
     }
 }
