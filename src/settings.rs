@@ -27,6 +27,8 @@ pub struct Settings {
     pub warnings: Vec<String>,
     /// Absent if logs are not read.
     pub logs: Option<Arc<LogPolicy>>,
+    /// Those of the spec, even if logs are not read.
+    pub(crate) redact_patterns: Vec<Pattern>,
     /// How many pods the status lists.
     pub max_pods: usize,
     pub webhooks: Arc<[ValidatedWebhook]>,
@@ -36,6 +38,16 @@ impl Settings {
     /// # Errors
     /// When a required value is absent or a value is invalid.
     pub fn new(spec: &OrchestrSpec) -> Result<Self, SpecError> {
+        let settings = Self::unchecked(spec)?;
+        check_patterns(&settings.redact_patterns)?;
+        Ok(settings)
+    }
+
+    /// The settings before [`check_patterns`], which may take a tenth of a second.
+    ///
+    /// # Errors
+    /// When a required value is absent or another value is invalid.
+    pub(crate) fn unchecked(spec: &OrchestrSpec) -> Result<Self, SpecError> {
         let enabled =
             spec.alerts.as_ref().and_then(|alerts| alerts.check_running_pods).ok_or(SpecError::AlertsNotSet)?;
         let defaults = Thresholds::default();
@@ -44,6 +56,8 @@ impl Settings {
             duration(&format!("spec.thresholds.{name}"), value.as_ref(), &limits::THRESHOLD, default)
         };
         let scope = spec.pods.clone().unwrap_or_default();
+        let logs = spec.logs.clone().unwrap_or_default();
+        let redact_patterns = redact_patterns(logs.redact_patterns.as_deref().unwrap_or_default())?;
         Ok(Self {
             enabled,
             thresholds: Thresholds {
@@ -57,7 +71,8 @@ impl Settings {
             warnings: unknown_reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default()),
             ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
             scope: selection(&scope)?,
-            logs: log_policy(spec.logs.clone().unwrap_or_default())?.map(Arc::new),
+            logs: log_policy(&logs, &redact_patterns)?.map(Arc::new),
+            redact_patterns,
             max_pods: bounded(
                 "spec.report.maxPods",
                 spec.report.as_ref().and_then(|report| report.max_pods),
@@ -157,36 +172,42 @@ fn expression(field: &str, requirement: &LabelSelectorRequirement) -> Result<Exp
     }
 }
 
-fn log_policy(logs: Logs) -> Result<Option<LogPolicy>, SpecError> {
-    let patterns = logs.redact_patterns.unwrap_or_default();
-    at_most("spec.logs.redactPatterns", patterns.len(), limits::REDACT_PATTERNS)?;
+fn log_policy(logs: &Logs, redact_patterns: &[Pattern]) -> Result<Option<LogPolicy>, SpecError> {
     let policy = LogPolicy {
         tail_lines: bounded("spec.logs.tailLines", logs.tail_lines, limits::TAIL_LINES, 20)?,
         max_bytes: bounded("spec.logs.maxBytes", logs.max_bytes, limits::MAX_BYTES, 4096)?,
         redact: logs.redact.unwrap_or(true),
-        redact_patterns: redact_patterns("spec.logs.redactPatterns", &patterns)?,
+        redact_patterns: redact_patterns.to_vec(),
     };
     Ok(logs.enabled.unwrap_or(true).then_some(policy))
 }
 
-fn redact_patterns(field: &str, texts: &[String]) -> Result<Vec<Pattern>, SpecError> {
-    let mut patterns = Vec::with_capacity(texts.len());
+const REDACT_PATTERNS: &str = "spec.logs.redactPatterns";
+
+fn redact_patterns(texts: &[String]) -> Result<Vec<Pattern>, SpecError> {
+    at_most(REDACT_PATTERNS, texts.len(), limits::REDACT_PATTERNS)?;
+    let patterns = texts.iter().enumerate().map(|(index, text)| {
+        short_enough(&format!("{REDACT_PATTERNS}[{index}]"), text, limits::REDACT_PATTERN_LENGTH)?;
+        Ok(Pattern::unchecked(text))
+    });
+    patterns.collect()
+}
+
+/// Compiles the patterns of a spec. This may take a tenth of a second.
+///
+/// # Errors
+/// When one of them is invalid, or together they are too large.
+pub(crate) fn check_patterns(patterns: &[Pattern]) -> Result<(), SpecError> {
     let mut bytes_of_all: usize = 0;
-    for (index, text) in texts.iter().enumerate() {
-        let field = format!("{field}[{index}]");
-        short_enough(&field, text, limits::REDACT_PATTERN_LENGTH)?;
-        let (pattern, bytes) = Pattern::new(text).map_err(|error| invalid(&*field, error.to_string()))?;
-        bytes_of_all += bytes;
+    for (index, pattern) in patterns.iter().enumerate() {
+        let field = format!("{REDACT_PATTERNS}[{index}]");
+        bytes_of_all += pattern.compile().map_err(|error| invalid(&*field, error.to_string()))?;
         if bytes_of_all > MAX_PATTERN_BYTES {
             let most = MAX_PATTERN_BYTES / 1024;
-            return Err(invalid(
-                field,
-                format!("together with those before it takes more than {most} KiB once compiled"),
-            ));
+            return Err(invalid(field, format!("takes, with those before it, more than {most} KiB once compiled")));
         }
-        patterns.push(pattern);
     }
-    Ok(patterns)
+    Ok(())
 }
 
 #[cfg(test)]

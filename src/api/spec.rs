@@ -188,7 +188,9 @@ pub struct Logs {
     /// Whether to mask credentials such as passwords, tokens and keys; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact: Option<bool>,
-    /// Additional regular expressions (RE2 syntax) whose matches are masked; at most 16 of up to 256 characters each.
+    /// Additional regular expressions (RE2 syntax) whose matches are masked, in logs and in messages; at most 16 of up to
+    /// 256 characters each, one up to 128 KiB and all up to 256 KiB once compiled. A text on which they take too long is
+    /// masked to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::redact_patterns")]
     pub redact_patterns: Option<Vec<String>>,

@@ -16,6 +16,7 @@ use crate::{
     logs::LogReader,
     pods::WatchedPod,
     report::{self, Change},
+    spec_error::SpecError,
     watch::WatchUpdate,
     watchdog::{Heartbeat, Phase},
 };
@@ -26,6 +27,7 @@ use super::{
     object::Object,
     objects::Objects,
     observed::Observed,
+    pattern_checks::{PatternCheck, PatternChecks},
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
@@ -56,6 +58,7 @@ pub(crate) struct Controller {
     reconciler: Reconciler,
     tasks: Tasks,
     kopf_migrations: KopfMigrations,
+    pattern_checks: PatternChecks,
     event_publisher: EventPublisher,
     dispatcher: Dispatcher,
 }
@@ -79,6 +82,7 @@ impl Controller {
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), now),
             kopf_migrations: KopfMigrations::default(),
+            pattern_checks: PatternChecks::default(),
             event_publisher: EventPublisher::new(client.clone()),
             tasks: Tasks::new(client, log_reader),
             dispatcher,
@@ -231,6 +235,8 @@ impl Controller {
         if is_spec_changed {
             object.generation = observed.generation;
             object.settings = observed.settings(self.own_namespace_only).map(Into::into);
+            let check = self.pattern_checks.start(&key, object);
+            check.into_iter().for_each(|check| self.tasks.check_patterns(check));
             self.queue.forget_failures(&key);
             if let Some(view) = object.view.take() {
                 self.reconciler.remove_view(view);
@@ -247,11 +253,28 @@ impl Controller {
     fn forget(&mut self, key: &NamespacedName) {
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
+        self.pattern_checks.forget(key);
         self.dispatcher.forget(key);
         if let Some(view) = object.view {
             self.reconciler.remove_view(view);
         }
         self.queue.remove(key);
+    }
+
+    /// The patterns of a version of an object were compiled. If they are invalid, so is the spec.
+    fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
+        let next = self.pattern_checks.ended(&check.key.namespace);
+        next.into_iter().for_each(|check| self.tasks.check_patterns(check));
+        let is_same = |object: &&mut Object| object.uid == check.uid && object.generation == check.generation;
+        let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
+        object.is_being_checked = false;
+        if let Err(error) = result {
+            object.settings = Err(error);
+            if let Some(view) = object.view.take() {
+                self.reconciler.remove_view(view);
+            }
+        }
+        self.queue.mark_dirty(&check.key, now);
     }
 
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
@@ -319,6 +342,12 @@ impl Controller {
                     self.queue.log_arrived(&object, now);
                 }
             }
+            TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
+            TaskResult::TextsMasked(answer) => {
+                for object in self.reconciler.texts_masked(answer) {
+                    self.queue.log_arrived(&object, now);
+                }
+            }
             TaskResult::JobRead { key, reading } => {
                 for object in self.reconciler.job_read(&key, reading, now) {
                     self.queue.mark_dirty(&object, now);
@@ -372,8 +401,18 @@ impl Controller {
             return;
         }
         let Some(object) = self.objects.get_mut(key) else { return };
+        if object.is_being_checked {
+            // The end of the check marks it dirty.
+            if let Some(schedule) = self.queue.schedule(key) {
+                schedule.clear();
+                schedule.recheck_at(Some(now + REFRESH_INTERVAL));
+            }
+            return;
+        }
         let wall = self.clock.now();
-        let Reconciled { outcome, jobs, event_lists, rollouts } = self.reconciler.reconcile(key, object, now, wall);
+        let Reconciled { outcome, jobs, event_lists, rollouts, texts } =
+            self.reconciler.reconcile(key, object, now, wall);
+        texts.into_iter().for_each(|request| self.tasks.mask_texts(request));
         jobs.into_iter().for_each(|job| self.tasks.read_job(job));
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));

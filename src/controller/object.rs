@@ -1,6 +1,6 @@
 //! The controller's state of one `Orchestr` object.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::Event;
@@ -20,12 +20,17 @@ use super::{
     observed::Observed,
 };
 
+/// How long a status waits for texts to be masked. Usually it takes a few milliseconds.
+const TEXT_PATIENCE: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) uid: String,
     /// The generation that `settings` were read from.
     pub(super) generation: i64,
     pub(super) settings: Result<Arc<Settings>, SpecError>,
+    /// Whether the patterns of the settings are being checked. Until then, the status stays as it is.
+    pub(super) is_being_checked: bool,
     /// Its view of the index, while it watches pods.
     pub(super) view: Option<ViewId>,
     /// The status in the API, as far as known.
@@ -38,6 +43,10 @@ pub(super) struct Object {
     pub(super) tracker: Tracker,
     /// Since when its status has lacked a Job, see [`judge_pods`](super::verdicts::judge_pods).
     pub(super) jobs_awaited: Option<Instant>,
+    /// Since when its status has lacked texts that are being masked.
+    texts_awaited: Option<Instant>,
+    /// Whether its last report contains texts that stay masked whole.
+    pub(super) has_cut_texts: bool,
     /// The fraction of the check interval after which its status is refreshed. It is random, so that objects that were
     /// written together do not stay together.
     pub(super) check_share: f64,
@@ -49,6 +58,7 @@ impl Object {
             uid: observed.uid.clone(),
             generation: observed.generation,
             settings: Err(SpecError::AlertsNotSet),
+            is_being_checked: false,
             view: None,
             status: observed.status(),
             resource_version: observed.resource_version.clone(),
@@ -56,8 +66,17 @@ impl Object {
             event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
             jobs_awaited: None,
+            texts_awaited: None,
+            has_cut_texts: false,
             check_share: 0.8 + 0.2 * fastrand::f64(),
         }
+    }
+
+    /// Until when the status waits for texts to be masked, if some are not. After that, it shows them masked whole.
+    pub(super) fn wait_for_texts(&mut self, lacks_texts: bool, now: Instant) -> Option<Instant> {
+        let since = self.texts_awaited.filter(|_| lacks_texts).unwrap_or(now);
+        self.texts_awaited = lacks_texts.then_some(since);
+        Some(since + TEXT_PATIENCE).filter(|until| lacks_texts && now < *until)
     }
 
     /// Takes the status from an event, unless it is older than the known one. While a write is under way, the event is

@@ -50,7 +50,7 @@ impl Observed {
     }
 
     /// The settings in the spec, or why the spec cannot be used. With `own_namespace_only`, a spec that also selects other
-    /// namespaces cannot be used.
+    /// namespaces cannot be used. The patterns are not checked.
     pub(super) fn settings(&self, own_namespace_only: bool) -> Result<Settings, SpecError> {
         if self.spec.is_null() {
             return Err(SpecError::AlertsNotSet);
@@ -59,7 +59,7 @@ impl Observed {
             field: format!("spec.{}", error.path()),
             problem: error.inner().to_string(),
         })?;
-        let settings = Settings::new(&spec)?;
+        let settings = Settings::unchecked(&spec)?;
         if own_namespace_only && settings.enabled {
             only_namespace(&spec, &self.key.namespace)?;
         }

@@ -3,13 +3,17 @@
 use std::{future::pending, sync::Arc};
 
 use kube::Client;
-use tokio::task::JoinSet;
+use tokio::{
+    sync::Semaphore,
+    task::{JoinSet, spawn_blocking},
+};
 
 use crate::{
     api::{NamespacedName, OrchestrStatus},
     events::{WatchedEvent, list_events},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
     request_limiter::{RequestLimiter, RequestLimits},
+    spec_error::SpecError,
 };
 
 use super::{
@@ -17,7 +21,9 @@ use super::{
     jobs::{self, JobKey, JobReading},
     kopf_migration,
     log_requests::DueRead,
+    masked_texts::{MaskAnswer, MaskRequest},
     observed::Observed,
+    pattern_checks::PatternCheck,
     rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
     status::write_status,
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
@@ -39,6 +45,10 @@ pub(super) struct Tasks {
     reads: JoinSet<TaskResult>,
     side_requests: RequestLimiter,
     comparisons: RequestLimiter,
+    /// Masks texts on another thread, for one request at a time.
+    maskings: Arc<Semaphore>,
+    /// Compiles patterns on another thread, for one object at a time.
+    pattern_checks: Arc<Semaphore>,
 }
 
 pub(super) enum TaskResult {
@@ -75,6 +85,8 @@ pub(super) enum TaskResult {
         key: RolloutKey,
         reading: RolloutReading,
     },
+    TextsMasked(MaskAnswer),
+    PatternsChecked(PatternCheck, Result<(), SpecError>),
 }
 
 impl Tasks {
@@ -86,6 +98,8 @@ impl Tasks {
             reads: JoinSet::new(),
             side_requests: RequestLimiter::new(SIDE_REQUESTS),
             comparisons: RequestLimiter::new(COMPARISONS),
+            maskings: Arc::new(Semaphore::new(1)),
+            pattern_checks: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -164,6 +178,36 @@ impl Tasks {
             let _permit = limiter.acquire(query.key.namespace()).await;
             let reading = rollouts::read(&client, &query).await;
             TaskResult::RolloutRead { key: query.key, reading }
+        });
+    }
+
+    /// Masks texts on another thread, because that may take a tenth of a second.
+    pub(super) fn mask_texts(&mut self, request: MaskRequest) {
+        let permits = Arc::clone(&self.maskings);
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            match spawn_blocking(|| request.mask()).await {
+                Ok(answer) => TaskResult::TextsMasked(answer),
+                // The operator is ending.
+                Err(_) => pending().await,
+            }
+        });
+    }
+
+    /// Compiles patterns on another thread, because that may take a tenth of a second.
+    pub(super) fn check_patterns(&mut self, check: PatternCheck) {
+        let permits = Arc::clone(&self.pattern_checks);
+        self.reads.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let checked = spawn_blocking(move || {
+                let result = check.run();
+                TaskResult::PatternsChecked(check, result)
+            });
+            match checked.await {
+                Ok(result) => result,
+                // The operator is ending.
+                Err(_) => pending().await,
+            }
         });
     }
 

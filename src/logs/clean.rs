@@ -5,7 +5,7 @@
 //! is removed after redaction, because it is context for the rules. The text is cut to its bounds last, so that no cut
 //! makes a credential unrecognizable.
 
-use super::{LogPolicy, escapes::remove_escapes, redact::Mask, redact_patterns};
+use super::{LogPolicy, Masking, Pattern, escapes::remove_escapes, redact::Mask, redact_patterns};
 
 /// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
 /// credential, so the rest of a credential that was cut is always removed.
@@ -45,12 +45,19 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
 }
 
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
-/// bytes. Without a policy, credentials are redacted.
+/// bytes. Without a masking, credentials are redacted.
 #[must_use]
-pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -> String {
+pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize) -> String {
+    match masking {
+        Some(masking) => masking.line(text, limit),
+        None => shorten(&mask_line(text, true, &[]).0, limit),
+    }
+}
+
+/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps.
+pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> (String, bool) {
     let (text, _) = remove_escapes(text, 0);
-    let found = policy.map(|policy| redact_patterns::find(&policy.redact_patterns, &text)).unwrap_or_default();
-    let credentials = policy.is_none_or(|policy| policy.redact);
+    let found = redact_patterns::find(patterns, &text);
     let masked = Mask { credentials, patterns: &found.ranges, cut: false }.apply(&text, 0);
     let mut line = String::with_capacity(masked.len());
     for word in masked.split_whitespace() {
@@ -59,14 +66,20 @@ pub(crate) fn clean_text(text: &str, policy: Option<&LogPolicy>, limit: usize) -
         }
         line.push_str(word);
     }
-    if line.len() > limit {
-        let room = limit.saturating_sub('…'.len_utf8());
-        line.truncate(line.floor_char_boundary(room));
-        if limit >= '…'.len_utf8() {
-            line.push('…');
-        }
+    (line, found.is_cut)
+}
+
+/// At most `limit` bytes of a line.
+pub(super) fn shorten(line: &str, limit: usize) -> String {
+    if line.len() <= limit {
+        return line.to_owned();
     }
-    line
+    let room = limit.saturating_sub('…'.len_utf8());
+    let mut shown = line.get(..line.floor_char_boundary(room)).unwrap_or_default().to_owned();
+    if limit >= '…'.len_utf8() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// The most bytes to remove from the head of a cut text, ending at a character boundary.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     alerts,
-    logs::{LogPolicy, clean_text},
+    logs::{Masking, clean_text},
 };
 
 use super::{
@@ -21,7 +21,7 @@ const LOGS: usize = 4_096;
 /// One incident, with the message and the log of its most recent pod.
 pub(super) fn alert_incident(
     group: &Group<'_>,
-    masking: Option<&LogPolicy>,
+    masking: Option<&Masking<'_>>,
     find_tail: FindTail<'_>,
 ) -> alerts::Incident {
     let listed = group.incident();

@@ -16,7 +16,7 @@ use crate::{
     alerts,
     api::{self, Cause, ProblemKind},
     diagnosis::{Explanation, SubjectKind},
-    logs::{LogPolicy, clean_text},
+    logs::{Masking, clean_text},
     pods::Pod,
 };
 
@@ -366,7 +366,7 @@ impl CommonCause<'_> {
     }
 
     /// The common cause as alerts contain it.
-    pub(super) fn in_alerts(&self, masking: Option<&LogPolicy>) -> alerts::CommonCause {
+    pub(super) fn in_alerts(&self, masking: Option<&Masking<'_>>) -> alerts::CommonCause {
         let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
         alerts::CommonCause {
             key: id(&parts).key(),
@@ -379,7 +379,7 @@ impl CommonCause<'_> {
     }
 
     /// The common cause as the status lists it.
-    pub(super) fn in_status(&self, masking: Option<&LogPolicy>) -> api::CommonCause {
+    pub(super) fn in_status(&self, masking: Option<&Masking<'_>>) -> api::CommonCause {
         api::CommonCause {
             kind: self.kind().to_owned(),
             name: self.full_name(),
@@ -391,7 +391,7 @@ impl CommonCause<'_> {
     }
 
     /// For example "node-7 does not report: 9 of its 10 pods, of 4 owners, are not ready".
-    fn message(&self, masking: Option<&LogPolicy>) -> String {
+    fn message(&self, masking: Option<&Masking<'_>>) -> String {
         let name = self.full_name();
         let affected = format!("{} of {} owners", pods(self.pods), self.owners);
         let text = match self.subject.kind {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::{
     api::{Incident, Owner},
     diagnosis::{Explanation, Finding, revision_hash},
-    logs::{LogPolicy, clean_text},
+    logs::{Masking, clean_text},
     pods::Pod,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct Group<'a> {
     /// The cause that was proven for some of the pods, now or before.
     proven: Option<&'a Explanation>,
     since: Timestamp,
-    masking: Option<&'a LogPolicy>,
+    masking: Option<&'a Masking<'a>>,
     examples: BTreeSet<&'a str>,
     /// The hash of the revision of the owner, if all the pods have the same.
     revision: Option<&'a str>,
@@ -78,7 +78,7 @@ impl<'a> Example<'a> {
 pub(super) fn ordered<'a>(
     problems: &[Problem<'a>],
     missing: &'a [MissingPods],
-    masking: Option<&'a LogPolicy>,
+    masking: Option<&'a Masking<'a>>,
     tracker: &'a Tracker,
     find_workload: FindWorkload<'_>,
 ) -> Vec<Group<'a>> {

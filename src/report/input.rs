@@ -6,7 +6,7 @@ use crate::{
     alerts,
     api::OrchestrStatus,
     diagnosis::{ContainerFinding, Finding},
-    logs::{LogPolicy, Tail},
+    logs::{Masking, Tail},
     pods::Pod,
 };
 
@@ -55,7 +55,7 @@ pub struct Input<'a> {
     /// Whether logs are shown: then room is reserved for logs that are still to be read.
     pub logs: bool,
     /// What to mask in messages, which may quote a container's output; absent for the default policy.
-    pub masking: Option<&'a LogPolicy>,
+    pub masking: Option<&'a Masking<'a>>,
     /// How many pods a node has, whether or not the object selects them; zero if unknown.
     pub pods_on_node: &'a dyn Fn(&str) -> u64,
     /// The memory of earlier reconciles, already updated with `findings`.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{
     api::{ContainerIssue, LastTermination, PodProblem},
     diagnosis::{ContainerFinding, Explanation, Finding},
-    logs::{LogPolicy, clean_text},
+    logs::{Masking, clean_text},
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Problem<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) since: Timestamp,
-    pub(super) masking: Option<&'a LogPolicy>,
+    pub(super) masking: Option<&'a Masking<'a>>,
 }
 
 /// How much of a pod is shown. Messages are limited in bytes.
@@ -46,7 +46,7 @@ impl Detail {
 }
 
 /// The pods with a problem: the most recent first, then by namespace and name.
-pub(super) fn ordered<'a>(findings: &[PodFinding<'a>], masking: Option<&'a LogPolicy>) -> Vec<Problem<'a>> {
+pub(super) fn ordered<'a>(findings: &[PodFinding<'a>], masking: Option<&'a Masking<'a>>) -> Vec<Problem<'a>> {
     let mut problems: Vec<_> = findings
         .iter()
         .map(|PodFinding { pod, finding }| Problem {
@@ -106,12 +106,12 @@ impl<'a> Problem<'a> {
 }
 
 /// The evidence of an explanation, without credentials.
-pub(super) fn evidence(explanation: &Explanation, masking: Option<&LogPolicy>) -> Vec<String> {
+pub(super) fn evidence(explanation: &Explanation, masking: Option<&Masking<'_>>) -> Vec<String> {
     let lines = explanation.evidence.iter().take(EVIDENCE);
     lines.map(|line| clean_text(line, masking, EVIDENCE_LIMIT)).collect()
 }
 
-fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPolicy>) -> ContainerIssue {
+fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&Masking<'_>>) -> ContainerIssue {
     ContainerIssue {
         name: truncate::name(&container.name).to_owned(),
         kind: container.kind,
@@ -127,7 +127,7 @@ fn issue(container: &ContainerFinding, detail: &Detail, masking: Option<&LogPoli
     }
 }
 
-fn last_termination(last: &Terminated, detail: &Detail, masking: Option<&LogPolicy>) -> LastTermination {
+fn last_termination(last: &Terminated, detail: &Detail, masking: Option<&Masking<'_>>) -> LastTermination {
     LastTermination {
         reason: truncate::name(&last.reason).to_owned(),
         exit_code: last.exit_code,

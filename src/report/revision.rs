@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     api::Revision,
     diagnosis::{ChangeDetail, NameList, TemplateChange, TemplateChanges},
-    logs::{LogPolicy, clean_text},
+    logs::{Masking, clean_text},
 };
 
 use super::{truncate, wire::count};
@@ -41,7 +41,7 @@ pub enum Comparison {
 impl FailingRevision {
     /// The revision as the status lists it. Values are masked before they are cut, so that no cut makes a credential
     /// unrecognizable.
-    pub(super) fn show(&self, masking: Option<&LogPolicy>) -> Revision {
+    pub(super) fn show(&self, masking: Option<&Masking<'_>>) -> Revision {
         Revision {
             name: truncate::name(&self.name).to_owned(),
             healthy_before: count(self.healthy_before),
@@ -51,7 +51,7 @@ impl FailingRevision {
 }
 
 impl Comparison {
-    fn lines(&self, masking: Option<&LogPolicy>) -> Vec<String> {
+    fn lines(&self, masking: Option<&Masking<'_>>) -> Vec<String> {
         let TemplateChanges { changes, more } = match self {
             Self::Unknown => return Vec::new(),
             Self::TooLarge => return vec!["the pod template is too large to be compared".to_owned()],
@@ -71,7 +71,7 @@ impl Comparison {
     }
 }
 
-fn line(change: &TemplateChange, masking: Option<&LogPolicy>) -> String {
+fn line(change: &TemplateChange, masking: Option<&Masking<'_>>) -> String {
     let subject = clean_text(&change.subject, masking, VALUE_LIMIT);
     let detail = match &change.detail {
         ChangeDetail::Added => "added".to_owned(),

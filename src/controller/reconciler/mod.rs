@@ -28,6 +28,7 @@ use super::{
     jobs::{JobKey, Jobs},
     log_requests::LogRequests,
     lookback::{self, Lookback},
+    masked_texts::{MaskRequest, MaskedTexts},
     object::Object,
     rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
@@ -38,6 +39,9 @@ use super::{
 
 use self::revisions::{RolloutRequests, workload};
 pub(super) use self::updates::Concerned;
+
+/// A warning.
+const CUT_TEXTS: &str = "some messages are masked whole, because spec.logs.redactPatterns take too long on them";
 
 /// The known state of the cluster, except for the `Orchestr` objects.
 #[derive(Debug)]
@@ -50,6 +54,7 @@ pub(super) struct Reconciler {
     evidence: Evidence,
     workloads: Workloads,
     log_requests: LogRequests,
+    masked_texts: MaskedTexts,
     rollouts: Rollouts,
     needs_relist: bool,
 }
@@ -60,6 +65,7 @@ pub(super) struct Reconciled {
     pub(super) jobs: Vec<JobKey>,
     pub(super) event_lists: Vec<EventListQuery>,
     pub(super) rollouts: Vec<RolloutQuery>,
+    pub(super) texts: Option<MaskRequest>,
 }
 
 pub(super) enum Outcome {
@@ -93,6 +99,7 @@ impl Reconciler {
             jobs: Jobs::default(),
             workloads: Workloads::default(),
             log_requests: LogRequests::new(log_reads),
+            masked_texts: MaskedTexts::default(),
             rollouts: Rollouts::default(),
             needs_relist: false,
         }
@@ -197,7 +204,13 @@ impl Reconciler {
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
         let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
-        let unread = unread_events.into_iter().chain(unread_jobs).chain(unchecked).chain(self.rollouts.warning(key));
+        let cut_texts = object.has_cut_texts.then(|| CUT_TEXTS.to_owned());
+        let unread = cut_texts
+            .into_iter()
+            .chain(unread_events)
+            .chain(unread_jobs)
+            .chain(unchecked)
+            .chain(self.rollouts.warning(key));
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -217,6 +230,7 @@ impl Reconciler {
         let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let policy = settings.logs.as_ref();
         let asker = self.log_requests.asker(key);
+        let masking = self.masked_texts.masking(&key.namespace, policy.map(Arc::as_ref));
         let undecodable = self.index.undecodable(view);
         let input = report::Input {
             generation: object.generation,
@@ -230,7 +244,7 @@ impl Reconciler {
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
-            masking: policy.map(Arc::as_ref),
+            masking: Some(&masking),
             pods_on_node: &|node| u64::from(self.index.pods_on_node(node).pods),
             tracker: &object.tracker,
             ignored_pods: ((ignored + ignored_by_spec) as u64).saturating_add(ignored_missing),
@@ -253,9 +267,19 @@ impl Reconciler {
                 }
             }
         }
+        let wanted = masking.take_wanted();
+        let lacks_texts = !wanted.texts.is_empty();
+        if std::mem::replace(&mut object.has_cut_texts, wanted.is_cut) != wanted.is_cut {
+            // The warning is in the next status.
+            recheck = Some(wall);
+        }
+        let texts = policy.and_then(|policy| self.masked_texts.ask(key, policy, wanted));
+        if let Some(until) = object.wait_for_texts(lacks_texts, now) {
+            return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
+        }
         let ended = self.ended_alerts(object, &incidents);
         let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 
     /// The keys of alerts whose incidents cannot return.
@@ -280,6 +304,7 @@ impl Reconciler {
         }
         self.index.compact(wall);
         self.log_requests.sweep();
+        self.masked_texts.sweep();
         self.rollouts.sweep(now);
         self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
@@ -299,6 +324,6 @@ impl Reconciled {
     }
 
     fn with(outcome: Outcome) -> Self {
-        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), rollouts: Vec::new() }
+        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), rollouts: Vec::new(), texts: None }
     }
 }

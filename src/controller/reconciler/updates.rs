@@ -21,6 +21,7 @@ use super::{
         evidence::NewEvidence,
         jobs::{JobKey, JobReading},
         log_requests::DueRead,
+        masked_texts::MaskAnswer,
         rollouts::{RolloutKey, RolloutReading},
         watch_health::Scope,
         workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_failed_creation},
@@ -236,6 +237,11 @@ impl Reconciler {
     /// Stores the result of a redaction. Returns the objects that wait for it.
     pub(in crate::controller) fn log_redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
         self.log_requests.redacted(result)
+    }
+
+    /// Stores masked texts. Returns the objects that wait for them.
+    pub(in crate::controller) fn texts_masked(&mut self, answer: MaskAnswer) -> HashSet<NamespacedName> {
+        self.masked_texts.answered(answer)
     }
 
     fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {

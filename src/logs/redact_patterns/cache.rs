@@ -41,6 +41,10 @@ pub(super) fn compiled(pattern: &str) -> Result<Arc<Automaton>, PatternError> {
     Ok(automaton)
 }
 
+pub(super) fn contains(pattern: &str) -> bool {
+    lock().get(pattern).is_some()
+}
+
 fn lock() -> std::sync::MutexGuard<'static, Cache> {
     CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,8 +37,24 @@ impl Pattern {
     /// # Errors
     /// When the text is not a regular expression, matches the empty text, or is too large or too slow to compile.
     pub fn new(text: &str) -> Result<(Self, usize), PatternError> {
-        let automaton = cache::compiled(text)?;
-        Ok((Self(text.into()), automaton.bytes()))
+        let pattern = Self::unchecked(text);
+        let bytes = pattern.compile()?;
+        Ok((pattern, bytes))
+    }
+
+    /// A pattern that may be invalid. An invalid one masks whole texts.
+    pub(crate) fn unchecked(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// Compiles the pattern, and returns the bytes that it takes then.
+    pub(crate) fn compile(&self) -> Result<usize, PatternError> {
+        cache::compiled(&self.0).map(|automaton| automaton.bytes())
+    }
+
+    /// Whether the pattern has been compiled, and is thus valid.
+    pub(crate) fn is_compiled(&self) -> bool {
+        cache::contains(&self.0)
     }
 
     #[must_use]

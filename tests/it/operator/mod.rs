@@ -20,6 +20,7 @@ mod never_healthy;
 mod odd_servers;
 mod outages;
 mod own_log;
+mod redact_patterns;
 mod rights;
 mod rollouts;
 mod shutdown;

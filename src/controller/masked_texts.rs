@@ -1,0 +1,164 @@
+//! The masked texts that statuses show, and who waits for texts to be masked.
+
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use crate::{
+    api::NamespacedName,
+    logs::{LogPolicy, MaskedLines, MaskedText, Masking, MaskingKey, Wanted, WantedText},
+};
+
+/// How many bytes of lines one report may use: its share of [`ALL_BYTES`], within these limits. A status has 256 KiB.
+const LEAST_BYTES: usize = 8 * 1024;
+const MOST_BYTES: usize = 128 * 1024;
+/// At most four times these are kept, or of the least limit for each object.
+const ALL_BYTES: usize = 2 * 1024 * 1024;
+
+/// Masked texts, by what masks them.
+#[derive(Debug, Default)]
+pub(super) struct MaskedTexts {
+    lines: HashMap<MaskingKey, Lines>,
+    /// The namespaces for whose objects texts are being masked, and the objects that wait. One request at a time for each
+    /// namespace, so that a tenant's texts wait for one request of each other tenant at most.
+    waiting: HashMap<String, HashSet<NamespacedName>>,
+}
+
+#[derive(Debug)]
+struct Lines {
+    lines: RefCell<MaskedLines>,
+    is_used: bool,
+}
+
+/// Texts to mask on another thread.
+#[derive(Debug)]
+pub(super) struct MaskRequest {
+    namespace: String,
+    key: MaskingKey,
+    policy: Arc<LogPolicy>,
+    texts: Vec<WantedText>,
+}
+
+#[derive(Debug)]
+pub(super) struct MaskAnswer {
+    namespace: String,
+    key: MaskingKey,
+    texts: Vec<MaskedText>,
+}
+
+impl MaskRequest {
+    pub(super) fn mask(self) -> MaskAnswer {
+        let Self { namespace, key, policy, texts } = self;
+        let texts = texts.iter().map(|text| text.mask(&policy)).collect();
+        MaskAnswer { namespace, key, texts }
+    }
+}
+
+impl MaskedTexts {
+    /// Masks the texts of one report on an object in this namespace.
+    pub(super) fn masking<'a>(&'a mut self, namespace: &str, policy: Option<&'a LogPolicy>) -> Masking<'a> {
+        let key = MaskingKey::new(namespace, policy);
+        let count = self.lines.len() + usize::from(!self.lines.contains_key(&key));
+        let limit = (ALL_BYTES / count).clamp(LEAST_BYTES, MOST_BYTES);
+        let lines = self
+            .lines
+            .entry(key)
+            .or_insert_with(|| Lines { lines: RefCell::new(MaskedLines::new(limit)), is_used: true });
+        lines.is_used = true;
+        lines.lines.get_mut().set_limit(limit);
+        Masking::remembering(policy, &lines.lines)
+    }
+
+    /// Asks for texts to be masked on behalf of an object. Returns a request that the caller starts now.
+    pub(super) fn ask(
+        &mut self,
+        object: &NamespacedName,
+        policy: &Arc<LogPolicy>,
+        wanted: Wanted,
+    ) -> Option<MaskRequest> {
+        if wanted.texts.is_empty() {
+            return None;
+        }
+        if let Some(waiting) = self.waiting.get_mut(&object.namespace) {
+            waiting.insert(object.clone());
+            return None;
+        }
+        self.waiting.insert(object.namespace.clone(), HashSet::from([object.clone()]));
+        Some(MaskRequest {
+            namespace: object.namespace.clone(),
+            key: MaskingKey::new(&object.namespace, Some(policy)),
+            policy: Arc::clone(policy),
+            texts: wanted.texts,
+        })
+    }
+
+    /// Remembers masked texts. Returns the objects that wait for these or other texts.
+    pub(super) fn answered(&mut self, answer: MaskAnswer) -> HashSet<NamespacedName> {
+        if let Some(lines) = self.lines.get_mut(&answer.key) {
+            answer.texts.into_iter().for_each(|text| lines.lines.get_mut().insert(text));
+        }
+        self.waiting.remove(&answer.namespace).unwrap_or_default()
+    }
+
+    /// Forgets what no report has used since the last sweep.
+    pub(super) fn sweep(&mut self) {
+        self.lines.retain(|_, lines| std::mem::take(&mut lines.is_used));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::{MASK, Pattern, clean_text};
+
+    fn policy(pattern: &str) -> Arc<LogPolicy> {
+        let redact_patterns = vec![Pattern::new(pattern).unwrap().0];
+        Arc::new(LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns })
+    }
+
+    fn ask(
+        texts: &mut MaskedTexts,
+        object: &NamespacedName,
+        policy: &Arc<LogPolicy>,
+        text: &str,
+    ) -> Option<MaskRequest> {
+        let wanted = {
+            let masking = texts.masking(&object.namespace, Some(policy));
+            assert!(clean_text(text, Some(&masking), 100).contains(MASK));
+            masking.take_wanted()
+        };
+        texts.ask(object, policy, wanted)
+    }
+
+    #[test]
+    fn masks_for_one_object_of_a_namespace_at_a_time() {
+        let mut texts = MaskedTexts::default();
+        let [first, second] = ["first", "second"].map(|name| NamespacedName::new("team", name));
+        let other = NamespacedName::new("other", "first");
+        let policies = ["card [0-9]+", "acct-[0-9]+"].map(policy);
+        let request = ask(&mut texts, &first, &policies[0], "card 1").unwrap();
+        assert!(ask(&mut texts, &second, &policies[1], "acct-1").is_none(), "the namespace has a request under way");
+        assert!(ask(&mut texts, &other, &policies[1], "acct-1").is_some(), "another one does not wait for it");
+        let woken = texts.answered(request.mask());
+        assert_eq!(woken, HashSet::from([first.clone(), second.clone()]));
+        assert!(ask(&mut texts, &first, &policies[0], "card 1").is_none(), "it is remembered");
+        assert!(ask(&mut texts, &second, &policies[1], "acct-1").is_some());
+    }
+
+    #[test]
+    fn objects_with_equal_patterns_share_texts_within_a_namespace() {
+        let mut texts = MaskedTexts::default();
+        let [first, second] = ["first", "second"].map(|name| NamespacedName::new("team", name));
+        let request = ask(&mut texts, &first, &policy("card [0-9]+"), "card 1").unwrap();
+        texts.answered(request.mask());
+        assert!(ask(&mut texts, &second, &policy("card [0-9]+"), "card 1").is_none());
+        assert!(ask(&mut texts, &NamespacedName::new("other", "a"), &policy("card [0-9]+"), "card 1").is_some());
+        assert_eq!(texts.lines.len(), 2);
+        texts.sweep();
+        assert_eq!(texts.lines.len(), 2);
+        texts.sweep();
+        assert_eq!(texts.lines.len(), 0);
+    }
+}
