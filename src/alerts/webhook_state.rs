@@ -71,7 +71,15 @@ pub(super) struct WebhookState<'a> {
 impl<'a> WebhookState<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
         let PlanInput { policy, memory, ended, bytes, now, .. } = *input;
-        let incidents = grouped.iter().map(|incident| (incident.key.as_str(), incident)).collect();
+        // An alert about another incident with the same key must end first: it is not about this one.
+        let is_of_other = |incident: &Incident| {
+            let with_key = |alert: &&AlertStatus| alert.key == incident.key && alert.phase != AlertPhase::Resolved;
+            previous.alerts.iter().find(with_key).is_some_and(|alert| !is_about(alert, incident))
+        };
+        let mut incidents = HashMap::new();
+        for incident in grouped.iter().filter(|incident| !is_of_other(incident)) {
+            incidents.entry(incident.key.as_str()).or_insert(incident);
+        }
         Self {
             status: previous.clone(),
             policy,
@@ -338,12 +346,9 @@ impl<'a> WebhookState<'a> {
         let reason = self.policy.matching_reason(incident, self.memory.reasons(&incident.key));
         AlertStatus {
             key: incident.key.clone(),
-            namespace: sanitize::single_line(&incident.namespace, 63),
-            owner: Owner {
-                kind: sanitize::single_line(&incident.owner.kind, 63),
-                name: sanitize::single_line(&incident.owner.name, 253),
-            },
-            container: sanitize::single_line(&incident.container, 63),
+            namespace: namespace(incident),
+            owner: owner(incident),
+            container: container(incident),
             kind: incident.kind,
             reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
             since: whole_seconds(incident.since),
@@ -392,6 +397,30 @@ impl<'a> WebhookState<'a> {
             self.status.pending = None;
         }
     }
+}
+
+/// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.
+fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
+    alert.key == incident.key
+        && alert.kind == incident.kind
+        && alert.namespace == namespace(incident)
+        && alert.owner == owner(incident)
+        && alert.container == container(incident)
+}
+
+fn namespace(incident: &Incident) -> String {
+    sanitize::single_line(&incident.namespace, 63)
+}
+
+fn owner(incident: &Incident) -> Owner {
+    Owner {
+        kind: sanitize::single_line(&incident.owner.kind, 63),
+        name: sanitize::single_line(&incident.owner.name, 253),
+    }
+}
+
+fn container(incident: &Incident) -> String {
+    sanitize::single_line(&incident.container, 63)
 }
 
 fn overflow_hash(overflow: &[&Incident]) -> String {

@@ -1,10 +1,13 @@
 //! Which pods belong to the same incident.
 
+use std::collections::HashSet;
+
 use ring::digest::{Context, SHA256};
 
 use crate::{
     api::{Incident, Owner, ProblemKind},
     diagnosis::Finding,
+    hex::hex,
     pods::Pod,
 };
 
@@ -74,16 +77,30 @@ impl<'a> Identity<'a> {
             && self.namespace == listed.namespace
             && self.container == listed.container
             && self.owner() == listed.owner
-            && self.id().key() == listed.key
+            && self.id().keys().contains(&listed.key)
     }
 }
 
 impl IncidentId {
     /// The key of the incident in the API: 16 hexadecimal digits.
     pub(super) fn key(self) -> String {
-        let bits = self.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        format!("{bits:016x}")
+        hex(&self.0[..8])
     }
+
+    /// The key, and the one that replaces it if another incident has the same.
+    pub(super) fn keys(self) -> [String; 2] {
+        [self.key(), hex(&self.0[8..16])]
+    }
+}
+
+/// The keys of incidents. No two of them are the same, even if the first 64 bits of their identities' hashes are.
+pub(super) fn distinct_keys(ids: impl IntoIterator<Item = IncidentId>) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let distinct = |id: IncidentId| {
+        let [key, other] = id.keys();
+        if taken.insert(key.clone()) { key } else { other }
+    };
+    ids.into_iter().map(distinct).collect()
 }
 
 /// The key of the incident of missing pods of an owner.
@@ -145,6 +162,16 @@ mod tests {
         for other in forged {
             assert!(!identity.is_of(&other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn incidents_whose_hashes_begin_alike_have_different_keys() {
+        let [mut one, mut other] = [[7; 32], [7; 32]];
+        (one[8], other[8]) = (1, 2);
+        let ids = [one, other].map(IncidentId);
+        assert_eq!(ids[0].key(), ids[1].key());
+        assert_eq!(distinct_keys(ids), ["0707070707070707", "0207070707070707"]);
+        assert_eq!(distinct_keys([ids[1]]), ["0707070707070707"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    identity::Identity,
+    identity::{Identity, distinct_keys},
     input::{FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
@@ -33,6 +33,7 @@ const EXAMPLES: usize = 3;
 /// An incident and the pods that belong to it.
 pub(super) struct Group<'a> {
     pub(super) identity: Identity<'a>,
+    key: String,
     /// The most specific reason so far.
     pub(super) reason: &'a str,
     pub(super) pods: u64,
@@ -88,6 +89,7 @@ pub(super) fn ordered<'a>(
         let revision = revision_hash(problem.pod);
         let group = groups.entry(identity).or_insert_with(|| Group {
             identity,
+            key: String::new(),
             reason: truncate::name(&problem.finding.reason),
             pods: 0,
             example: Example::Pod(problem.pod, problem.finding),
@@ -116,6 +118,7 @@ pub(super) fn ordered<'a>(
         let identity = Identity::of_missing(missing);
         groups.entry(identity).or_insert_with(|| Group {
             identity,
+            key: String::new(),
             reason: truncate::name(missing.reason),
             pods: missing.missing,
             example: Example::Missing(missing),
@@ -128,7 +131,9 @@ pub(super) fn ordered<'a>(
         });
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    for group in &mut groups {
+    let keys = distinct_keys(groups.iter().map(|group| group.identity.id()));
+    for (group, key) in groups.iter_mut().zip(keys) {
+        group.key = key;
         if let Some(known) = tracker.incident(&group.identity) {
             group.since = group.since.min(known.since);
             group.reason = known.reason;
@@ -166,7 +171,7 @@ impl Group<'_> {
     /// The incident as the status lists it.
     pub(super) fn incident(&self) -> Incident {
         Incident {
-            key: self.identity.id().key(),
+            key: self.key.clone(),
             kind: self.identity.kind,
             namespace: self.identity.namespace.to_owned(),
             owner: self.identity.owner(),

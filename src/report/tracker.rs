@@ -355,8 +355,9 @@ impl<'a> Resumed<'a> {
         if self.incidents.is_empty() {
             return None;
         }
-        let with_key = self.incidents.get(identity.id().key().as_str())?;
-        with_key.iter().find(|own| identity.is_of(own.listed))
+        let keys = identity.id().keys();
+        let with_key = keys.iter().filter_map(|key| self.incidents.get(key.as_str())).flatten();
+        with_key.into_iter().find(|own| identity.is_of(own.listed))
     }
 
     /// Continues the problem that the status lists for the pod, or an incident that the pod may belong to. Returns

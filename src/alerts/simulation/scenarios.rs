@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{BYTES, Behaviour, CrashPoint, Event, KEYS, Simulation, accepted, key, webhook};
 use crate::{
-    alerts::NotificationPolicy,
-    api::{AlertPhase, MessageKind, WebhookFormat, WebhookStatus},
+    alerts::{Incident, NotificationPolicy},
+    api::{AlertPhase, MessageKind, Owner, WebhookFormat, WebhookStatus},
 };
 
 #[test]
@@ -432,4 +432,25 @@ impl Simulation {
         }
         self.stored = serde_json::from_value(state).unwrap();
     }
+}
+
+#[test]
+fn an_incident_of_another_owner_with_the_same_key_has_an_alert_of_its_own() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.advance(60);
+    let forged = sim.incidents().remove(0);
+    sim.end(1);
+    sim.set_incident(Incident {
+        namespace: "ml".to_owned(),
+        owner: Owner { kind: "Job".to_owned(), name: "train".to_owned() },
+        since: sim.now,
+        ..forged
+    });
+    sim.advance(900);
+    let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
+    assert_eq!(kinds, [MessageKind::Firing, MessageKind::Resolved, MessageKind::Firing]);
+    let last = sim.sent.last().unwrap();
+    assert_eq!(last.started[0].owner.name, "train");
+    assert_eq!(sim.sent[1].resolved[0].owner.name, key(1));
 }
