@@ -168,7 +168,7 @@ impl Evidence {
             // The watch has received the events about later problems.
             let is_older =
                 started.and_then(|started| started.checked_add(SKEW).ok()).is_some_and(|by| finding.since <= by);
-            is_older && needs_events(finding) && !store.has_events_about(pod.uid)
+            is_older && needs_events(finding) && !store.has_events_about(pod)
         };
         lists.ask(found.filter(lacks_events), now)
     }
@@ -206,7 +206,12 @@ mod tests {
     }
 
     fn event(kind: &str, reason: &str, count: u32) -> WatchUpdate<WatchedEvent> {
-        let involved = InvolvedObject { kind: kind.to_owned(), uid: "5".to_owned(), ..InvolvedObject::default() };
+        let involved = InvolvedObject {
+            kind: kind.to_owned(),
+            namespace: "shop".to_owned(),
+            uid: "5".to_owned(),
+            ..InvolvedObject::default()
+        };
         let event = Event { involved, reason: reason.to_owned(), count, ..Event::default() };
         WatchUpdate::Applied(WatchedEvent { id: 1, event: Some(Box::new(event)), resource_version: String::new() })
     }

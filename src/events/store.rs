@@ -27,18 +27,31 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What an entry and a pod take beside their texts, in bytes.
 const ENTRY_BYTES: usize = 208;
-const POD_BYTES: usize = 192;
+const POD_BYTES: usize = 256;
 
-/// The events, by the UID of their pod.
+/// The events by pod.
 #[derive(Debug)]
 pub(crate) struct EventStore {
-    pods: HashMap<Uid, PodEvents>,
+    pods: HashMap<PodKey, PodEvents>,
     /// The pods, in the order of their last event.
-    order: BTreeMap<u64, Uid>,
+    order: BTreeMap<u64, PodKey>,
     next_place: u64,
     bytes: usize,
     max_bytes: usize,
     dropped: u64,
+}
+
+/// The pod that an event names. An event may contain any UID, but is about pods in its own namespace only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PodKey {
+    uid: Uid,
+    namespace: Box<str>,
+}
+
+impl PodKey {
+    fn of(pod: &Pod) -> Self {
+        Self { uid: pod.uid, namespace: (*pod.namespace).into() }
+    }
 }
 
 #[derive(Debug)]
@@ -93,14 +106,15 @@ impl EventStore {
         }
         let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
         let uid = Uid::from_text(&event.involved.uid);
+        let key = PodKey { uid, namespace: (*event.involved.namespace).into() };
         let place = self.next_place;
         self.next_place += 1;
-        let pod = self.pods.entry(uid).or_insert_with(|| {
+        let pod = self.pods.entry(key.clone()).or_insert_with(|| {
             self.bytes += POD_BYTES;
             PodEvents { place, received: now, entries: Vec::new() }
         });
         self.order.remove(&pod.place);
-        self.order.insert(place, uid);
+        self.order.insert(place, key);
         pod.place = place;
         pod.received = now;
 
@@ -121,24 +135,24 @@ impl EventStore {
 
     /// The events about a pod, the most recent last. They do not contain the UID.
     pub(crate) fn about(&self, pod: &Pod) -> Arc<[Event]> {
-        let Some(events) = self.pods.get(&pod.uid) else { return Arc::default() };
+        let Some(events) = self.pods.get(&PodKey::of(pod)) else { return Arc::default() };
         let mut events: Vec<Event> = events.entries.iter().map(|entry| entry.event(pod)).collect();
         events.sort_by_key(|event| event.last);
         events.into()
     }
 
-    pub(crate) fn has_events_about(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid)
+    pub(crate) fn has_events_about(&self, pod: &Pod) -> bool {
+        self.pods.contains_key(&PodKey::of(pod))
     }
 
     /// Drops events that are old, or whose pod no longer exists.
     pub(crate) fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
         let age = |received: Instant| now.saturating_duration_since(received);
         let Self { pods, order, bytes, .. } = self;
-        pods.retain(|uid, pod| {
+        pods.retain(|key, pod| {
             let bytes_before = pod.bytes();
             pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
-            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid));
+            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(key.uid));
             if is_kept {
                 *bytes = *bytes - bytes_before + pod.bytes();
             } else {

@@ -183,6 +183,7 @@ impl State {
     /// The workload could not be read.
     pub(super) fn read_later(&mut self, longest: Duration, now: Instant) {
         self.is_reading = false;
+        self.unchanged = self.unchanged.saturating_add(1);
         self.schedule(longest, now);
     }
 
@@ -191,6 +192,7 @@ impl State {
     pub(super) fn denied(&mut self, denial: String, now: Instant) -> bool {
         self.is_reading = false;
         self.is_outdated = false;
+        self.unchanged = self.unchanged.saturating_add(1);
         let delay = self.delay.max(DENIED);
         self.read_at = Some(now + delay);
         self.delay = (2 * delay).min(DENIED_SLOWEST);

@@ -10,6 +10,7 @@ fn event(uid: u128, reason: &str, message: &str, count: u32) -> Event {
     Event {
         involved: InvolvedObject {
             kind: "Pod".to_owned(),
+            namespace: "shop".to_owned(),
             uid: format!("{uid:032x}"),
             container: "app".to_owned(),
             ..InvolvedObject::default()
@@ -90,7 +91,7 @@ fn drops_events_that_explain_nothing_or_concern_other_objects() {
     assert_eq!(store.record(1, event(5, "PolicyViolation", "no", 1), now), Recorded::Ignored);
     let orchestr = InvolvedObject { kind: "Orchestr".to_owned(), ..event(5, "", "", 1).involved };
     assert_eq!(store.record(1, Event { involved: orchestr, ..event(5, "Failed", "no", 1) }, now), Recorded::Ignored);
-    assert!(!store.has_events_about(Uid::from(5)));
+    assert!(!store.has_events_about(&pod(5)));
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn drops_the_events_of_pods_without_news_first() {
     assert_eq!(store.dropped(), 0);
     store.record(1, event(0, "Failed", &message, 2), now);
     store.record(1, event(10, "Failed", &message, 1), now);
-    let kept: Vec<u128> = (0..=10).filter(|uid| store.has_events_about(Uid::from(*uid))).collect();
+    let kept: Vec<u128> = (0..=10).filter(|uid| store.has_events_about(&pod(*uid))).collect();
     assert_eq!((kept, store.dropped()), (vec![0, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1));
 }
 
@@ -113,9 +114,9 @@ fn drops_old_events_and_those_of_deleted_pods() {
     store.record(1, event(5, "Failed", "old", 1), start);
     store.record(1, event(6, "Failed", "gone", 1), start);
     store.sweep(start + PATIENCE - Duration::from_secs(1), |_| false);
-    assert!(store.has_events_about(Uid::from(6)), "its pod may not be known yet");
+    assert!(store.has_events_about(&pod(6)), "its pod may not be known yet");
     store.sweep(start + PATIENCE, |uid| uid == Uid::from(5));
-    assert!(!store.has_events_about(Uid::from(6)));
+    assert!(!store.has_events_about(&pod(6)));
     store.record(2, event(5, "Failed", "new", 1), start + MAX_AGE / 2);
     store.sweep(start + MAX_AGE, |_| true);
     assert_eq!(about(&store, 5), [("new".to_owned(), 1)]);
@@ -150,4 +151,15 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_event_of_another_namespace_is_no_evidence_about_a_pod() {
+    let (mut store, now) = (EventStore::default(), Instant::now());
+    let mut forged = event(5, "Unhealthy", "forged", 1);
+    forged.involved.namespace = "attacker".to_owned();
+    store.record(1, forged, now);
+    assert!(about(&store, 5).is_empty() && !store.has_events_about(&pod(5)));
+    store.record(1, event(5, "Unhealthy", "503", 1), now);
+    assert_eq!(about(&store, 5), [("503".to_owned(), 1)]);
 }
