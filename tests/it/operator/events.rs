@@ -86,3 +86,40 @@ async fn creating_an_object_again_grants_no_further_events() {
     assert!((50..=allowed).contains(&events), "{events} events of 80, {allowed} allowed");
     operator.stop().await;
 }
+
+/// The API server accepts any text as the name in an owner reference.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_owners_cannot_hide_or_reorder_text() {
+    let env = TestEnv::new("events-names").await;
+    let owner = format!("cart\u{202e}\u{1b}[2J\u{200b}{}", "x".repeat(500));
+    let reference = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "example.com/v1", "kind": "App\u{202e}", "name": owner, "uid": "u", "controller": true},
+    ]}});
+    env.pod("cart", healthy()).await;
+    env.patch_pod("cart", reference).await;
+    env.set_status("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let shown = &status.incidents[0].owner;
+    assert_eq!(shown.kind, "App\u{fffd}");
+    assert!(shown.name.starts_with("cart\u{fffd}\u{fffd}[2J\u{fffd}xxx") && shown.name.len() <= 253, "{shown:?}");
+    assert_eq!(status.problematic_pods[0].owner.as_ref(), Some(shown));
+    orchestr_testbed::eventually("its event is there", crate::support::TIMEOUT, async || {
+        match env.events("cluster").await.len() {
+            1 => Ok(()),
+            other => Err(format!("there are {other}")),
+        }
+    })
+    .await
+    .unwrap();
+    let deceptive = |text: &str| text.contains(['\u{202e}', '\u{1b}', '\u{200b}']);
+    let event = serde_json::to_value(&env.events("cluster").await[0]).unwrap();
+    let note = event["note"].as_str().unwrap();
+    let related = event["related"].to_string();
+    assert!(note.starts_with("App\u{fffd} ") && !deceptive(note), "{note}");
+    assert!(!deceptive(&related), "{related}");
+    let all: Vec<_> = status.conditions.iter().map(|condition| condition.message.as_str()).collect();
+    assert!(!all.iter().any(|text| deceptive(text)), "{all:?}");
+    operator.stop().await;
+}

@@ -298,3 +298,28 @@ async fn retries_a_job_read_before_reporting_its_pods() {
     assert!(proxy.count(|request| is_of_job(request, "sums")) >= 3);
     operator.stop().await;
 }
+
+/// The name of a CronJob comes from an owner reference, which anyone can write. Whoever changes an ended pod all the time
+/// must not cause a read each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_a_failed_job_once_if_its_cron_job_does_not_exist() {
+    let env = TestEnv::new("jobs-orphan").await;
+    let owner = job(&env, "sums", failed_job()).await;
+    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    let forged = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "batch/v1", "kind": "CronJob", "name": "forged", "uid": "u", "controller": true},
+    ]}});
+    jobs.patch("sums", &PatchParams::default(), &Patch::Merge(forged)).await.unwrap();
+    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["sums-1"]).await;
+    for round in 0..20 {
+        env.patch_pod("sums-1", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+        env.wait_until_caught_up().await;
+    }
+    let of_cron_job = |request: &ProxiedRequest| request.path.ends_with("/cronjobs/forged");
+    assert_eq!((proxy.count(|request| is_of_job(request, "sums")), proxy.count(of_cron_job)), (1, 1));
+    operator.stop().await;
+}
