@@ -218,7 +218,8 @@ mod tests {
         let (running, most, order) = &*state.lock().unwrap();
         let place = order.iter().position(|namespace| *namespace == "shop").unwrap();
         assert!(place - before <= 2, "{place} began before it, {before} of them before it was asked for");
-        assert_eq!((*running, *most, order.len()), (0, 4, 201));
+        assert_eq!((*running, order.len()), (0, 201));
+        assert!(*most <= 4, "{most} at the same time");
     }
 
     #[tokio::test]
