@@ -7,6 +7,7 @@ mod failed_creation;
 mod key;
 mod object;
 mod read;
+mod read_rate;
 mod report;
 mod state;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(super) use self::{
 use self::{
     failed_creation::{FailedCreation, Refusal, workload_of},
     key::WorkloadKind,
+    read_rate::ReadRate,
     state::{Resumed, State},
 };
 use super::object_name::is_object_name;
@@ -51,7 +53,7 @@ const MOST_ABSENT: usize = 512;
 /// How long after it had its pods a workload is remembered, because its next event may be counted from an earlier trouble.
 const MEMORY: SignedDuration = SignedDuration::from_hours(1);
 /// The share of the longest delay between two reads of a workload that each workload causes, so that all of them together
-/// cause at most four reads a second.
+/// need at most four reads a second, which is what [`ReadRate`] allows.
 const DELAY_EACH: Duration = Duration::from_millis(250);
 
 /// The namespace and the top controller of workloads.
@@ -71,6 +73,7 @@ pub(super) struct Workloads {
     gone: VecDeque<OwnerKey>,
     /// Workloads beyond the limits, by namespace.
     omitted: BTreeMap<String, HashSet<WorkloadKey>>,
+    read_rate: ReadRate,
     next_due: Option<Instant>,
 }
 
@@ -147,14 +150,14 @@ impl Workloads {
         if self.next_due.is_none_or(|due| due > now) {
             return Vec::new();
         }
-        let queries = self
-            .known
-            .iter_mut()
-            .filter_map(|(key, state)| {
-                let pod = state.begin_read(now)?;
-                Some(WorkloadQuery { key: key.clone(), pod })
-            })
-            .collect();
+        let mut queries = Vec::new();
+        while self.read_rate.is_open(now) {
+            let due = self.known.iter_mut().filter(|(_, state)| state.due().is_some_and(|due| due <= now));
+            let first = due.min_by_key(|(key, state)| (self.read_rate.last_begun(&key.namespace), state.due()));
+            let Some((key, state)) = first else { break };
+            self.read_rate.begin(&key.namespace, now);
+            queries.push(WorkloadQuery { key: key.clone(), pod: state.begin_read(now) });
+        }
         self.update_next_due();
         queries
     }
@@ -226,7 +229,8 @@ impl Workloads {
         });
         let known = &self.known;
         self.by_uid.retain(|_, key| known.contains_key(key));
-        // Where there is room, they are added with their next events.
+        self.read_rate.retain(|namespace| in_namespace(known, namespace) > 0);
+        // If there is room, they are added with their next events.
         self.omitted.retain(|namespace, _| {
             is_selected(namespace)
                 && (known.len() >= MOST / 2 || in_namespace(known, namespace) >= MOST_IN_NAMESPACE / 2)
@@ -265,7 +269,8 @@ impl Workloads {
     }
 
     fn update_next_due(&mut self) {
-        self.next_due = self.known.values().filter_map(State::due).min();
+        let due = self.known.values().filter_map(State::due).min();
+        self.next_due = due.map(|due| self.read_rate.next().map_or(due, |next| due.max(next)));
     }
 }
 

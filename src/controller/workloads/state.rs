@@ -169,11 +169,10 @@ impl State {
         self.read_at.filter(|_| !self.is_reading)
     }
 
-    /// Begins a read if one is due. Returns the pod to look for.
-    pub(super) fn begin_read(&mut self, now: Instant) -> Option<Option<String>> {
-        self.due().filter(|due| *due <= now)?;
+    /// Begins a read. Returns the pod to look for, if any.
+    pub(super) fn begin_read(&mut self, now: Instant) -> Option<String> {
         (self.is_reading, self.read_at, self.last_read) = (true, None, Some(now));
-        Some(self.event.as_ref().and_then(|event| event.pod.clone()))
+        self.event.as_ref().and_then(|event| event.pod.clone())
     }
 
     pub(super) fn is_reading(&self) -> bool {

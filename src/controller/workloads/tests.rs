@@ -277,6 +277,61 @@ fn a_burst_of_events_leads_to_one_read_a_second() {
     assert_eq!(sequence.due_in(), Some(Duration::from_secs(1)));
 }
 
+/// An event about a Job in a namespace.
+fn event_in(namespace: &str, number: usize) -> Event {
+    let mut event = event(WorkloadKind::Job, &format!("sums-{number}"), NO_ACCOUNT, 0);
+    event.involved.namespace = namespace.to_owned();
+    event.involved.uid = format!("{namespace}-{number}");
+    event
+}
+
+#[test]
+fn reads_at_most_four_workloads_a_second_after_a_burst_of_twenty() {
+    let mut sequence = Sequence::new();
+    let mut reads = Vec::new();
+    for tick in 0..240_u32 {
+        sequence.now = sequence.start + tick * Duration::from_millis(250);
+        if tick % 4 == 0 {
+            for namespace in 0..5 {
+                for number in 0..MOST_IN_NAMESPACE {
+                    sequence.event(&event_in(&format!("ns-{namespace}"), number));
+                }
+            }
+        }
+        let due = sequence.workloads.take_due(sequence.now);
+        reads.push(due.len());
+        for query in due {
+            sequence.answer(&query.key, job(0, 0));
+        }
+    }
+    assert_eq!(reads[0], 20);
+    assert!(reads[1..].iter().all(|reads| *reads == 1), "{reads:?}");
+    assert_eq!(sequence.due_in(), Some(Duration::from_millis(250)));
+}
+
+#[test]
+fn a_namespace_with_many_events_does_not_delay_the_reads_of_others() {
+    let mut sequence = Sequence::new();
+    let (mut delays, mut failed_at) = (Vec::new(), 0);
+    for tick in 0..240_u32 {
+        sequence.now = sequence.start + tick * Duration::from_millis(250);
+        for number in 0..MOST_IN_NAMESPACE {
+            sequence.event(&event_in("flood", number));
+        }
+        if tick % 40 == 20 {
+            sequence.event(&event_in("shop", tick.try_into().unwrap()));
+            failed_at = tick;
+        }
+        for query in sequence.workloads.take_due(sequence.now) {
+            if query.key.namespace == "shop" {
+                delays.push(tick - failed_at);
+            }
+            sequence.answer(&query.key, WorkloadReading::Gone);
+        }
+    }
+    assert_eq!(delays, [0; 6]);
+}
+
 #[test]
 fn an_event_with_another_reason_changes_the_explanation() {
     let mut sequence = Sequence::new();
@@ -506,12 +561,7 @@ fn omitted(sequence: &Sequence) -> usize {
 #[test]
 fn counts_the_workloads_beyond_its_limits() {
     let mut sequence = Sequence::new();
-    let in_namespace = |sequence: &mut Sequence, namespace: &str, n: usize| {
-        let mut event = event(WorkloadKind::Job, &format!("sums-{n}"), NO_ACCOUNT, 0);
-        event.involved.namespace = namespace.to_owned();
-        event.involved.uid = format!("{namespace}-{n}");
-        sequence.event(&event)
-    };
+    let in_namespace = |sequence: &mut Sequence, namespace: &str, n: usize| sequence.event(&event_in(namespace, n));
     for n in 0..MOST_IN_NAMESPACE + 5 {
         assert_eq!(in_namespace(&mut sequence, "shop", n), n >= MOST_IN_NAMESPACE, "only the warning changes");
     }
