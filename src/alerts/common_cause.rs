@@ -4,11 +4,12 @@
 //! already sent keeps its own alert until it ends.
 //!
 //! A cause is sometimes attributed differently while its incidents last, for example to a registry instead of an image.
-//! The alert about the first cause then lasts until its members are over or have no common cause any more. Incidents that
+//! The alert about the first cause then lasts until each of its members is over or has no common cause. Incidents that
 //! it reported do not start an alert about the second cause, unless that has other members too.
 //!
 //! If the common cause is over, its members stay silent until its alert is resolved, because most of them are about to
-//! end as well. Those that remain are then sent one by one.
+//! end as well. Those that remain are then sent one by one, and the end of the alert says how many they are: a node that
+//! now explains the problems of two owners only may be as broken as before.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -37,6 +38,8 @@ pub(super) struct Grouped<'a> {
     common: Vec<Incident>,
     /// How many incidents stay silent until the alert about their common cause is resolved.
     pub held: usize,
+    /// How many members continue without a common cause whose alert is resolved, by its key.
+    remaining: HashMap<String, u64>,
 }
 
 impl<'a> Grouped<'a> {
@@ -77,14 +80,9 @@ impl<'a> Grouped<'a> {
                 !has_elapsed(alert.gone_since.as_ref(), keep_firing_for, input.now)
             })
             .collect();
-        // The status stores only some of many members. Memory has the others until a restart.
-        let was_member = |incident: &Incident, alert: &AlertStatus| {
-            alert.members.contains(&incident.key)
-                || alert.members.len() >= MAX_MEMBERS
-                    && input.memory.common_cause(&incident.key) == Some(alert.key.as_str())
-        };
         let is_held = |incident: &Incident| {
-            !sent.contains(incident.key.as_str()) && ending.iter().any(|alert| was_member(incident, alert))
+            !sent.contains(incident.key.as_str())
+                && ending.iter().any(|alert| was_member(incident, alert, input.memory))
         };
         let grouped: HashSet<&str> = members.values().flatten().map(|incident| incident.key.as_str()).collect();
         let mut single = matching;
@@ -96,12 +94,32 @@ impl<'a> Grouped<'a> {
             .iter()
             .filter_map(|(cause, members)| combine(cause, members, alerts.get(cause).copied(), &reported))
             .collect();
-        Self { single, common, held }
+        Self { single, common, held, remaining: remaining(previous, input) }
+    }
+
+    /// How many problems of a common cause continue although its alert is resolved.
+    pub fn remaining(&self, cause: &str) -> u64 {
+        self.remaining.get(cause).copied().unwrap_or_default()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Incident> {
         self.single.iter().copied().chain(&self.common)
     }
+}
+
+/// The status stores only some of many members. Memory has the others until a restart.
+fn was_member(incident: &Incident, alert: &AlertStatus, memory: &IncidentMemory) -> bool {
+    alert.members.contains(&incident.key)
+        || alert.members.len() >= MAX_MEMBERS && memory.common_cause(&incident.key) == Some(alert.key.as_str())
+}
+
+fn remaining(previous: &WebhookStatus, input: &PlanInput<'_>) -> HashMap<String, u64> {
+    let causes = previous.alerts.iter().filter(|alert| !alert.members.is_empty());
+    let count = |alert: &AlertStatus| {
+        let continues = |incident: &&Incident| was_member(incident, alert, input.memory);
+        input.incidents.iter().filter(continues).count() as u64
+    };
+    causes.map(|alert| (alert.key.clone(), count(alert))).collect()
 }
 
 fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {

@@ -105,7 +105,9 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
 fn alerts_where(webhook: &WebhookState<'_>, condition: impl Fn(&AlertStatus) -> bool) -> Vec<Alert> {
     let mut alerts: Vec<_> = webhook.status.alerts.iter().filter(|alert| condition(alert)).collect();
     alerts.sort_by(|a, b| (a.since.0, &a.key).cmp(&(b.since.0, &b.key)));
-    alerts.iter().map(|alert| Alert::new(alert, webhook.incidents.get(alert.key.as_str()).copied())).collect()
+    let current = |alert: &AlertStatus| webhook.incidents.get(alert.key.as_str()).copied();
+    let new = |alert| Alert { remaining: webhook.remaining(alert), ..Alert::new(alert, current(alert)) };
+    alerts.into_iter().map(new).collect()
 }
 
 fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
@@ -230,7 +232,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
     };
     for mut alert in alerts_where(&webhook, |alert| may_be_firing(alert.phase, alert.sent_at.is_some())) {
         alert.resolved_at = Some(now);
-        alert.pods = 0;
+        (alert.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
             messages.push(empty(messages.len()));
             budget = MessageBudget::of(policy.format);

@@ -68,6 +68,8 @@ pub struct Alert {
     /// The incidents that the alert about a common cause stands for, in the order of [`Incident::members`]; empty if they
     /// are gone.
     pub members: Vec<Member>,
+    /// How many incidents continue although the alert about their common cause is resolved.
+    pub remaining: u64,
 }
 
 /// Incidents beyond those that are sent one by one.

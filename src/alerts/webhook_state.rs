@@ -59,6 +59,7 @@ pub(super) struct WebhookState<'a> {
     pub incidents: HashMap<&'a str, &'a Incident>,
     /// How many current incidents stay silent until the alert about their common cause is resolved.
     pub held: usize,
+    grouped: &'a Grouped<'a>,
     /// Due incidents beyond those that are tracked one by one: the storm.
     pub overflow: Vec<&'a Incident>,
     /// A hash of the keys of `overflow`.
@@ -89,6 +90,7 @@ impl<'a> WebhookState<'a> {
             ended,
             incidents,
             held: grouped.held,
+            grouped,
             overflow: Vec::new(),
             overflow_hash: String::new(),
             newly_tracked: 0,
@@ -144,6 +146,14 @@ impl<'a> WebhookState<'a> {
     pub fn clean_up(&mut self) {
         self.evict_resolved();
         self.drop_empty_pending();
+    }
+
+    /// How many problems of a common cause continue although its alert is resolved.
+    pub fn remaining(&self, alert: &AlertStatus) -> u64 {
+        match alert.phase {
+            AlertPhase::Resolving | AlertPhase::Resolved => self.grouped.remaining(&alert.key),
+            AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Firing => 0,
+        }
     }
 
     /// Whether the receiver may already have received the pending message.

@@ -34,11 +34,16 @@ pub(super) fn min_size(alert: &Alert) -> usize {
     const FIXED: usize = 900;
     /// The annotation with the number of the owner's pods.
     const OF: usize = 32;
+    /// The annotation that a cause is no longer common.
+    const NOTE: usize = 96;
     let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
     let cause = if alert.cause == Cause::Unknown { 0 } else { alert.cause.as_str().len() + 8 };
     // Each is a label or annotation, and part of the summary.
-    FIXED + 2 * (texts.iter().map(escaped).sum::<usize>() + cause) + if alert.of == 0 { 0 } else { OF }
+    FIXED
+        + 2 * (texts.iter().map(escaped).sum::<usize>() + cause)
+        + if alert.of == 0 { 0 } else { OF }
+        + if alert.remaining == 0 { 0 } else { NOTE }
 }
 
 /// The alerts of a notification, newly firing ones first, and the number of incidents that are omitted.
@@ -90,18 +95,20 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
             labels.insert(name, value);
         }
     }
-    let (logs, note) = message_text::logs(alert, layout.logs);
+    let (logs, log_note) = message_text::logs(alert, layout.logs);
     let examples = if layout.message == 0 { 0 } else { 3 };
     let pods: Vec<String> =
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
     let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
     let summary = message_text::title(alert, layout.message);
+    let note =
+        if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { message_text::no_longer_common(alert) };
     let mut annotations = BTreeMap::from([("summary", summary)]);
     let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
     for (name, value) in [
         ("cause", if alert.cause == Cause::Unknown { String::new() } else { alert.cause.as_str().to_owned() }),
         ("reason", reason),
-        ("note", if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { String::new() }),
+        ("note", note),
         ("description", sanitize::single_line(&alert.message, layout.message)),
         ("pods", number(alert.pods)),
         ("of", if alert.pods == 0 { String::new() } else { number(alert.of) }),
@@ -116,7 +123,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         ("evidence", message_text::join(&alert.evidence, layout.message)),
         ("example_pods", pods.join(", ")),
         ("logs", logs),
-        ("log_note", note),
+        ("log_note", log_note),
     ] {
         if !value.is_empty() {
             annotations.insert(name, value);

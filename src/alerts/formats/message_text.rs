@@ -41,17 +41,33 @@ impl<'a> Selection<'a> {
         let (detailed, more) = changed.split_at(changed.len().min(layout.detailed));
         let over = if notification.object_deleted { "No longer watched" } else { "Over" };
         let more_title = if repeats { "Still firing" } else { "Firing" };
-        let lists = [(more_title, more), (over, &notification.resolved), ("Still firing", ongoing)];
-        let lists = lists.into_iter().filter(|(_, alerts)| !alerts.is_empty());
-        Self {
-            detailed: detailed.iter().collect(),
-            lists: lists.map(|(title, alerts)| (title, alerts.iter().collect())).collect(),
-        }
+        let (remaining, ended) = notification.resolved.iter().partition(|alert| alert.remaining > 0);
+        let lists = [
+            (more_title, more.iter().collect()),
+            (over, ended),
+            ("No longer a common cause", remaining),
+            ("Still firing", ongoing.iter().collect()),
+        ];
+        let lists = lists.into_iter().filter(|(_, alerts): &(_, Vec<&Alert>)| !alerts.is_empty());
+        Self { detailed: detailed.iter().collect(), lists: lists.collect() }
     }
 }
 
 /// Why an alert ends although its incident may continue.
 pub(super) const NO_LONGER_WATCHED: &str = "no longer watched: the Orchestr was deleted";
+
+/// Why an alert about a common cause ends although some of its incidents continue; empty if none does.
+pub(super) fn no_longer_common(alert: &Alert) -> String {
+    match alert.remaining {
+        0 => String::new(),
+        remaining => format!("no longer a common cause: {}", problems_continue(remaining)),
+    }
+}
+
+fn problems_continue(number: u64) -> String {
+    let verb = if number == 1 { "continues" } else { "continue" };
+    format!("{number} of its problems {verb}")
+}
 
 /// How a message begins: with the state of its alerts, and the cluster.
 pub(super) fn status_prefix(notification: &Notification) -> String {
@@ -61,10 +77,17 @@ pub(super) fn status_prefix(notification: &Notification) -> String {
         MessageKind::Firing => "FIRING",
         MessageKind::Repeat | MessageKind::Resend => "STILL FIRING",
         MessageKind::Resolved if notification.object_deleted => "NO LONGER WATCHED",
+        MessageKind::Resolved if has_only_remaining(notification) => "NO LONGER A COMMON CAUSE",
         MessageKind::Resolved => "RESOLVED",
     };
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if cluster.is_empty() { state.to_owned() } else { format!("{state} in cluster {cluster}") }
+}
+
+/// Whether a message reports only ends of common causes some of whose incidents continue.
+fn has_only_remaining(notification: &Notification) -> bool {
+    let resolved = &notification.resolved;
+    notification.storm.is_none() && !resolved.is_empty() && resolved.iter().all(|alert| alert.remaining > 0)
 }
 
 fn literal(text: impl Into<String>) -> Segment {
@@ -91,6 +114,9 @@ pub(super) fn headline(notification: &Notification) -> String {
         MessageKind::Repeat | MessageKind::Resend => &notification.started,
         MessageKind::Resolved => &notification.resolved,
     };
+    // If something is over, the headline is about that only.
+    let is_over = |alert: &&Alert| alert.remaining == 0 || has_only_remaining(notification);
+    let subjects: Vec<&Alert> = subjects.iter().filter(is_over).collect();
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
     let subject = match (subjects.as_slice(), storm) {
@@ -216,6 +242,9 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
         Fact { name: "Where", value: location_segments(alert) },
         Fact { name: "Since", value: vec![literal(time_range(alert, now))] },
     ];
+    if alert.remaining > 0 {
+        facts.push(Fact { name: "Note", value: vec![literal(no_longer_common(alert))] });
+    }
     let why = sanitize::single_line(&alert.message, message);
     if !why.is_empty() {
         facts.push(Fact { name: "Why", value: vec![Segment::Untrusted(why)] });
@@ -279,6 +308,9 @@ pub(super) fn summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> {
     }
     line.push(literal(format!(", {}", if alert.resolved_at.is_some() { "lasted " } else { "for " })));
     line.push(literal(duration(duration_between(alert.since, alert.resolved_at.unwrap_or(now)))));
+    if alert.remaining > 0 {
+        line.push(literal(format!(", {}", problems_continue(alert.remaining))));
+    }
     if alert.pods > 0 {
         let noun = if alert.of.max(alert.pods) == 1 { "pod" } else { "pods" };
         line.push(literal(format!(", {} {noun}", ratio(alert))));

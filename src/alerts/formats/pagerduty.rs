@@ -48,7 +48,8 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
     let test = notification.kind == MessageKind::Test;
     // A common cause may have no namespace.
     let group = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
-    event(notification, &key, alert.resolved_at.is_some(), || {
+    let may_continue = notification.object_deleted || alert.remaining > 0;
+    event(&key, alert.resolved_at.is_some(), may_continue, || {
         json!({
             "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
             "source": event_source(notification, group, &alert.owner.name),
@@ -65,7 +66,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
 fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value> {
     let object = &notification.source.object;
     let key = dedup_key(notification, &["storm", &notification.webhook]);
-    event(notification, &key, storm.resolved_at.is_some(), || {
+    event(&key, storm.resolved_at.is_some(), notification.object_deleted, || {
         let reasons = message_text::reason_counts(&notification.reasons);
         let summary =
             format!("{}: {} more problems: {reasons}", message_text::status_prefix(notification), storm.count);
@@ -95,12 +96,12 @@ fn event_source(notification: &Notification, namespace: &str, name: &str) -> Str
     sanitize::single_line(&format!("{cluster}{namespace}/{name}"), 384)
 }
 
-fn event(notification: &Notification, key: &str, resolved: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
+fn event(key: &str, resolved: bool, may_continue: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
     let mut event = Map::new();
     event.insert("event_action".to_owned(), json!(if resolved { "resolve" } else { "trigger" }));
     event.insert("dedup_key".to_owned(), json!(key));
-    // A resolve event needs the key only. After a deletion, the payload says that the incident may continue.
-    if !resolved || notification.object_deleted {
+    // A resolve event needs the key only. After a deletion, or if a cause is no longer common, the payload says so.
+    if !resolved || may_continue {
         event.insert("payload".to_owned(), payload());
     }
     event

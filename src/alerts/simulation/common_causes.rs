@@ -97,6 +97,11 @@ impl Simulation {
         }
     }
 
+    /// Ends all common causes, but not their incidents.
+    pub(in crate::alerts) fn end_common_causes(&mut self) {
+        self.causes.clear();
+    }
+
     /// Of each accepted message that is not a resend, the time in seconds, and the keys that started and are resolved.
     fn changes(&self) -> Vec<(i64, Vec<String>, Vec<String>)> {
         let messages = accepted(self).into_iter().filter(|(_, kind, ..)| *kind != MessageKind::Resend);
@@ -187,6 +192,25 @@ fn sends_a_member_that_stays_broken_on_its_own_when_the_common_cause_is_resolved
             sim.advance(600);
             assert_eq!(sim.changes().last().unwrap().2, [key(0)], "{format:?}");
         }
+    }
+}
+
+#[test]
+fn says_that_a_cause_is_no_longer_common_if_some_of_its_problems_continue() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.start_with_cause(0..4, 7);
+        sim.advance(100);
+        // Two owners are too few for a common cause, but the node still does not report.
+        sim.causes.clear();
+        sim.end(2);
+        sim.end(3);
+        sim.advance(60);
+        let ended = sim.sent.iter().find(|sent| sent.resolved.iter().any(|alert| alert.key == node_key(7)));
+        let text = String::from_utf8(render(ended.unwrap(), &destination(format)).body).unwrap();
+        assert!(text.to_lowercase().contains("no longer a common cause"), "{format:?}: {text}");
+        assert!(text.contains("2 of its problems continue"), "{format:?}: {text}");
+        assert!(!text.contains("RESOLVED") && !text.contains("Over"), "{format:?}: {text}");
     }
 }
 

@@ -45,9 +45,15 @@ fn parse(sim: &Simulation, message: &Notification, keys: &mut BTreeMap<String, S
     let mut of_text = |text: &str| {
         for line in text.lines() {
             let words = line.trim_start_matches('*');
-            let known = ["What", "Firing", "Over", "Still firing"].into_iter().find(|title| words.starts_with(title));
+            let known = ["What", "Firing", "Over", "No longer a common cause", "Still firing"]
+                .into_iter()
+                .find(|title| words.starts_with(title));
             title = known.map_or(title.clone(), str::to_owned);
-            let into = if title == "Over" { &mut parsed.resolved } else { &mut parsed.firing };
+            let into = if matches!(title.as_str(), "Over" | "No longer a common cause") {
+                &mut parsed.resolved
+            } else {
+                &mut parsed.firing
+            };
             into.extend(names(line));
         }
     };

@@ -64,7 +64,7 @@ enum Event {
     /// The incident ends, and its owner has no pods left.
     Deleted(u8),
     ReasonChanges(u8, &'static str),
-    /// The incident has a common cause, or has none any more.
+    /// The incident has another common cause from now on, or none.
     CauseChanges(u8, Option<u8>),
     /// Whether the current incidents are known. They are not during an outage of the API server.
     IncidentsKnown(bool),

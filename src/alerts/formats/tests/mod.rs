@@ -65,6 +65,11 @@ impl Scenario {
         self
     }
 
+    fn without_cause(mut self) -> Self {
+        self.sim.end_common_causes();
+        self
+    }
+
     fn advance(mut self, seconds: u64) -> Self {
         self.sim.advance(seconds);
         self
@@ -127,6 +132,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         ("cause", Scenario::of(format).incident(explained()).advance(40).last()),
         ("common-cause", common().advance(40).last()),
         ("common-cause-over", common().advance(300).end("key0").end("key1").end("key2").advance(60).last()),
+        ("common-cause-no-longer", common().advance(300).end("key0").without_cause().advance(60).last()),
         ("several", several().advance(120).last()),
         ("resolved", firing().advance(300).end("key-of-cart").advance(60).last()),
         ("storm", storm().last()),
