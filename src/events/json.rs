@@ -1,13 +1,38 @@
 //! Decodes events from JSON, for API servers and proxies that do not support protobuf.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event as ApiEvent;
+use k8s_openapi::api::{
+    core::v1::{Event as ApiEvent, EventSeries},
+    events::v1::Event as NewApiEvent,
+};
 
 use super::{WatchedEvent, watched_event::Fields};
 
 impl From<ApiEvent> for WatchedEvent {
     fn from(event: ApiEvent) -> Self {
         convert(event)
+    }
+}
+
+/// For files, which may contain events of either API group. The API server returns each event in both.
+impl From<NewApiEvent> for WatchedEvent {
+    fn from(event: NewApiEvent) -> Self {
+        convert(ApiEvent {
+            metadata: event.metadata,
+            type_: event.type_,
+            reason: event.reason,
+            message: event.note,
+            involved_object: event.regarding.unwrap_or_default(),
+            count: event.deprecated_count,
+            first_timestamp: event.deprecated_first_timestamp,
+            last_timestamp: event.deprecated_last_timestamp,
+            event_time: event.event_time,
+            series: event.series.map(|series| EventSeries {
+                count: Some(series.count),
+                last_observed_time: Some(series.last_observed_time),
+            }),
+            ..ApiEvent::default()
+        })
     }
 }
 

@@ -206,6 +206,27 @@ fn failed_probe(namespace: &str, pod_uid: &str) -> Value {
     })
 }
 
+/// The same event as `kubectl get events.events.k8s.io` prints it, and as a reporter of that group writes it.
+fn failed_probes_in_new_group(pod_uid: &str) -> [Value; 2] {
+    let Value::Object(mut event) = failed_probe("shop", pod_uid) else { panic!("no object") };
+    event.insert("apiVersion".to_owned(), json!("events.k8s.io/v1"));
+    let mut rename = |from: &str, to: &str| {
+        let value = event.remove(from).unwrap();
+        event.insert(to.to_owned(), value);
+    };
+    rename("involvedObject", "regarding");
+    rename("message", "note");
+    let mut series = event.clone();
+    for (from, to) in [("count", "Count"), ("firstTimestamp", "FirstTimestamp"), ("lastTimestamp", "LastTimestamp")] {
+        let value = event.remove(from).unwrap();
+        event.insert(format!("deprecated{to}"), value);
+        series.remove(from);
+    }
+    series.insert("eventTime".to_owned(), json!("2026-03-01T10:00:10.000000Z"));
+    series.insert("series".to_owned(), json!({"count": 41, "lastObservedTime": "2026-03-01T10:59:00.000000Z"}));
+    [event.into(), series.into()]
+}
+
 #[test]
 fn uses_the_events_in_a_file_as_evidence() {
     let uid = "5f0c2a91-0000-4000-8000-000000000001";
@@ -219,7 +240,10 @@ fn uses_the_events_in_a_file_as_evidence() {
     assert_eq!(cause(&[not_ready("shop")]).1, "null");
     let (code, evidence) = cause(&[failed_probe("shop", uid), not_ready("shop")]);
     assert_eq!(code, "ReadinessProbe");
-    assert!(evidence.contains("Unhealthy ×41") && evidence.contains("statuscode: 503"), "{evidence}");
+    assert!(evidence.contains("Unhealthy ×41, last 10:59:00Z") && evidence.contains("statuscode: 503"), "{evidence}");
+    for event in failed_probes_in_new_group(uid) {
+        assert_eq!(cause(&[event.clone(), not_ready("shop")]), (code.clone(), evidence.clone()), "{event}");
+    }
     let other = "5f0c2a91-0000-4000-8000-000000000002";
     assert_eq!(cause(&[not_ready("shop"), failed_probe("shop", other)]).1, "null", "the event of another pod");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Event};
+use k8s_openapi::api::{batch::v1::Job, core, events};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -42,8 +42,9 @@ impl Object for Value {
 
 /// The fields that identify an object.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Header {
+    api_version: Option<String>,
     kind: Option<String>,
     metadata: Option<Meta>,
 }
@@ -79,7 +80,11 @@ pub(super) fn add_object(collector: &mut Collector, object: &impl Object) {
         Some(kind) => {
             match kind {
                 "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(&job)),
-                "Event" => _ = object.decode::<Event>().map(|event| collector.add_event(event.into())),
+                // Only v1 and v1beta1 exist, which have the same fields.
+                "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
+                    _ = object.decode::<events::v1::Event>().map(|event| collector.add_event(event.into()));
+                }
+                "Event" => _ = object.decode::<core::v1::Event>().map(|event| collector.add_event(event.into())),
                 _ => {}
             }
             collector.add_other_object(kind.to_owned());
