@@ -243,7 +243,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
         (&Method::GET, "/api/v1/events") => {
             json_response(&json!({"apiVersion": "v1", "kind": "EventList", "metadata": metadata, "items": []}))
         }
-        // Logs, events and anything else: there is none.
+        // This server has no logs and no other resources.
         _ => {
             let status =
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404});

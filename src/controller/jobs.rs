@@ -227,7 +227,7 @@ impl Jobs {
         jobs
     }
 
-    /// Forgets the Jobs that are not needed any more.
+    /// Forgets the Jobs that are no longer needed.
     pub(super) fn retain(&mut self, is_needed: impl Fn(&JobKey) -> bool) {
         self.known.retain(|key, state| state.is_reading || is_needed(key));
     }

@@ -98,7 +98,7 @@ impl LabelSets {
         self.of_owner(namespace, kind, name).next().is_some()
     }
 
-    /// Counts a member that became a suspect, or that is none any more.
+    /// Counts a member that became a suspect, or stopped being one.
     pub(super) fn set_suspect(&mut self, id: LabelSetId, is_suspect: bool) {
         let Some(label_set) = self.slots.get_mut(id.0 as usize) else { return };
         label_set.suspects = match is_suspect {

@@ -28,8 +28,8 @@ struct Node {
 }
 
 impl Nodes {
-    /// Moves a pod from the node of its previous version, if any, to its present one. A pod that has succeeded takes
-    /// nothing of the node any more, and is not counted.
+    /// Moves a pod from the node of its previous version, if any, to its present one. A pod that has succeeded no
+    /// longer uses the node, and is not counted.
     pub(super) fn update(&mut self, before: Option<NodeId>, pod: &Pod) -> NodeId {
         let name = if pod.phase == "Succeeded" { "" } else { pod.node.as_str() };
         match before {
@@ -76,7 +76,7 @@ impl Nodes {
         }
     }
 
-    /// Counts a pod that became a suspect, or that is none any more.
+    /// Counts a pod that became a suspect, or stopped being one.
     pub(super) fn set_suspect(&mut self, id: NodeId, is_suspect: bool) {
         let Some(node) = self.slots.get_mut(id.0 as usize) else { return };
         node.count.suspects = match is_suspect {

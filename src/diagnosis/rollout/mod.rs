@@ -12,7 +12,7 @@ pub use self::template::{RevisionObject, Template};
 /// The most changes that are kept.
 const CHANGES: usize = 8;
 /// The longest value that is kept, in bytes. Of a longer one, only the fact that it changed is kept: a part of it might
-/// begin in the middle of a secret that could not be recognized any more.
+/// begin in the middle of a secret, which would not be recognized.
 const VALUE_LIMIT: usize = 2048;
 /// The longest name that is kept, in bytes, and the most names of a kind.
 const NAME_LIMIT: usize = 253;

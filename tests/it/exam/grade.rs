@@ -20,7 +20,7 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
     Right,
-    /// The cause is Unknown although the API proves it, or the problem is missed, or there is none.
+    /// The cause is Unknown although the API proves it, the problem is missed, or a healthy pod is reported.
     Unknown,
     /// The cause is another than the true one.
     Wrong,

@@ -117,7 +117,7 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
     let unwritable = watch_with(json!({"logs": {"redactPatterns": ["("]}}));
     env.old_object("unwritable", json!({}), unwritable, json!(null)).await;
     let event = eventually("an event reports it instead", TIMEOUT, async || {
-        env.events("unwritable").await.pop().ok_or_else(|| "there is none".to_owned())
+        env.events("unwritable").await.pop().ok_or_else(|| "no event".to_owned())
     });
     let note = event.await.unwrap().note.unwrap();
     assert!(note.starts_with("spec.logs.redactPatterns[0]: is not a regular expression: "), "{note}");

@@ -105,7 +105,7 @@ async fn reports_pods_of_a_deployment_that_exceed_a_quota() {
     // Its events are published as for other incidents.
     let note = eventually("an event is there", TIMEOUT, async || {
         let events = env.events("cluster").await;
-        events.first().and_then(|event| event.note.clone()).ok_or_else(|| "there is none".to_owned())
+        events.first().and_then(|event| event.note.clone()).ok_or_else(|| "no event".to_owned())
     })
     .await
     .unwrap();
