@@ -2,11 +2,12 @@
 
 mod clean;
 mod escapes;
-mod fair_queue;
+
 mod kubelet;
 mod ledger;
 mod life;
 mod log_end;
+mod log_queue;
 mod masking;
 mod node_limiter;
 mod pattern;
@@ -21,8 +22,8 @@ mod tail_buffer;
 
 pub(crate) use clean::clean_text;
 pub use clean::{Cleaned, clean};
-pub use fair_queue::{QueueLimits, Turn};
 pub use log_end::{LogEnd, Need};
+pub use log_queue::{QueueLimits, Turn};
 pub use masking::Masking;
 pub(crate) use masking::{MaskedLines, MaskedText, MaskingKey, Wanted, WantedText};
 pub(crate) use node_limiter::Permit;

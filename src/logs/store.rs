@@ -16,10 +16,10 @@ use std::{
 
 use super::{
     ContainerInstance, LogEnd, LogPolicy, LogRead, LogRequest, ReadResult, Tail,
-    fair_queue::{FairQueue, Place, QueueLimits, Turn},
     ledger::Ledger,
     life::{Life, OVERHEAD, TailEntry, TailState},
     log_end::Need,
+    log_queue::{LogQueue, Place, QueueLimits, Turn},
 };
 use crate::api::{LogSource, NamespacedName};
 
@@ -95,8 +95,8 @@ pub struct TailStore {
     lives: HashMap<ContainerInstance, Life>,
     tails: Ledger<TailKey>,
     ends: Ledger<ContainerInstance>,
-    reads: FairQueue<ContainerInstance>,
-    redactions: FairQueue<TailKey>,
+    reads: LogQueue<ContainerInstance>,
+    redactions: LogQueue<TailKey>,
     /// The number of sweeps.
     epoch: u32,
 }
@@ -130,8 +130,8 @@ impl TailStore {
             lives: HashMap::new(),
             tails: Ledger::new(limits.tail_bytes, OVERHEAD),
             ends: Ledger::new(limits.end_bytes, 0),
-            reads: FairQueue::new(limits.reads),
-            redactions: FairQueue::new(limits.redactions),
+            reads: LogQueue::new(limits.reads),
+            redactions: LogQueue::new(limits.redactions),
             epoch: 0,
         }
     }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-/// Bounds of a [`FairQueue`].
+/// Bounds of a [`LogQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Tasks that run concurrently. One namespace gets at most three quarters of them.
@@ -29,7 +29,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug)]
-pub(super) struct FairQueue<T> {
+pub(super) struct LogQueue<T> {
     limits: QueueLimits,
     namespaces: HashMap<Arc<str>, Share<T>>,
     waiting: usize,
@@ -55,7 +55,7 @@ pub struct Turn {
     _namespace: Arc<()>,
 }
 
-impl<T> FairQueue<T> {
+impl<T> LogQueue<T> {
     pub(super) fn new(limits: QueueLimits) -> Self {
         Self { limits, namespaces: HashMap::new(), waiting: 0, started: 0, running: Arc::default() }
     }
@@ -233,18 +233,18 @@ mod tests {
         Place { namespace: namespace.into(), node: node.into(), pod_namespace: pod_namespace.into() }
     }
 
-    fn pop(queue: &mut FairQueue<u32>) -> Option<(u32, Turn)> {
+    fn pop(queue: &mut LogQueue<u32>) -> Option<(u32, Turn)> {
         queue.pop(|_| true, |_| Some(())).map(|(_, task, (), turn)| (task, turn))
     }
 
     /// The order in which tasks are started if they run one after another.
-    fn order(queue: &mut FairQueue<u32>) -> Vec<u32> {
+    fn order(queue: &mut LogQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| pop(queue).map(|(task, _)| task)).collect()
     }
 
     #[test]
     fn namespaces_nodes_and_pod_namespaces_take_turns() {
-        let mut queue = FairQueue::new(limits(8, 100, 100));
+        let mut queue = LogQueue::new(limits(8, 100, 100));
         for (task, (namespace, node, pods)) in (0..).zip([
             ("a", "n", "x"),
             ("a", "n", "x"),
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn one_namespace_leaves_a_quarter_to_others() {
-        let mut queue = FairQueue::new(limits(8, 100, 100));
+        let mut queue = LogQueue::new(limits(8, 100, 100));
         for task in 0..20 {
             queue.push(&place("a", "n", "x"), task);
         }
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn skips_nodes_without_a_permit() {
-        let mut queue = FairQueue::new(limits(8, 100, 100));
+        let mut queue = LogQueue::new(limits(8, 100, 100));
         for (task, node) in (0..).zip(["dead", "dead", "alive"]) {
             queue.push(&place("a", node, "x"), task);
         }
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_tasks_of_the_namespace_with_the_most() {
-        let mut queue = FairQueue::new(limits(8, 6, 5));
+        let mut queue = LogQueue::new(limits(8, 6, 5));
         for task in 0..5 {
             assert!(queue.push(&place("a", "n", "x"), task).is_none());
         }
@@ -314,7 +314,7 @@ mod tests {
             hostile in prop::collection::vec((0..5_u8, 0..4_u8), 0..300),
             own in 1..20_u32,
         ) {
-            let mut queue = FairQueue::new(limits(1, 200, 150));
+            let mut queue = LogQueue::new(limits(1, 200, 150));
             for (node, pods) in hostile {
                 queue.push(&place("hostile", &node.to_string(), &pods.to_string()), u32::MAX);
                 prop_assert!(queue.waiting() <= 150);
