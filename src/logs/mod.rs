@@ -2,7 +2,6 @@
 
 mod clean;
 mod escapes;
-
 mod kubelet;
 mod ledger;
 mod life;

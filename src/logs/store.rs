@@ -168,12 +168,15 @@ impl TailStore {
         if life.forget_if_doubtful(request, now) {
             self.ends.remove(&request.instance);
         }
-        self.ends.touch(&request.instance, namespace);
         let tail = life
             .tails
             .entry(Arc::clone(&request.policy))
             .or_insert_with(|| TailEntry::new(Arc::clone(&request.termination_message)));
         tail.asked = self.epoch;
+        // An end that is no longer needed goes before one that is not redacted yet.
+        if !tail.is_shown() {
+            self.ends.touch(&request.instance, namespace);
+        }
         if is_known {
             self.tails.touch(&key, namespace);
         } else {

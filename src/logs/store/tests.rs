@@ -290,3 +290,32 @@ fn drops_a_result_that_no_object_waits_for() {
     assert!(store.read_ended(&read.instance, result("late", &read, None), now).is_empty());
     assert_eq!((text(&store, &request), store.lives.len(), store.tails.total()), (None, 0, 0));
 }
+
+#[test]
+fn reads_no_log_twice_because_redaction_is_slow() {
+    const LOGS: i32 = 150;
+    let (mut store, now, object) = (TailStore::default(), Instant::now(), asker("shop", "cluster"));
+    let policy = Arc::new(LogPolicy { redact: false, ..(*policy(1000, 65536)).clone() });
+    let log = format!("{}\n", "x".repeat(65)).repeat(1000);
+    let (mut reads, mut redactions) = (0, Vec::new());
+    for _ in 0..LOGS {
+        for restarts in 0..LOGS {
+            store.ask(&request_for(1, restarts, &policy), &object, now);
+        }
+        for _ in 0..4 {
+            let Some((read, (), _turn)) = store.next_read(now, |_| Some(())) else { break };
+            store.read_ended(&read.instance, result(&log, &read, None), now);
+            reads += 1;
+        }
+        redactions.extend(store.next_redaction());
+        if redactions.len() > 1 || reads == LOGS {
+            store.redacted(redactions.remove(0).run());
+        }
+    }
+    while let Some(redaction) = redactions.pop().or_else(|| store.next_redaction()) {
+        store.redacted(redaction.run());
+    }
+    let shown = (0..LOGS)
+        .filter(|&restarts| text(&store, &request_for(1, restarts, &policy)).is_some_and(|text| text.len() > 65_000));
+    assert_eq!((reads, shown.count()), (LOGS, LOGS as usize));
+}
