@@ -29,6 +29,8 @@ const PODS: usize = 10_000;
 /// The most pods that fail at the same time, and the budget for the peak resident memory, in MiB.
 const MOST_FAILURES: usize = 5_000;
 const FAILURES_BUDGET: f64 = 32.0;
+/// The number of pods that a tenant makes.
+const LARGE_PODS: usize = 600;
 /// Bytes in a long line.
 const LONG_LINE: usize = 3_000_000;
 /// Containers with such a line, and pods on a node whose kubelet hangs.
@@ -147,6 +149,39 @@ pub async fn long_logs(flags: &Flags) -> Outcome {
     }
     figures.print();
     Ok(())
+}
+
+/// A tenant makes pods with 256 long labels and finalizers that hold them.
+pub async fn large_pods(flags: &Flags) -> Outcome {
+    let mut figures = Figures::new("large-pods")?;
+    let cluster = Cluster::start(PODS, sound()).await?;
+    cluster.object("cluster", json!({})).await?;
+    let mut observer = Observer::new(&cluster);
+    let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
+    let all = PODS as i64;
+    observer.until("a first status", TIMEOUT, |name, status| name == "cluster" && status.watched_pods == all).await?;
+    figures.add("large pods", 0, "peak resident memory", process.peak_mib()?, "MiB")?;
+    for count in [100, LARGE_PODS] {
+        cluster.plane.load((0..count).map(large_pod)).await?;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        figures.add("large pods", count, "peak resident memory", process.peak_mib()?, "MiB")?;
+        figures.add("large pods", count, "resident memory", process.resident_mib()?, "MiB")?;
+    }
+    figures.print();
+    process.stop().await
+}
+
+/// A pod with 256 labels and 256 finalizers, all as long as the API allows, which waits for its deletion.
+fn large_pod(index: usize) -> (String, String) {
+    let name = format!("large-{index}");
+    let list = |make: &dyn Fn(usize) -> String| (0..256).map(make).collect::<Vec<_>>().join(",");
+    let domain = format!("{0}.{0}.{0}.{1}", "d".repeat(63), "d".repeat(60));
+    let labels = list(&|n| format!(r#""{domain}/{}{n:03}":"{}{index:06}""#, "k".repeat(60), "v".repeat(57)));
+    let finalizers = list(&|n| format!(r#""{domain}/{}{n:03}""#, "f".repeat(60)));
+    let json = format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"tenant","uid":"1a56e000-0000-4000-8000-{index:012x}","creationTimestamp":"2025-11-03T08:15:02Z","deletionTimestamp":"2025-11-03T09:15:02Z","deletionGracePeriodSeconds":0,"labels":{{{labels}}},"finalizers":[{finalizers}]}},"spec":{{"containers":[{{"name":"app","image":"example/app"}}]}},"status":{{"phase":"Running"}}}}"#
+    );
+    (orchestr_testbed::pods::key("tenant", &name), json)
 }
 
 /// The kubelet of a node hangs, while pods on it and on other nodes fail.

@@ -54,6 +54,8 @@ pub enum Mode {
     Rollout,
     /// Logs of one line of 3 MB
     LongLogs,
+    /// Pods as large as a tenant can make them
+    LargePods,
     /// A kubelet that hangs
     Hang,
     /// A tenant who attacks the operator: another object's latency, memory and restarts, for each attack and all together
@@ -139,6 +141,7 @@ async fn run(flags: &Flags) -> Outcome {
         Mode::Million => synthetic::run(flags).await,
         Mode::Rollout => rollout::run(flags).await,
         Mode::LongLogs => curves::long_logs(flags).await,
+        Mode::LargePods => curves::large_pods(flags).await,
         Mode::Hang => curves::hang(flags).await,
         Mode::Attacks => attacks::run(flags).await,
         Mode::Startup => startup::run(flags).await,
