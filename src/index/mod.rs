@@ -249,7 +249,7 @@ impl Index {
         while self.memory.exceeds(self.memory.all, size) {
             let largest = self.memory.largest(false);
             let own_share = self.memory.exceeds_share(self.memory.all, &pod.namespace, size);
-            let Some(largest) = largest.filter(|_| !own_share) else { return None };
+            let largest = largest.filter(|_| !own_share)?;
             let before = self.suspects.len();
             affected.extend(self.evict_pods_of(&largest));
             if self.suspects.len() == before {

@@ -108,7 +108,13 @@ impl Pod {
         let matters = |kind: &ArcStr| CONDITIONS.contains(&kind.as_str()) || gates.contains(kind);
         if !self.conditions.iter().all(|condition| matters(&condition.kind)) {
             self.conditions.retain(|condition| matters(&condition.kind));
-            self.conditions.shrink_to_fit();
+        }
+        self.conditions.shrink_to_fit();
+        for specs in [&mut self.init_containers, &mut self.containers] {
+            specs.shrink_to_fit();
+        }
+        for statuses in [&mut self.init_statuses, &mut self.statuses] {
+            statuses.shrink_to_fit();
         }
         self.cut_texts(usize::MAX, IMAGE_LIMIT, NAME_LIMIT);
         if self.fit(POD_LIMIT) { Ok(self) } else { Err(DecodeError::TooLarge) }

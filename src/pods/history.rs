@@ -67,6 +67,7 @@ impl Runs {
         if self.lives.len() == LIVES {
             self.lives.remove(0);
         }
+        self.lives.reserve_exact(1);
         self.lives.push(life);
     }
 }
@@ -170,6 +171,9 @@ impl Pod {
                 all_runs.push(runs);
             }
         }
+        // A growing list allocates room for four.
+        starts.shrink_to_fit();
+        all_runs.shrink_to_fit();
         history.starts = starts;
         history.runs = all_runs;
         self.history = history;
