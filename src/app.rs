@@ -1,12 +1,12 @@
 //! Connects the parts of the operator and runs them.
 
 use futures::{StreamExt, stream};
-use kube::{Api, Client, api::DynamicObject};
+use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, system_lookup},
-    api::api_resource,
+    api::{StoredObject, api_resource},
     clock::ClusterClock,
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources},
@@ -31,7 +31,7 @@ pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutd
     let objects = {
         let client = client.clone();
         let watches = scopes.iter().map(move |scope| {
-            let api: Api<DynamicObject> = match scope {
+            let api: Api<StoredObject> = match scope {
                 Some(namespace) => Api::namespaced_with(client.clone(), namespace, &api_resource()),
                 None => Api::all_with(client.clone(), &api_resource()),
             };
@@ -68,7 +68,5 @@ pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutd
     let cluster = config.cluster_name.clone();
     let dispatcher =
         Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);
-    Controller::new(client, clock, reader, dispatcher, scopes, config.own_namespace_only, timings)
-        .run(sources, heartbeat, shutdown)
-        .await;
+    Controller::new(client, clock, reader, dispatcher, scopes, config).run(sources, heartbeat, shutdown).await;
 }

@@ -18,14 +18,15 @@
 //! controller rebuilds its part from the pods, and the alerts restore theirs from memory. If the operator is down at that
 //! time, the alerts' memory is lost: current problems are sent again as new alerts.
 
+use std::fmt::Debug;
+
 use kube::{
     Api, Client, Error,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use serde::Serialize;
-use serde_json::json;
 
-use crate::api::{NamespacedName, api_resource};
+use crate::api::{NamespacedName, StoredObject, api_resource};
 
 /// One of the two writers.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +50,33 @@ pub(crate) async fn apply_status(
     client: &Client,
     NamespacedName { namespace, name }: &NamespacedName,
     manager: FieldManager,
-    status: &impl Serialize,
-) -> Result<DynamicObject, Error> {
+    status: &(impl Serialize + Debug),
+) -> Result<StoredObject, Error> {
     let resource = api_resource();
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let body = json!({
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "status": status,
-    });
+    let api: Api<StoredObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let body = AppliedObject {
+        api_version: &resource.api_version,
+        kind: &resource.kind,
+        metadata: AppliedMetadata { name, namespace },
+        status,
+    };
     api.patch_status(name, &PatchParams::apply(manager.as_str()).force(), &Patch::Apply(&body)).await
+}
+
+/// The body of a server-side apply. A `serde_json::Value` of a large status would take several times as much memory.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AppliedObject<'a, S> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: AppliedMetadata<'a>,
+    status: &'a S,
+}
+
+#[derive(Debug, Serialize)]
+struct AppliedMetadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
 }
 
 /// Whether one resource version is newer than another. They are increasing numbers (KEP-5504); if one is not a number,

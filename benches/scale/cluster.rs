@@ -117,6 +117,15 @@ impl Cluster {
         Ok(())
     }
 
+    /// Deletes every `Orchestr` in these namespaces.
+    pub async fn clear_objects_of(&self, namespaces: &[String]) -> Outcome {
+        for namespace in namespaces {
+            let objects: Api<Orchestr> = Api::namespaced(self.client.clone(), namespace);
+            objects.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+        }
+        Ok(())
+    }
+
     /// The operator's requests so far.
     pub fn requests(&self) -> Outcome<Requests> {
         let user = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");

@@ -23,6 +23,7 @@ mod process;
 mod rollout;
 mod startup;
 mod synthetic;
+mod tenants;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -44,6 +45,10 @@ pub enum Mode {
     Pods,
     /// From 1 Orchestr object to 1,000
     Objects,
+    /// 1,000 Orchestr objects over the same 500 failing pods
+    SamePods,
+    /// 200 Orchestr objects as large as the API server accepts
+    LargeObjects,
     /// From 1 failing pod to 5,000
     Failures,
     /// From no Warning events an hour to 100,000
@@ -136,6 +141,8 @@ async fn run(flags: &Flags) -> Outcome {
         Mode::Budgets => budgets::run(flags).await,
         Mode::Pods => curves::pods(flags).await,
         Mode::Objects => curves::objects(flags).await,
+        Mode::SamePods => tenants::same_pods(flags).await,
+        Mode::LargeObjects => tenants::large_objects(flags).await,
         Mode::Failures => curves::failures(flags).await,
         Mode::Events => events::run(flags).await,
         Mode::Million => synthetic::run(flags).await,

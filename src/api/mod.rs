@@ -14,6 +14,7 @@ mod owner;
 mod schema;
 mod spec;
 mod status;
+mod stored_object;
 mod webhook_status;
 
 pub use cause::Cause;
@@ -31,6 +32,7 @@ pub use status::{
     CommonCause, ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource,
     OrchestrStatus, PodProblem, Revision,
 };
+pub(crate) use stored_object::{KOPF_ANNOTATION, KOPF_FINALIZER, StoredObject};
 pub use webhook_status::{
     AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus,
 };
@@ -66,6 +68,8 @@ pub mod reason {
     pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
     /// Ready=False: a value of the spec is invalid; permanent until the spec changes.
     pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// Ready=False: the namespace has more objects than `--max-objects-per-namespace`, and others are older.
+    pub const TOO_MANY_OBJECTS: &str = "TooManyObjects";
     /// Ready=Unknown: the list of pods is not complete yet, or pods cannot be read at present.
     pub const SYNCING: &str = "Syncing";
     /// Ready=False: RBAC does not allow what the operator needs.

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::{Client, api::DynamicObject};
+use kube::Client;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
-    api::{NamespacedName, OrchestrStatus},
+    api::{NamespacedName, OrchestrStatus, StoredObject},
     clock::ClusterClock,
-    config::Timings,
+    config::RunConfig,
     events::{Event, WatchedEvent},
     logs::LogReader,
     pods::WatchedPod,
-    report::{self, Change},
+    report::{self, Change, NotWatching},
     spec_error::SpecError,
     watch::WatchUpdate,
     watchdog::{Heartbeat, Phase},
@@ -25,13 +25,15 @@ use super::{
     events::{EventPublisher, spec_event},
     kopf_migration::KopfMigrations,
     object::Object,
+    object_limit::Admission,
     objects::Objects,
-    observed::Observed,
+    observed::{ObservedStatus, settings},
     pattern_checks::{PatternCheck, PatternChecks},
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
     sources::Sources,
+    status::StatusWrite,
     tasks::{TaskResult, Tasks},
     watch_health::Scope,
     write_error::WriteError,
@@ -70,15 +72,15 @@ impl Controller {
         log_reader: LogReader,
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
-        own_namespace_only: bool,
-        timings: Timings,
+        config: &RunConfig,
     ) -> Self {
+        let timings = config.timings;
         let now = Instant::now();
         Self {
             clock,
             check_interval: timings.check_interval,
-            own_namespace_only,
-            objects: Objects::default(),
+            own_namespace_only: config.own_namespace_only,
+            objects: Objects::new(config.max_objects_per_namespace),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), now),
             kopf_migrations: KopfMigrations::default(),
@@ -106,10 +108,13 @@ impl Controller {
                 pods = open_pods();
                 are_pods_open = true;
             }
-            let wake_at = [self.queue.next_due(), self.kopf_migrations.next_due(), self.reconciler.workloads_due()]
-                .into_iter()
-                .flatten()
-                .min();
+            let wake_at = [
+                self.queue.next_due(),
+                self.kopf_migrations.next_due(),
+                self.reconciler.workloads_due(),
+                self.objects.limit.next_due(Instant::now()),
+            ];
+            let wake_at = wake_at.into_iter().flatten().min();
             heartbeat.beat(Phase::Waiting);
             tokio::select! {
                 () = shutdown.cancelled() => break,
@@ -165,6 +170,12 @@ impl Controller {
             );
             self.tasks.remove_kopf_leftovers(key);
         }
+        for key in self.objects.limit.take_reads(now) {
+            self.tasks.read_object(key);
+        }
+        for key in self.objects.limit.take_notices(now) {
+            self.tasks.write_notice(key, self.objects.limit.max(), self.clock.now());
+        }
         for query in self.reconciler.take_due_workloads(now) {
             self.tasks.read_workload(query);
         }
@@ -180,25 +191,20 @@ impl Controller {
         redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
     }
 
-    fn on_object(&mut self, scope: Scope, update: WatchUpdate<DynamicObject>) {
+    fn on_object(&mut self, scope: Scope, update: WatchUpdate<StoredObject>) {
         match update {
             WatchUpdate::Relisting => self.objects.begin_list(&scope),
             WatchUpdate::Listed(object) => {
-                let observed = Observed::new(object);
-                self.objects.add_listed(observed.key.clone());
-                self.observe(observed);
+                self.objects.add_listed(object.key.clone());
+                self.observe(&object);
             }
             WatchUpdate::Synced => {
                 for key in self.objects.end_list(scope) {
-                    self.forget(&key);
+                    self.removed(&key);
                 }
             }
-            WatchUpdate::Applied(object) => self.observe(Observed::new(object)),
-            WatchUpdate::Deleted(object) => {
-                let Observed { key, .. } = Observed::new(object);
-                self.kopf_migrations.forget(&key);
-                self.forget(&key);
-            }
+            WatchUpdate::Applied(object) => self.observe(&object),
+            WatchUpdate::Deleted(object) => self.removed(&object.key),
             WatchUpdate::Denied(refusal) => {
                 tracing::error!(refusal, "not allowed to watch Orchestr objects");
                 self.objects.access_denied(scope);
@@ -208,11 +214,12 @@ impl Controller {
         }
     }
 
-    fn observe(&mut self, observed: Observed) {
+    fn observe(&mut self, observed: &StoredObject) {
         let now = Instant::now();
         let key = observed.key.clone();
         if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
             self.forget(&key);
+            self.objects.limit.remove(&key, now);
         }
         if observed.has_kopf_leftovers {
             self.kopf_migrations.found_leftovers(&key, now);
@@ -221,20 +228,33 @@ impl Controller {
         }
         if observed.is_deleting {
             self.forget(&key);
+            self.objects.limit.remove(&key, now);
             return;
+        }
+        match self.objects.limit.observe(&key, observed.created) {
+            Admission::Watched { displaced } => displaced.iter().for_each(|displaced| self.abandon(displaced)),
+            Admission::Waiting => {
+                let state = NotWatching::TooManyObjects { max: self.objects.limit.max() };
+                let is_informed = observed.status().is_some_and(|old| {
+                    let new = report::not_watching(&state, observed.generation, Some(&old), self.clock.now());
+                    report::differs(Some(&old), &new) == Change::None
+                });
+                self.objects.limit.set_informed(&key, is_informed);
+                return;
+            }
         }
         let is_new = self.objects.get(&key).is_none();
         if is_new {
             let generation = observed.generation;
             tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
-            self.objects.insert(key.clone(), Object::new(&observed, now));
+            self.objects.insert(key.clone(), Object::new(observed, now));
             self.queue.insert(&key);
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
         let is_spec_changed = is_new || object.generation != observed.generation;
         if is_spec_changed {
             object.generation = observed.generation;
-            object.settings = observed.settings(self.own_namespace_only).map(Into::into);
+            object.settings = settings(observed, self.own_namespace_only).map(Into::into);
             let check = self.pattern_checks.start(&key, object);
             check.into_iter().for_each(|check| self.tasks.check_patterns(check));
             self.queue.forget_failures(&key);
@@ -250,14 +270,32 @@ impl Controller {
         }
     }
 
+    /// An object is gone.
+    fn removed(&mut self, key: &NamespacedName) {
+        self.kopf_migrations.forget(key);
+        self.forget(key);
+        self.objects.limit.remove(key, Instant::now());
+    }
+
     fn forget(&mut self, key: &NamespacedName) {
+        self.dispatcher.forget(key);
+        self.stop_watching(key);
+    }
+
+    /// An object still exists, but is no longer watched. Its alerts stay as they are, because its problems are not over.
+    fn abandon(&mut self, key: &NamespacedName) {
+        self.dispatcher.abandon(key);
+        self.stop_watching(key);
+    }
+
+    fn stop_watching(&mut self, key: &NamespacedName) {
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
         self.pattern_checks.forget(key);
-        self.dispatcher.forget(key);
         if let Some(view) = object.view {
             self.reconciler.remove_view(view);
         }
+        self.reconciler.forget(key);
         self.queue.remove(key);
     }
 
@@ -275,6 +313,14 @@ impl Controller {
             }
         }
         self.queue.mark_dirty(&check.key, now);
+    }
+
+    /// An object has come in, because another of its namespace was deleted. Absent: it could not be read, or is gone.
+    fn object_read(&mut self, key: &NamespacedName, object: Option<&StoredObject>, now: Instant) {
+        if let Some(object) = object {
+            self.observe(object);
+        }
+        self.objects.limit.read_ended(key, now);
     }
 
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
@@ -308,11 +354,15 @@ impl Controller {
     fn on_task_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
-            TaskResult::StatusWritten { permit, key, uid, written, result } => {
+            TaskResult::StatusWritten { permit, write, result } => {
                 self.queue.release(permit);
-                self.on_status_written(&key, &uid, &written, result, now);
+                self.on_status_written(&write, result, now);
             }
             TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),
+            TaskResult::ObjectRead { key, object } => self.object_read(&key, object.as_deref(), now),
+            TaskResult::NoticeWritten { key, is_written } => {
+                self.objects.limit.notice_ended(&key, is_written, now);
+            }
             TaskResult::LogRead { instance, result } => {
                 for key in self.reconciler.log_read(&instance, result, now) {
                     self.queue.log_arrived(&key, now);
@@ -358,14 +408,13 @@ impl Controller {
 
     fn on_status_written(
         &mut self,
-        key: &NamespacedName,
-        uid: &str,
-        written: &OrchestrStatus,
-        result: Result<Box<Observed>, WriteError>,
+        write: &StatusWrite,
+        result: Result<Box<ObservedStatus>, WriteError>,
         now: Instant,
     ) {
+        let StatusWrite { key, uid, status: written, .. } = write;
         // If another object has the name now, this write is not its own.
-        let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == uid) else { return };
+        let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
         let (answer, events) = match result {
             Ok(answer) => {
                 self.queue.write_succeeded(key);
@@ -417,7 +466,7 @@ impl Controller {
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
         let Some(schedule) = self.queue.schedule(key) else { return };
-        let NewStatus { status, lacks_logs, recheck, incidents, ended } = match outcome {
+        let NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, ended } = match outcome {
             Outcome::Status(new) => *new,
             Outcome::Postponed(until) => {
                 schedule.clear();
@@ -432,7 +481,7 @@ impl Controller {
                     uid: &object.uid,
                     generation: object.generation,
                     webhooks: &settings.webhooks,
-                    status: object.status.as_ref(),
+                    status: object.status_head(),
                     resource_version: &object.resource_version,
                     ended,
                     incidents,
@@ -442,7 +491,7 @@ impl Controller {
         }
 
         let check_interval = self.check_interval.mul_f64(object.check_share);
-        let until_check = until_check(object.status.as_ref(), check_interval, wall);
+        let until_check = until_check(object.status_head(), check_interval, wall);
         let until_recheck = recheck.map_or(REFRESH_INTERVAL, |at| duration_until(at, wall).min(REFRESH_INTERVAL));
         let recheck = now + until_recheck.min(until_check.unwrap_or(check_interval));
         schedule.recheck_at(Some(recheck));
@@ -452,20 +501,25 @@ impl Controller {
             return;
         }
         let next_count = schedule.written_after(now, REFRESH_INTERVAL);
-        match (report::differs(object.status.as_ref(), &status), until_check, next_count) {
+        let change = object.status.as_ref().map_or(Change::Substantial, |old| old.differs(&status, keeps_lists));
+        match (change, until_check, next_count) {
             (Change::None, Some(_), _) => schedule.clear(),
             (Change::CountOnly, Some(_), Some(next_count)) => {
                 schedule.clear();
                 schedule.recheck_at(Some(next_count.min(recheck)));
             }
-            _ => self.write(key, status, now),
+            _ => self.write(key, status, keeps_lists, now),
         }
     }
 
-    fn write(&mut self, key: &NamespacedName, status: OrchestrStatus, now: Instant) {
+    fn write(&mut self, key: &NamespacedName, status: OrchestrStatus, keeps_lists: bool, now: Instant) {
         let Some(object) = self.objects.get(key) else { return };
-        if let Some(permit) = self.queue.begin_write(key, now) {
-            self.tasks.write_status(permit, key.clone(), object.uid.clone(), status);
+        // The answer contains the whole object.
+        let bytes = object.bytes + report::json_size(&status);
+        if let Some(permit) = self.queue.begin_write(key, bytes, now) {
+            let is_resumed = object.tracker.is_resumed();
+            let (key, uid) = (key.clone(), object.uid.clone());
+            self.tasks.write_status(permit, Box::new(StatusWrite { key, uid, status, keeps_lists, is_resumed }));
         }
     }
 

@@ -10,14 +10,11 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    api::{NamespacedName, api_resource},
+    api::{KOPF_ANNOTATION, KOPF_FINALIZER, NamespacedName, api_resource},
     backoff::Backoff,
 };
 
-use super::{
-    observed::{KOPF_ANNOTATION, KOPF_FINALIZER},
-    write_error::WriteError,
-};
+use super::write_error::WriteError;
 
 /// How long the removal from one object may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,6 +25,10 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 const LONGEST_DELAY: Duration = Duration::from_secs(5 * 60);
 /// How long an object must stay clean before its delay starts over.
 const RESET_AFTER: Duration = Duration::from_secs(20 * 60);
+/// The most concurrent removals.
+const REMOVALS: usize = 4;
+/// The most objects that are remembered. Further ones are cleaned when an event shows them again.
+const OBJECTS: usize = 4096;
 /// After how many removals a warning is logged.
 const WARN_AFTER: u32 = 3;
 
@@ -69,6 +70,9 @@ impl Migration {
 impl KopfMigrations {
     /// An event showed leftovers on an object.
     pub(super) fn found_leftovers(&mut self, key: &NamespacedName, now: Instant) {
+        if self.objects.len() >= OBJECTS && !self.objects.contains_key(key) {
+            return;
+        }
         let migration = self.objects.entry(key.clone()).or_insert_with(|| Migration::new(now));
         if migration.under_way {
             migration.found_meanwhile = true;
@@ -97,20 +101,25 @@ impl KopfMigrations {
         });
     }
 
-    /// When the next removal is due.
+    /// When the next removal is due, unless one ends before.
     pub(super) fn next_due(&self) -> Option<Instant> {
+        if self.under_way() >= REMOVALS {
+            return None;
+        }
         self.objects.values().filter_map(|migration| migration.due).min()
     }
 
     /// The objects whose removal is due. The caller starts it.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<NamespacedName> {
+        let room = REMOVALS.saturating_sub(self.under_way());
         let due = self.objects.iter_mut().filter(|(_, migration)| migration.due.is_some_and(|due| due <= now));
-        due.map(|(key, migration)| {
-            migration.due = None;
-            migration.under_way = true;
-            key.clone()
-        })
-        .collect()
+        due.take(room)
+            .map(|(key, migration)| {
+                migration.due = None;
+                migration.under_way = true;
+                key.clone()
+            })
+            .collect()
     }
 
     /// A removal has ended. Logs if it failed, or if another program adds the leftovers again.
@@ -131,6 +140,10 @@ impl KopfMigrations {
                 "another program keeps adding Kopf's finalizer or annotation: stop the Kopf operator first"
             );
         }
+    }
+
+    fn under_way(&self) -> usize {
+        self.objects.values().filter(|migration| migration.under_way).count()
     }
 
     /// A removal has ended; the result is whether there were leftovers. Returns true once per object: if leftovers have
@@ -247,6 +260,18 @@ mod tests {
         migrations.sweep(start + FIRST_DELAY);
         assert_eq!(migrations.objects.len(), 1, "it is remembered for a while");
         migrations.sweep(start + FIRST_DELAY + RESET_AFTER);
+        assert!(migrations.objects.is_empty());
+    }
+
+    #[test]
+    fn is_bounded_and_keeps_nothing_of_deleted_objects() {
+        let (start, mut migrations) = (Instant::now(), KopfMigrations::default());
+        let key = |object: usize| NamespacedName::new("shop", object.to_string());
+        (0..10_000).for_each(|object| migrations.found_leftovers(&key(object), start));
+        assert_eq!(migrations.objects.len(), OBJECTS);
+        assert_eq!(migrations.take_due(start).len(), REMOVALS);
+        assert!(migrations.take_due(start).is_empty() && migrations.next_due().is_none());
+        (0..10_000).for_each(|object| migrations.forget(&key(object)));
         assert!(migrations.objects.is_empty());
     }
 }

@@ -7,9 +7,9 @@ use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use crate::{
-    api::{OrchestrStatus, WebhookStatus, condition},
+    api::{OrchestrStatus, StoredObject, WebhookStatus, condition},
     index::ViewId,
-    report::{Tracker, transitions},
+    report::{KnownStatus, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
     status_apply::is_newer,
@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     events::{EventLimiter, spec_event},
-    observed::Observed,
+    observed::ObservedStatus,
 };
 
 /// How long a status waits for texts to be masked. Usually it takes a few milliseconds.
@@ -34,11 +34,13 @@ pub(super) struct Object {
     /// Its view of the index, while it watches pods.
     pub(super) view: Option<ViewId>,
     /// The status in the API, as far as known.
-    pub(super) status: Option<OrchestrStatus>,
+    pub(super) status: Option<KnownStatus>,
     /// The resource version of that status.
     pub(super) resource_version: String,
+    /// About how many bytes that version of the object takes.
+    pub(super) bytes: usize,
     /// The last event that arrived during a write. The answer to the write may be older.
-    during_write: Option<Observed>,
+    during_write: Option<ObservedStatus>,
     pub(super) event_limiter: EventLimiter,
     pub(super) tracker: Tracker,
     /// Since when its status has lacked a Job, see [`judge_pods`](super::verdicts::judge_pods).
@@ -53,15 +55,17 @@ pub(super) struct Object {
 }
 
 impl Object {
-    pub(super) fn new(observed: &Observed, now: Instant) -> Self {
+    pub(super) fn new(observed: &StoredObject, now: Instant) -> Self {
+        let ObservedStatus { resource_version, status, bytes } = ObservedStatus::new(observed, false);
         Self {
             uid: observed.uid.clone(),
             generation: observed.generation,
             settings: Err(SpecError::AlertsNotSet),
             is_being_checked: false,
             view: None,
-            status: observed.status(),
-            resource_version: observed.resource_version.clone(),
+            status,
+            resource_version,
+            bytes,
             during_write: None,
             event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
@@ -79,46 +83,60 @@ impl Object {
         Some(since + TEXT_PATIENCE).filter(|until| lacks_texts && now < *until)
     }
 
+    /// All fields of the status but the lists.
+    pub(super) fn status_head(&self) -> Option<&OrchestrStatus> {
+        self.status.as_ref().map(KnownStatus::head)
+    }
+
     /// Takes the status from an event, unless it is older than the known one. While a write is under way, the event is
     /// kept until the write ends. Returns whether another writer changed the status.
-    pub(super) fn adopt(&mut self, observed: Observed, is_writing: bool) -> bool {
-        if !is_newer(&observed.resource_version, &self.resource_version) {
+    pub(super) fn adopt(&mut self, observed: &StoredObject, is_writing: bool) -> bool {
+        if !is_newer(observed.resource_version(), &self.resource_version) {
             return false;
         }
+        let observed = ObservedStatus::new(observed, self.tracker.is_resumed());
         if is_writing {
             self.during_write = Some(observed);
             return false;
         }
-        let status = observed.status();
-        self.resource_version = observed.resource_version;
-        let changed = self.status != status;
-        self.status = status;
-        changed
+        self.replace(observed)
+    }
+
+    /// Returns whether the status is another one.
+    fn replace(&mut self, observed: ObservedStatus) -> bool {
+        let is_same = match (&self.status, &observed.status) {
+            (Some(old), Some(new)) => old.is_same(new),
+            (old, new) => old.is_none() == new.is_none(),
+        };
+        (self.status, self.resource_version, self.bytes) = (observed.status, observed.resource_version, observed.bytes);
+        !is_same
     }
 
     /// Takes the status from the answer to a write, if it succeeded, and then from an event that arrived during the write.
     /// Returns whether another writer has changed the status: since the write, or its delivery fields before it.
-    pub(super) fn write_ended(&mut self, answer: Option<Observed>) -> bool {
+    pub(super) fn write_ended(&mut self, answer: Option<ObservedStatus>) -> bool {
         let mut changed = false;
         if let Some(answer) = answer {
-            let status = answer.status();
-            changed = delivery_fields(status.as_ref()) != delivery_fields(self.status.as_ref());
-            self.status = status;
-            self.resource_version = answer.resource_version;
+            let status = answer.status.as_ref().map(KnownStatus::head);
+            changed = delivery_fields(status) != delivery_fields(self.status_head());
+            self.replace(answer);
         }
-        self.during_write.take().is_some_and(|observed| self.adopt(observed, false)) || changed
+        let event = self.during_write.take().filter(|own| is_newer(&own.resource_version, &self.resource_version));
+        event.is_some_and(|event| self.replace(event)) || changed
     }
 
     /// The events to publish after this status was written.
     pub(super) fn events_after(&mut self, written: &OrchestrStatus, now: Instant) -> Vec<Event> {
-        let old = self.status.as_ref();
         match &self.settings {
             Err(error) => {
-                let answered = old.and_then(|status| status.observed_generation);
+                let answered = self.status_head().and_then(|status| status.observed_generation);
                 let is_new = answered != written.observed_generation;
                 is_new.then(|| spec_event(error)).into_iter().collect()
             }
-            Ok(_) => self.event_limiter.events(&transitions(old, written), written, now),
+            Ok(_) => {
+                let old = self.status.as_ref().map(KnownStatus::with_incidents);
+                self.event_limiter.events(&transitions(old.as_ref(), written), written, now)
+            }
         }
     }
 }
@@ -136,25 +154,25 @@ mod tests {
 
     use super::*;
 
-    fn observed(version: u32, problems: i64) -> Observed {
+    fn observed(version: u32, problems: i64) -> StoredObject {
         let object = json!({
             "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
             "metadata": {"name": "cluster", "namespace": "shop", "resourceVersion": version.to_string()},
             "status": {"problematicPodCount": problems},
         });
-        Observed::new(serde_json::from_value(object).unwrap())
+        serde_json::from_str(&object.to_string()).unwrap()
     }
 
     fn problems(object: &Object) -> Option<i64> {
-        object.status.as_ref().map(|status| status.problematic_pod_count)
+        object.status_head().map(|status| status.problematic_pod_count)
     }
 
     #[test]
     fn ignores_events_that_are_older_than_the_known_status() {
         let mut object = Object::new(&observed(9, 1), Instant::now());
-        assert!(!object.adopt(observed(9, 2), false) && !object.adopt(observed(8, 2), false));
-        assert!(!object.adopt(observed(10, 1), false), "another resource version, but the same status");
-        assert!(object.adopt(observed(11, 3), false));
+        assert!(!object.adopt(&observed(9, 2), false) && !object.adopt(&observed(8, 2), false));
+        assert!(!object.adopt(&observed(10, 1), false), "another resource version, but the same status");
+        assert!(object.adopt(&observed(11, 3), false));
         assert_eq!(problems(&object), Some(3));
     }
 
@@ -167,9 +185,13 @@ mod tests {
             (observed(13, 4), Some(observed(14, 4)), false),
             (observed(15, 8), None, true),
         ] {
-            let (version, last) = (event.resource_version.clone(), event.status().unwrap().problematic_pod_count);
-            assert!(!object.adopt(event, true));
-            assert_eq!(object.write_ended(answer), changed, "{version}");
+            let (version, last) = (event.resource_version().to_owned(), event.status().unwrap().problematic_pod_count);
+            assert!(!object.adopt(&event, true));
+            assert_eq!(
+                object.write_ended(answer.map(|answer| ObservedStatus::new(&answer, true))),
+                changed,
+                "{version}"
+            );
             assert_eq!(problems(&object), Some(last), "{version}");
         }
     }
@@ -183,14 +205,20 @@ mod tests {
                 "metadata": {"name": "cluster", "namespace": "shop", "resourceVersion": version.to_string()},
                 "status": {"problematicPodCount": 1, "webhooks": [{"name": "ops"}]},
             });
-            Observed::new(serde_json::from_value(object).unwrap())
+            serde_json::from_str(&object.to_string()).unwrap()
         };
-        assert!(!object.adopt(with_webhook(10), true), "kept until the write ends");
-        assert!(object.write_ended(Some(with_webhook(11))), "the answer holds the change of version 10");
-        assert!(!object.write_ended(Some(with_webhook(12))));
+        assert!(!object.adopt(&with_webhook(10), true), "kept until the write ends");
+        assert!(
+            object.write_ended(Some(ObservedStatus::new(&with_webhook(11), true))),
+            "the answer holds the change of version 10"
+        );
+        assert!(!object.write_ended(Some(ObservedStatus::new(&with_webhook(12), true))));
 
         let unwritten = json!({"apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": "cluster"}});
-        let mut object = Object::new(&Observed::new(serde_json::from_value(unwritten).unwrap()), Instant::now());
-        assert!(!object.write_ended(Some(observed(1, 0))), "the first status, without delivery fields");
+        let mut object = Object::new(&serde_json::from_str(&unwritten.to_string()).unwrap(), Instant::now());
+        assert!(
+            !object.write_ended(Some(ObservedStatus::new(&observed(1, 0), true))),
+            "the first status, without delivery fields"
+        );
     }
 }

@@ -7,11 +7,14 @@ use std::{
 
 use crate::api::NamespacedName;
 
-use super::{object::Object, watch_health::Scope};
+use super::{object::Object, object_limit::ObjectLimit, watch_health::Scope};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Objects {
+    /// The watched objects.
     by_key: HashMap<NamespacedName, Object>,
+    /// All objects, including those that are not watched because their namespace has too many.
+    pub(super) limit: ObjectLimit,
     /// The objects in the list that is being received.
     listed: HashSet<NamespacedName>,
     /// The scopes whose objects are known, or are known to be inaccessible.
@@ -19,6 +22,11 @@ pub(super) struct Objects {
 }
 
 impl Objects {
+    /// `max` is the most watched objects of a namespace; 0: all are watched.
+    pub(super) fn new(max: usize) -> Self {
+        Self { by_key: HashMap::new(), limit: ObjectLimit::new(max), listed: HashSet::new(), answered: HashSet::new() }
+    }
+
     pub(super) fn get(&self, key: &NamespacedName) -> Option<&Object> {
         self.by_key.get(key)
     }
@@ -45,8 +53,8 @@ impl Objects {
 
     /// Returns the objects that the list did not contain. The caller removes them.
     pub(super) fn end_list(&mut self, scope: Scope) -> Vec<NamespacedName> {
-        let known = self.by_key.keys().filter(|key| is_within(key, &scope));
-        let gone = known.filter(|key| !self.listed.contains(*key)).cloned().collect();
+        let known = self.limit.keys().filter(|key| is_within(key, &scope));
+        let gone = known.filter(|key| !self.listed.contains(key)).collect();
         self.listed.retain(|key| !is_within(key, &scope));
         self.answered.insert(scope);
         gone

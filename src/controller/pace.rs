@@ -1,7 +1,10 @@
 //! Decides how long an object pauses after a reconcile that wrote nothing. Without pauses, a rollout watched by many
 //! objects would take all of the thread's time, and statuses that do change would be late.
+//!
+//! Each namespace has a pause of its own: one that takes no more than its share of the time does not pause because others
+//! take more than theirs.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
@@ -14,36 +17,57 @@ const LEAST: Duration = Duration::from_millis(20);
 /// The longest pause.
 const MOST: Duration = Duration::from_secs(10);
 
-/// Measures the share of the time that reconciles take, and adjusts the pause to it.
+/// Measures the share of the time that reconciles take, and adjusts the pauses to it.
 #[derive(Debug)]
 pub(super) struct Pace {
     since: Instant,
+    /// The namespaces that were busy in this window, or pause.
+    namespaces: HashMap<String, Namespace>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Namespace {
     busy: Duration,
     pause: Duration,
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, busy: Duration::ZERO, pause: Duration::ZERO }
+        Self { since: now, namespaces: HashMap::new() }
     }
 
     /// Records a reconcile.
-    pub(super) fn reconciled(&mut self, took: Duration, now: Instant) {
-        self.busy += took;
+    pub(super) fn reconciled(&mut self, namespace: &str, took: Duration, now: Instant) {
+        match self.namespaces.get_mut(namespace) {
+            Some(own) => own.busy += took,
+            None => {
+                self.namespaces.insert(namespace.to_owned(), Namespace { busy: took, pause: Duration::ZERO });
+            }
+        }
         let window = now.saturating_duration_since(self.since);
         if window < WINDOW {
             return;
         }
-        let share = self.busy.as_secs_f64() / window.as_secs_f64();
+        let share = |busy: Duration| busy.as_secs_f64() / window.as_secs_f64();
+        let all = share(self.namespaces.values().map(|own| own.busy).sum());
+        let active = self.namespaces.values().filter(|own| !own.busy.is_zero()).count().max(1);
         // The effect of a change shows only in the next round, so the pause changes in small steps.
-        let pause = self.pause.max(LEAST).mul_f64((share / TARGET).clamp(0.5, 1.5)).min(MOST);
-        self.pause = if pause < LEAST { Duration::ZERO } else { pause };
-        (self.since, self.busy) = (now, Duration::ZERO);
+        let factor = (all / TARGET).clamp(0.5, 1.5);
+        for own in self.namespaces.values_mut() {
+            let is_modest = all > TARGET && share(own.busy) <= TARGET / active as f64;
+            let factor = if is_modest { 0.8 } else { factor };
+            let pause = own.pause.max(LEAST).mul_f64(factor).min(MOST);
+            own.pause = if pause < LEAST { Duration::ZERO } else { pause };
+            own.busy = Duration::ZERO;
+        }
+        self.namespaces.retain(|_, own| !own.pause.is_zero());
+        self.since = now;
     }
 
     /// The pause of one object. It is random, so that objects that were changed together do not stay together.
-    pub(super) fn pause(&self) -> Duration {
-        self.pause.mul_f64(0.75 + 0.5 * fastrand::f64())
+    pub(super) fn pause(&self, namespace: &str) -> Duration {
+        let pause = self.namespaces.get(namespace).map_or(Duration::ZERO, |own| own.pause);
+        pause.mul_f64(0.75 + 0.5 * fastrand::f64())
     }
 }
 
@@ -64,11 +88,11 @@ mod tests {
             if now > measured {
                 busy += cost;
             }
-            pace.reconciled(cost, now);
+            pace.reconciled("shop", cost, now);
             // The debounce takes 20 ms, and there is always another change.
-            due[index] = now + pace.pause().max(Duration::from_millis(20));
+            due[index] = now + pace.pause("shop").max(Duration::from_millis(20));
         }
-        (busy.as_secs_f64() / 10.0, pace.pause)
+        (busy.as_secs_f64() / 10.0, pace.namespaces.get("shop").map_or(Duration::ZERO, |own| own.pause))
     }
 
     #[test]
@@ -92,12 +116,38 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         for millis in 1..10_000 {
-            pace.reconciled(Duration::from_millis(1), start + Duration::from_millis(millis));
+            pace.reconciled("shop", Duration::from_millis(1), start + Duration::from_millis(millis));
         }
-        assert!(pace.pause() >= MOST.mul_f64(0.75));
+        assert!(pace.pause("shop") >= MOST.mul_f64(0.75));
         for round in 1..20 {
-            pace.reconciled(Duration::from_millis(1), start + Duration::from_millis(10_000) + round * WINDOW);
+            pace.reconciled("shop", Duration::from_millis(1), start + Duration::from_millis(10_000) + round * WINDOW);
         }
-        assert_eq!(pace.pause(), Duration::ZERO);
+        assert_eq!(pace.pause("shop"), Duration::ZERO);
+        assert!(pace.namespaces.is_empty());
+    }
+
+    #[test]
+    fn a_namespace_with_expensive_objects_does_not_make_others_pause() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let (mut now, mut longest) = (start, Duration::ZERO);
+        for round in 0..2_000 {
+            let (namespace, cost) = if round % 20 == 0 { ("modest", 1) } else { ("greedy", 20) };
+            now += Duration::from_millis(cost);
+            pace.reconciled(namespace, Duration::from_millis(cost), now);
+            longest = longest.max(pace.pause("modest"));
+        }
+        assert_eq!(longest, Duration::ZERO);
+        assert!(pace.pause("greedy") >= MOST.mul_f64(0.75), "{:?}", pace.pause("greedy"));
+    }
+
+    #[test]
+    fn keeps_nothing_of_namespaces_that_are_idle() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        for namespace in 0..10_000_u32 {
+            pace.reconciled(&format!("n{namespace}"), Duration::from_millis(1), start + namespace * WINDOW / 10);
+        }
+        assert!(pace.namespaces.len() <= 11, "{}", pace.namespaces.len());
     }
 }

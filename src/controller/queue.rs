@@ -12,6 +12,7 @@ use crate::{api::NamespacedName, backoff::Backoff, config::Timings};
 use super::{
     pace::Pace,
     schedule::Schedule,
+    turns::Turns,
     write_limiter::{WriteLimiter, WritePermit},
 };
 
@@ -24,8 +25,12 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 pub(super) struct WorkQueue {
     timings: Timings,
     entries: HashMap<NamespacedName, Entry>,
-    /// Entries in the order in which they are due. [`Entry::queued_at`] is an entry's place.
+    /// Entries in the order in which they become due. [`Entry::queued_at`] is an entry's place.
     due: BTreeSet<(Instant, NamespacedName)>,
+    /// The entries that are due.
+    turns: Turns,
+    /// When they were last added to.
+    turns_since: Instant,
     write_limiter: WriteLimiter,
     pace: Pace,
 }
@@ -34,6 +39,8 @@ pub(super) struct WorkQueue {
 struct Entry {
     schedule: Schedule,
     queued_at: Option<Instant>,
+    /// Whether it is in [`WorkQueue::turns`].
+    has_turn: bool,
     awaits_permit: bool,
     is_writing: bool,
     retries: Backoff,
@@ -44,6 +51,7 @@ impl Entry {
         Self {
             schedule: Schedule::new(timings),
             queued_at: None,
+            has_turn: false,
             awaits_permit: false,
             is_writing: false,
             retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
@@ -57,6 +65,8 @@ impl WorkQueue {
             timings,
             entries: HashMap::new(),
             due: BTreeSet::new(),
+            turns: Turns::default(),
+            turns_since: now,
             write_limiter: WriteLimiter::default(),
             pace: Pace::new(now),
         }
@@ -68,8 +78,15 @@ impl WorkQueue {
     }
 
     pub(super) fn remove(&mut self, key: &NamespacedName) {
-        if let Some(queued_at) = self.entries.remove(key).and_then(|entry| entry.queued_at) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        if let Some(queued_at) = entry.queued_at {
             self.due.remove(&(queued_at, key.clone()));
+        }
+        if entry.has_turn {
+            self.turns.remove(key);
+        }
+        if entry.awaits_permit {
+            self.write_limiter.forget(key);
         }
     }
 
@@ -95,10 +112,11 @@ impl WorkQueue {
     /// When [`next`](Self::next) will return an object, unless something happens before. Objects that wait for a permit to
     /// write are left out: a write that ends wakes the caller anyway.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
+        if self.turns.is_empty() { self.due.first().map(|(at, _)| *at) } else { Some(self.turns_since) }
     }
 
-    /// The next object to reconcile: one that has waited for a permit to write and may have it now, else one that is due.
+    /// The next object to reconcile: one that has waited for a permit to write and may have it now, else one that is due, of
+    /// the namespace whose turn it is.
     /// The caller then calls [`reconciled`](Self::reconciled).
     pub(super) fn next(&mut self, now: Instant) -> Option<NamespacedName> {
         if let Some(key) = self.write_limiter.next_waiting() {
@@ -107,13 +125,20 @@ impl WorkQueue {
             }
             return Some(key);
         }
-        loop {
-            self.due.first().filter(|(at, _)| *at <= now)?;
-            let (_, key) = self.due.pop_first()?;
+        while self.due.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, key)) = self.due.pop_first() else { break };
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             entry.queued_at = None;
+            entry.has_turn = true;
+            self.turns_since = now;
+            self.turns.add(key);
+        }
+        loop {
+            let key = self.turns.next()?;
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            entry.has_turn = false;
             // Further changes may have postponed it since it was queued.
-            if entry.schedule.due().is_some_and(|due| due <= now) {
+            if !entry.is_writing && entry.schedule.due().is_some_and(|due| due <= now) {
                 return Some(key);
             }
             self.requeue(&key);
@@ -123,8 +148,9 @@ impl WorkQueue {
     /// Call this after an object was reconciled, with the time that it took. If its status was not written, the object
     /// is postponed, so that others get their turn.
     pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
-        self.pace.reconciled(took, now);
-        let pause = self.pace.pause();
+        self.turns.reconciled(&key.namespace, took);
+        self.pace.reconciled(&key.namespace, took, now);
+        let pause = self.pace.pause(&key.namespace);
         self.reschedule_if(key, |entry| !entry.is_writing, |schedule| schedule.postpone_until(now + pause));
     }
 
@@ -138,11 +164,11 @@ impl WorkQueue {
         self.entries.get(key).is_some_and(|entry| entry.is_writing)
     }
 
-    /// Starts a write if the limits allow it. Otherwise the object waits for a permit and is reconciled again then.
-    pub(super) fn begin_write(&mut self, key: &NamespacedName, now: Instant) -> Option<WritePermit> {
+    /// Starts a write of this size if the limits allow it. Otherwise the object waits for a permit and is reconciled again then.
+    pub(super) fn begin_write(&mut self, key: &NamespacedName, bytes: usize, now: Instant) -> Option<WritePermit> {
         let entry = self.entries.get_mut(key)?;
         let is_retry = entry.retries.failures() > 0;
-        let Some(permit) = self.write_limiter.acquire(key, is_retry) else {
+        let Some(permit) = self.write_limiter.acquire(key, is_retry, bytes) else {
             entry.schedule.clear();
             if !std::mem::replace(&mut entry.awaits_permit, true) {
                 self.write_limiter.enqueue(key.clone(), is_retry);
@@ -213,6 +239,10 @@ impl WorkQueue {
     /// Moves an object to its place in the order.
     fn requeue(&mut self, key: &NamespacedName) {
         let Some(entry) = self.entries.get_mut(key) else { return };
+        // `next` looks at it anyway.
+        if entry.has_turn {
+            return;
+        }
         // Changes during a write are answered after it.
         let due = if entry.is_writing { None } else { entry.schedule.due() };
         // A place that is too early is corrected by `next`. Otherwise every event of a burst would move the object.
@@ -251,7 +281,7 @@ mod tests {
     fn changes_during_a_write_are_due_after_it() {
         let (mut queue, key, now) = with_dirty_object();
         assert_eq!(queue.next(now).as_ref(), Some(&key));
-        let permit = queue.begin_write(&key, now).unwrap();
+        let permit = queue.begin_write(&key, 0, now).unwrap();
         queue.reconciled(&key, Duration::ZERO, now);
         queue.mark_dirty(&key, now);
         assert!(queue.is_writing(&key) && queue.next_due().is_none());
@@ -265,7 +295,7 @@ mod tests {
         let (mut queue, key, mut now) = with_dirty_object();
         for failures in 1..=5 {
             assert_eq!(queue.next(now).as_ref(), Some(&key));
-            let permit = queue.begin_write(&key, now).unwrap();
+            let permit = queue.begin_write(&key, 0, now).unwrap();
             queue.release(permit);
             let (delay, counted) = queue.write_failed(&key, now);
             assert_eq!(counted, failures);
@@ -274,7 +304,7 @@ mod tests {
         }
         queue.forget_failures(&key);
         assert_eq!(queue.next(now).as_ref(), Some(&key));
-        let permit = queue.begin_write(&key, now).unwrap();
+        let permit = queue.begin_write(&key, 0, now).unwrap();
         queue.release(permit);
         assert_eq!(queue.write_failed(&key, now).1, 1);
     }
@@ -287,7 +317,7 @@ mod tests {
         for index in 0.. {
             let key = key(&index.to_string());
             queue.insert(&key);
-            let Some(permit) = queue.begin_write(&key, start) else { break };
+            let Some(permit) = queue.begin_write(&key, 0, start) else { break };
             permits.push(permit);
         }
         let waiting = key(&permits.len().to_string());
@@ -302,5 +332,64 @@ mod tests {
         let (mut queue, key, now) = with_dirty_object();
         queue.remove(&key);
         assert_eq!((queue.next(now), queue.next_due()), (None, None));
+    }
+
+    #[test]
+    fn another_namespace_waits_for_one_reconcile_however_many_objects_are_due() {
+        const COST: Duration = Duration::from_millis(20);
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start, Timings::default());
+        for name in 0..1_000 {
+            let key = NamespacedName::new("many", name.to_string());
+            queue.insert(&key);
+            queue.mark_dirty(&key, start);
+        }
+        let other = key("cluster");
+        queue.insert(&other);
+        let mut now = start + Duration::from_secs(1);
+        for _ in 0..100 {
+            queue.mark_dirty(&other, now);
+            now += Duration::from_millis(30);
+            let mut waited = 0;
+            loop {
+                let next = queue.next(now).unwrap();
+                let cost = if next == other { Duration::from_millis(1) } else { COST };
+                now += cost;
+                queue.reconciled(&next, cost, now);
+                if next == other {
+                    break;
+                }
+                queue.mark_dirty(&next, now);
+                waited += 1;
+            }
+            assert!(waited <= 1, "{waited}");
+        }
+    }
+
+    #[test]
+    fn keeps_nothing_of_deleted_objects() {
+        let mut now = Instant::now();
+        let mut queue = WorkQueue::new(now, Timings::default());
+        let mut permits = Vec::new();
+        for object in 0..10_000 {
+            let key = NamespacedName::new(format!("n{}", object % 7), object.to_string());
+            queue.insert(&key);
+            queue.mark_dirty(&key, now);
+            now += Duration::from_millis(26);
+            if object % 3 == 0
+                && let Some(next) = queue.next(now)
+            {
+                permits.extend(queue.begin_write(&next, 100_000, now));
+                queue.reconciled(&next, Duration::from_millis(5), now);
+            }
+            queue.remove(&key);
+            if permits.len() > 20 {
+                permits.drain(..).for_each(|permit| queue.release(permit));
+            }
+        }
+        permits.drain(..).for_each(|permit| queue.release(permit));
+        assert!(queue.entries.is_empty() && queue.due.is_empty() && queue.turns.is_empty());
+        assert_eq!((queue.next(now), queue.next_due()), (None, None));
+        assert!(queue.write_limiter.is_idle());
     }
 }

@@ -225,6 +225,16 @@ impl Rollouts {
         Some(format!("could not read the {kind} of a workload to find what changed: {}", denial.message))
     }
 
+    /// Forgets a deleted object.
+    pub(super) fn forget(&mut self, object: &NamespacedName) {
+        for state in self.known.values_mut() {
+            state.waiting.remove(object);
+        }
+        for denial in self.denied.values_mut() {
+            denial.objects.remove(object);
+        }
+    }
+
     /// Forgets the comparisons that no object has asked for in a while, and the denials that have passed.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.known.retain(|_, state| matches!(state.outcome, Outcome::Reading) || now < state.last_asked + UNUSED);

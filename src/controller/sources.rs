@@ -1,9 +1,8 @@
 //! The watches that the controller consumes.
 
 use futures::stream::BoxStream;
-use kube::api::DynamicObject;
 
-use crate::{events::WatchedEvent, pods::WatchedPod, watch::WatchUpdate};
+use crate::{api::StoredObject, events::WatchedEvent, pods::WatchedPod, watch::WatchUpdate};
 
 use super::watch_health::Scope;
 
@@ -16,7 +15,7 @@ pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<Watche
 /// The watches, each update with the scope of its watch.
 pub(crate) struct Sources {
     /// `Orchestr` objects.
-    pub(crate) objects: BoxStream<'static, (Scope, WatchUpdate<DynamicObject>)>,
+    pub(crate) objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
     /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
     /// further back than the failures that were kept.
     pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,

@@ -2,42 +2,49 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::{
     Api, Client,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus, api_resource},
-    report::{Change, differs, is_own},
+    api::{NamespacedName, OrchestrStatus, StoredObject, api_resource},
+    report::{Change, NotWatching, differs, is_own, keep_lists, not_watching},
     status_apply::{FieldManager, apply_status},
 };
 
-use super::{observed::Observed, write_error::WriteError};
+use super::{observed::ObservedStatus, write_error::WriteError};
+
+/// A status to write.
+#[derive(Debug)]
+pub(super) struct StatusWrite {
+    pub(super) key: NamespacedName,
+    pub(super) uid: String,
+    pub(super) status: OrchestrStatus,
+    /// Whether the lists in the API stay: they are not in memory, see [`KnownStatus`](crate::report::KnownStatus).
+    pub(super) keeps_lists: bool,
+    /// Whether the object's tracker has resumed from a status.
+    pub(super) is_resumed: bool,
+}
 
 /// How long one write may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Writes a status, and returns the object as it is afterwards. Takes at most 10 seconds.
-pub(super) async fn write_status(
-    client: &Client,
-    key: &NamespacedName,
-    uid: &str,
-    status: &OrchestrStatus,
-) -> Result<Observed, WriteError> {
-    let NamespacedName { namespace, name } = key;
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
+/// Writes a status, and returns the status as it is afterwards. Takes at most 10 seconds.
+pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Result<ObservedStatus, WriteError> {
+    let StatusWrite { key, uid, status, keeps_lists, is_resumed } = write;
+    let NamespacedName { namespace, name } = &*key;
+    let api: Api<StoredObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let work = async {
-        match apply_status(client, key, FieldManager::Controller, status)
-            .await
-            .map(Observed::new)
-            .map_err(WriteError::from)
-        {
+        if *keeps_lists && let Some(old) = get(&api, name, uid).await?.status() {
+            keep_lists(status, &old);
+        }
+        match apply_status(client, key, FieldManager::Controller, status).await.map_err(WriteError::from) {
             // Another object has the name now. It gets its own status after the watch has reported it.
-            Ok(object) if object.uid != uid => Err(WriteError::Conflict),
+            Ok(object) if object.uid != *uid => Err(WriteError::Conflict),
             // Server-side apply does not remove fields that another writer owns as well, such as a part of a condition.
             // It fails with HTTP 500 if the stored object is older than the schema and violates it.
             Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
@@ -46,34 +53,61 @@ pub(super) async fn write_status(
         }
     };
     let in_time = timeout(TIMEOUT, work).await;
-    in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?
+    let object =
+        in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??;
+    Ok(ObservedStatus::new(&object, *is_resumed))
+}
+
+/// Writes the status of an object that is not watched because its namespace has more than `max`. Takes at most 10 seconds.
+pub(super) async fn write_notice(
+    client: &Client,
+    key: &NamespacedName,
+    max: usize,
+    wall: Timestamp,
+) -> Result<(), WriteError> {
+    let object = read_object(client, key).await?;
+    let old = object.status();
+    let status = not_watching(&NotWatching::TooManyObjects { max }, object.generation, old.as_ref(), wall);
+    let write = StatusWrite { key: key.clone(), uid: object.uid, status, keeps_lists: false, is_resumed: true };
+    if differs(old.as_ref(), &write.status) == Change::None {
+        return Ok(());
+    }
+    write_status(client, &mut { write }).await.map(drop)
+}
+
+/// Reads an object. Takes at most 10 seconds.
+pub(super) async fn read_object(client: &Client, key: &NamespacedName) -> Result<StoredObject, WriteError> {
+    let api: Api<StoredObject> = Api::namespaced_with(client.clone(), &key.namespace, &api_resource());
+    let in_time = timeout(TIMEOUT, api.get(&key.name)).await;
+    Ok(in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??)
+}
+
+async fn get(api: &Api<StoredObject>, name: &str, uid: &str) -> Result<StoredObject, WriteError> {
+    let object = api.get(name).await?;
+    if object.uid == uid { Ok(object) } else { Err(WriteError::Conflict) }
 }
 
 /// Replaces the status except for the parts of other writers: conditions of other types, and webhooks. Uses a patch, so
 /// that it needs no other right than server-side apply.
 async fn replace(
-    api: &Api<DynamicObject>,
+    api: &Api<StoredObject>,
     name: &str,
     uid: &str,
     status: &OrchestrStatus,
-) -> Result<Observed, WriteError> {
-    let object = api.get(name).await?;
-    if object.metadata.uid.as_deref() != Some(uid) {
-        return Err(WriteError::Conflict);
-    }
-    let old = object.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
+) -> Result<StoredObject, WriteError> {
+    let object = get(api, name, uid).await?;
     let mut status = status.clone();
-    if let Some(old) = old {
+    if let Some(old) = object.status() {
         status.conditions.extend(old.conditions.into_iter().filter(|condition| !is_own(&condition.type_)));
         status.webhooks = old.webhooks;
     }
     let patch = json!([
         // Fails with a conflict if the object has changed since it was read.
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": object.metadata.resource_version},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version()},
         {"op": "add", "path": "/status", "value": status},
     ]);
     let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
     let params =
         PatchParams { field_manager: Some(FieldManager::Controller.as_str().to_owned()), ..PatchParams::default() };
-    Ok(Observed::new(api.patch_status(name, &params, &patch).await?))
+    Ok(api.patch_status(name, &params, &patch).await?)
 }

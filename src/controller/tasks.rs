@@ -2,6 +2,7 @@
 
 use std::{future::pending, sync::Arc};
 
+use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::Semaphore,
@@ -9,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus},
+    api::{NamespacedName, StoredObject},
     events::{WatchedEvent, list_events},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
     request_limiter::{RequestLimiter, RequestLimits},
@@ -22,10 +23,10 @@ use super::{
     kopf_migration,
     log_requests::DueRead,
     masked_texts::{MaskAnswer, MaskRequest},
-    observed::Observed,
+    observed::ObservedStatus,
     pattern_checks::PatternCheck,
     rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
-    status::write_status,
+    status::{StatusWrite, read_object, write_notice, write_status},
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
     write_limiter::WritePermit,
@@ -54,15 +55,23 @@ pub(super) struct Tasks {
 pub(super) enum TaskResult {
     StatusWritten {
         permit: WritePermit,
-        key: NamespacedName,
-        uid: String,
-        written: Box<OrchestrStatus>,
-        result: Result<Box<Observed>, WriteError>,
+        write: Box<StatusWrite>,
+        result: Result<Box<ObservedStatus>, WriteError>,
     },
     KopfLeftoversRemoved {
         key: NamespacedName,
         /// Whether anything was left.
         result: Result<bool, WriteError>,
+    },
+    /// An object that came in was read; absent if that failed.
+    ObjectRead {
+        key: NamespacedName,
+        object: Option<Box<StoredObject>>,
+    },
+    /// The status of an object that is not watched.
+    NoticeWritten {
+        key: NamespacedName,
+        is_written: bool,
     },
     LogRead {
         instance: Box<ContainerInstance>,
@@ -103,17 +112,35 @@ impl Tasks {
         }
     }
 
-    pub(super) fn write_status(
-        &mut self,
-        permit: WritePermit,
-        key: NamespacedName,
-        uid: String,
-        status: OrchestrStatus,
-    ) {
+    pub(super) fn write_status(&mut self, permit: WritePermit, mut write: Box<StatusWrite>) {
         let client = self.client.clone();
         self.writes.spawn(async move {
-            let result = write_status(&client, &key, &uid, &status).await.map(Box::new);
-            TaskResult::StatusWritten { permit, key, uid, written: Box::new(status), result }
+            let result = write_status(&client, &mut write).await.map(Box::new);
+            TaskResult::StatusWritten { permit, write, result }
+        });
+    }
+
+    /// Reads an object that came in.
+    pub(super) fn read_object(&mut self, key: NamespacedName) {
+        let client = self.client.clone();
+        self.reads.spawn(async move {
+            let object = read_object(&client, &key).await.ok().map(Box::new);
+            TaskResult::ObjectRead { key, object }
+        });
+    }
+
+    /// Writes the status of an object that is not watched because its namespace has more than `max`.
+    pub(super) fn write_notice(&mut self, key: NamespacedName, max: usize, wall: Timestamp) {
+        let client = self.client.clone();
+        self.writes.spawn(async move {
+            let written = write_notice(&client, &key, max, wall).await;
+            // If the object is gone, the watch will report that.
+            let is_written = matches!(written, Ok(()) | Err(WriteError::NotFound));
+            if let Err(error) = written {
+                let NamespacedName { namespace, name } = &key;
+                tracing::debug!(namespace, name, %error, "could not write that the object is not watched");
+            }
+            TaskResult::NoticeWritten { key, is_written }
         });
     }
 

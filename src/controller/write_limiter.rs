@@ -1,5 +1,7 @@
 //! Limits concurrent writes of statuses. A write can hang, for instance in an admission webhook, so neither one namespace
 //! nor the objects whose writes failed may use up all permits.
+//!
+//! They are also limited in bytes: a large status and the answer to its write take several times their size in memory.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,14 +13,36 @@ const ALL: usize = 64;
 const PER_NAMESPACE: usize = 8;
 /// The most of them for objects whose last write failed.
 const RETRIES: usize = 16;
+/// No further write begins while this many bytes are being written, so that a write waits only for others.
+const ALL_BYTES: usize = 2 << 20;
+/// The same in one namespace.
+const NAMESPACE_BYTES: usize = 512 << 10;
 
 /// The permits in use, and the objects that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct WriteLimiter {
-    in_use: usize,
+    in_use: InUse,
     retries: usize,
-    by_namespace: HashMap<String, usize>,
+    by_namespace: HashMap<String, InUse>,
     waiting: VecDeque<(NamespacedName, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct InUse {
+    permits: usize,
+    bytes: usize,
+}
+
+impl InUse {
+    fn add(&mut self, bytes: usize) {
+        self.permits += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.permits = self.permits.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
 }
 
 /// Permission for one write. It must be returned to [`WriteLimiter::release`].
@@ -27,26 +51,28 @@ pub(super) struct WriteLimiter {
 pub(super) struct WritePermit {
     namespace: String,
     is_retry: bool,
+    bytes: usize,
 }
 
 impl WriteLimiter {
-    /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed.
-    pub(super) fn acquire(&mut self, key: &NamespacedName, is_retry: bool) -> Option<WritePermit> {
+    /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed, and `bytes`
+    /// the size of the object with its new status.
+    pub(super) fn acquire(&mut self, key: &NamespacedName, is_retry: bool, bytes: usize) -> Option<WritePermit> {
         if !self.allows(key, is_retry) {
             return None;
         }
-        self.in_use += 1;
+        self.in_use.add(bytes);
         self.retries += usize::from(is_retry);
-        *self.by_namespace.entry(key.namespace.clone()).or_default() += 1;
-        Some(WritePermit { namespace: key.namespace.clone(), is_retry })
+        self.by_namespace.entry(key.namespace.clone()).or_default().add(bytes);
+        Some(WritePermit { namespace: key.namespace.clone(), is_retry, bytes })
     }
 
-    pub(super) fn release(&mut self, WritePermit { namespace, is_retry }: WritePermit) {
-        self.in_use = self.in_use.saturating_sub(1);
+    pub(super) fn release(&mut self, WritePermit { namespace, is_retry, bytes }: WritePermit) {
+        self.in_use.remove(bytes);
         self.retries = self.retries.saturating_sub(usize::from(is_retry));
         if let Some(in_use) = self.by_namespace.get_mut(&namespace) {
-            *in_use = in_use.saturating_sub(1);
-            if *in_use == 0 {
+            in_use.remove(bytes);
+            if in_use.permits == 0 {
                 self.by_namespace.remove(&namespace);
             }
         }
@@ -59,17 +85,37 @@ impl WriteLimiter {
 
     /// Removes and returns the object that has waited longest of those that may write now.
     pub(super) fn next_waiting(&mut self) -> Option<NamespacedName> {
-        if self.in_use >= ALL {
+        if !self.has_room() {
             return None;
         }
         let place = self.waiting.iter().position(|(key, is_retry)| self.allows(key, *is_retry))?;
         self.waiting.remove(place).map(|(key, _)| key)
     }
 
+    /// Forgets an object that waits.
+    pub(super) fn forget(&mut self, key: &NamespacedName) {
+        self.waiting.retain(|(waiting, _)| waiting != key);
+    }
+
     fn allows(&self, NamespacedName { namespace, .. }: &NamespacedName, is_retry: bool) -> bool {
-        self.in_use < ALL
+        self.has_room()
             && !(is_retry && self.retries >= RETRIES)
-            && self.by_namespace.get(namespace).is_none_or(|in_use| *in_use < PER_NAMESPACE)
+            && self
+                .by_namespace
+                .get(namespace)
+                .is_none_or(|in_use| in_use.permits < PER_NAMESPACE && in_use.bytes < NAMESPACE_BYTES)
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_use.permits < ALL && self.in_use.bytes < ALL_BYTES
+    }
+}
+
+#[cfg(test)]
+impl WriteLimiter {
+    /// Whether nothing is written and nothing waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_use == InUse::default() && self.by_namespace.is_empty() && self.waiting.is_empty()
     }
 }
 
@@ -83,7 +129,7 @@ mod tests {
 
     /// Takes as many permits as one namespace may have.
     fn fill(limiter: &mut WriteLimiter, namespace: &str, is_retry: bool) -> Vec<WritePermit> {
-        std::iter::from_fn(|| limiter.acquire(&key(namespace, 0), is_retry)).collect()
+        std::iter::from_fn(|| limiter.acquire(&key(namespace, 0), is_retry, 0)).collect()
     }
 
     #[test]
@@ -98,7 +144,7 @@ mod tests {
         assert_eq!(limiter.next_waiting(), Some(key("stuck", 100)));
         assert_eq!(limiter.next_waiting(), None, "each object waits once");
         hanging.into_iter().for_each(|permit| limiter.release(permit));
-        assert!(limiter.by_namespace.is_empty() && limiter.in_use == 0);
+        assert!(limiter.by_namespace.is_empty() && limiter.in_use == InUse::default());
     }
 
     #[test]
@@ -112,5 +158,36 @@ mod tests {
         let first: usize = (100..200).map(|namespace| fill(&mut limiter, &format!("n{namespace}"), false).len()).sum();
         assert_eq!(retries + first, ALL);
         assert!(!limiter.allows(&key("other", 3), false));
+    }
+
+    #[test]
+    fn large_writes_are_limited_in_bytes_for_each_namespace_and_in_all() {
+        const LARGE: usize = 200 << 10;
+        let mut limiter = WriteLimiter::default();
+        let mut permits = Vec::new();
+        for namespace in 0..100 {
+            let key = key(&format!("n{namespace}"), 0);
+            permits.extend(std::iter::from_fn(|| limiter.acquire(&key, false, LARGE)));
+        }
+        assert_eq!(limiter.by_namespace["n0"], InUse { permits: 3, bytes: 3 * LARGE });
+        assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * LARGE });
+        limiter.enqueue(key("n99", 1), false);
+        assert_eq!(limiter.next_waiting(), None);
+        limiter.release(permits.remove(0));
+        assert_eq!(limiter.next_waiting(), Some(key("n99", 1)));
+
+        let mut limiter = WriteLimiter::default();
+        assert!(limiter.acquire(&key("a", 0), false, usize::MAX).is_some(), "a single write is always allowed");
+        assert!(limiter.acquire(&key("b", 0), false, 1).is_none());
+    }
+
+    #[test]
+    fn deleted_objects_do_not_wait() {
+        let mut limiter = WriteLimiter::default();
+        for name in 0..1_000 {
+            limiter.enqueue(key("shop", name), false);
+            limiter.forget(&key("shop", name));
+        }
+        assert!(limiter.waiting.is_empty());
     }
 }

@@ -25,6 +25,15 @@ pub enum Change {
 #[must_use]
 pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     let Some(old) = old else { return Change::Substantial };
+    compare(old, new, || {
+        old.common_causes == new.common_causes
+            && old.incidents == new.incidents
+            && old.problematic_pods == new.problematic_pods
+    })
+}
+
+/// Compares two statuses. The caller compares their lists.
+pub(super) fn compare(old: &OrchestrStatus, new: &OrchestrStatus, has_same_lists: impl FnOnce() -> bool) -> Change {
     let same = old.observed_generation == new.observed_generation
         && old.problematic_pod_count == new.problematic_pod_count
         && old.missing_pods == new.missing_pods
@@ -33,9 +42,7 @@ pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
         && old.top_cause == new.top_cause
         && old.omitted_pods == new.omitted_pods
         && old.omitted_incidents == new.omitted_incidents
-        && old.common_causes == new.common_causes
-        && old.incidents == new.incidents
-        && old.problematic_pods == new.problematic_pods;
+        && has_same_lists();
     if same && old.watched_pods == new.watched_pods && own(old).eq(own(new)) {
         return Change::None;
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The size of a value in bytes. It may be a few bytes too large if the value holds other characters of U+2028's block,
 /// such as typographic quotes.
-pub(super) fn size(value: &impl Serialize) -> usize {
+pub(crate) fn size(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,

@@ -15,19 +15,19 @@ use crate::{
     pods::Uid,
 };
 
-use super::identity::IncidentId;
+use super::{identity::IncidentId, sorted_map::SortedMap};
 
 /// The proven causes of the last update. Pods with the same explanation share it.
 #[derive(Debug, Default)]
 pub(super) struct KnownCauses {
-    pods: HashMap<Uid, Arc<Explanation>>,
+    pods: SortedMap<Uid, Arc<Explanation>>,
     incidents: HashMap<IncidentId, Arc<Explanation>>,
 }
 
 /// The causes found during an update.
 #[derive(Default)]
 pub(super) struct Collected {
-    causes: KnownCauses,
+    pods: Vec<(Uid, Arc<Explanation>)>,
     /// How many pods of an incident have each cause.
     counts: HashMap<IncidentId, BTreeMap<Cause, (u32, Arc<Explanation>)>>,
     /// The incidents without a proof now whose state does not contradict the earlier one.
@@ -44,7 +44,7 @@ pub(super) fn keep(earlier: &Explanation, present: &mut Explanation) {
 
 impl KnownCauses {
     pub(super) fn of_pod(&self, uid: Uid) -> Option<&Explanation> {
-        self.pods.get(&uid).map(Arc::as_ref)
+        self.pods.get(uid).map(Arc::as_ref)
     }
 
     pub(super) fn of_incident(&self, incident: IncidentId) -> Option<&Explanation> {
@@ -81,16 +81,17 @@ impl Collected {
             }
             own
         };
-        self.causes.pods.insert(uid, own);
+        self.pods.push((uid, own));
     }
 
     /// The causes of the incidents: the earlier one as long as it explains any pod, otherwise that of most pods.
-    pub(super) fn finish<'a>(mut self, earlier: impl Fn(IncidentId) -> Option<&'a Explanation>) -> KnownCauses {
+    pub(super) fn finish<'a>(self, earlier: impl Fn(IncidentId) -> Option<&'a Explanation>) -> KnownCauses {
+        let mut incidents = HashMap::new();
         for incident in self.lasting {
             if !self.counts.contains_key(&incident)
                 && let Some(known) = earlier(incident)
             {
-                self.causes.incidents.insert(incident, Arc::new(known.clone()));
+                incidents.insert(incident, Arc::new(known.clone()));
             }
         }
         for (incident, causes) in self.counts {
@@ -98,10 +99,10 @@ impl Collected {
             // Of equally frequent causes, the first one in the order of the codes.
             let most = || causes.values().rev().max_by_key(|(count, _)| *count);
             if let Some((_, chosen)) = known.or_else(most) {
-                self.causes.incidents.insert(incident, Arc::clone(chosen));
+                incidents.insert(incident, Arc::clone(chosen));
             }
         }
-        self.causes
+        KnownCauses { pods: self.pods.into_iter().collect(), incidents }
     }
 }
 

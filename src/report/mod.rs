@@ -17,10 +17,12 @@ mod incidents;
 mod input;
 mod json_size;
 mod known_causes;
+mod known_status;
 mod missing;
 mod not_watching;
 mod problem;
 mod revision;
+mod sorted_map;
 mod summary;
 mod tracker;
 mod truncate;
@@ -36,7 +38,9 @@ pub use watching::watching;
 
 pub(crate) use change::is_own;
 pub(crate) use identity::key_of_missing;
-pub(crate) use not_watching::{NotWatching, not_watching};
+pub(crate) use json_size::size as json_size;
+pub(crate) use known_status::KnownStatus;
+pub(crate) use not_watching::{NotWatching, keep_lists, not_watching};
 pub(crate) use watching::in_full;
 
 #[cfg(test)]

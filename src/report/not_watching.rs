@@ -25,6 +25,11 @@ pub enum NotWatching {
         /// Names the field.
         message: String,
     },
+    /// The namespace has more objects than are watched, and this is not one of the oldest.
+    TooManyObjects {
+        /// The most objects of a namespace that are watched.
+        max: usize,
+    },
     /// The first list of pods is not complete.
     Syncing,
     /// The watch of the pods keeps failing.
@@ -53,6 +58,7 @@ impl NotWatching {
             Self::Paused => reason::PAUSED,
             Self::AlertsNotSet => reason::ALERTS_NOT_SET,
             Self::InvalidSpec { .. } => reason::INVALID_SPEC,
+            Self::TooManyObjects { .. } => reason::TOO_MANY_OBJECTS,
             Self::Syncing | Self::Interrupted { .. } => reason::SYNCING,
             Self::PodAccessDenied { .. } => reason::POD_ACCESS_DENIED,
         }
@@ -65,7 +71,8 @@ impl NotWatching {
     }
 
     /// Whether the cluster, not the spec, prevents the watch: then the last known lists may still be true.
-    fn keeps_lists(&self) -> bool {
+    #[must_use]
+    pub fn keeps_lists(&self) -> bool {
         matches!(self, Self::Syncing | Self::Interrupted { .. } | Self::PodAccessDenied { .. })
     }
 
@@ -74,6 +81,10 @@ impl NotWatching {
             Self::Paused => "spec.alerts.checkRunningPods is false".to_owned(),
             Self::AlertsNotSet => SpecError::AlertsNotSet.to_string(),
             Self::InvalidSpec { message } | Self::PodAccessDenied { message } => message.clone(),
+            Self::TooManyObjects { max } => format!(
+                "the namespace has more than {max} Orchestr objects, and only the {max} oldest are watched; delete others, or \
+                 raise the operator's --max-objects-per-namespace"
+            ),
             Self::Syncing => "the list of pods is not complete yet".to_owned(),
             Self::Interrupted { message } => format!("pods can't be read at present: {message}"),
         }
@@ -119,13 +130,13 @@ pub fn not_watching(
         ..OrchestrStatus::default()
     };
     if let Some(kept) = kept {
-        keep(&mut status, kept);
+        keep_lists(&mut status, kept);
     }
     status
 }
 
 /// Keeps the previous lists, within the limits: another writer may have exceeded them.
-fn keep(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
+pub(crate) fn keep_lists(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     status.watched_pods = kept.watched_pods;
     status.problematic_pod_count = kept.problematic_pod_count;
     status.missing_pods = kept.missing_pods;

@@ -5,7 +5,7 @@
 //! So an incident keeps its identity and start time while the problem lasts. After a restart of the operator, the tracker
 //! resumes from the status in the API.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, num::NonZeroU32};
 
 use jiff::Timestamp;
 
@@ -18,6 +18,7 @@ use crate::{
 use super::{
     identity::{Identity, IncidentId},
     known_causes::{Collected, KnownCauses, keep},
+    sorted_map::SortedMap,
     truncate,
     wire::seconds,
 };
@@ -30,7 +31,7 @@ const DELETED: usize = 1024;
 /// The memory of one object's problems: a few dozen bytes for each pod with a problem.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    pods: HashMap<Uid, KnownPod>,
+    pods: SortedMap<Uid, KnownPod>,
     incidents: HashMap<IncidentId, KnownIncident>,
     causes: KnownCauses,
     names: Names,
@@ -115,11 +116,12 @@ impl Tracker {
         let resumed = if self.resumed { Resumed::default() } else { Resumed::from(context.previous) };
         let same_spec = self.generation == context.generation;
         let mut next = Self { resumed: true, generation: context.generation, ..Self::default() };
+        let mut pods = Vec::with_capacity(found.len());
         let mut ignored = 0;
         let mut causes = Collected::default();
         let mut earlier_causes: HashMap<IncidentId, &Explanation> = HashMap::new();
         found.retain_mut(|(pod, finding)| {
-            let known = self.pods.get(&pod.uid).copied();
+            let known = self.pods.get(pod.uid).copied();
             let continues = match known {
                 Some(known) => {
                     let cron_job = known.cron_job.map(|name| self.names.name(name));
@@ -144,7 +146,7 @@ impl Tracker {
             let cron_job = cron_job.map(|owner| next.names.id(&owner.name));
             let kind = finding.kind;
             let pod_now = KnownPod { since, incident, container, reason, kind, cron_job, ignored: is_ignored };
-            next.pods.insert(pod.uid, pod_now);
+            pods.push((pod.uid, pod_now));
             if is_ignored {
                 ignored += 1;
                 return false;
@@ -168,6 +170,8 @@ impl Tracker {
             }
             true
         });
+        next.pods = pods.into_iter().collect();
+        next.incidents.shrink_to_fit();
         next.causes = causes.finish(|incident| earlier_causes.get(&incident).copied());
         next.deleted = self.deleted_since(&next, context.remains);
         *self = next;
@@ -183,7 +187,7 @@ impl Tracker {
     /// Whether the pod had a problem at the last update.
     #[must_use]
     pub fn had_problem(&self, uid: Uid) -> bool {
-        self.pods.contains_key(&uid)
+        self.pods.contains(uid)
     }
 
     /// The memory of an incident that the last update found.
@@ -234,9 +238,9 @@ impl Tracker {
     /// The incidents that have ended now because all their pods were deleted, after those known before.
     fn deleted_since(&mut self, next: &Self, remains: &dyn Fn(Uid) -> bool) -> Vec<IncidentId> {
         let mut ended: HashMap<IncidentId, bool> = HashMap::new();
-        for (uid, pod) in &self.pods {
+        for (uid, pod) in self.pods.iter() {
             if !next.incidents.contains_key(&pod.incident) {
-                *ended.entry(pod.incident).or_insert(true) &= !remains(*uid);
+                *ended.entry(pod.incident).or_insert(true) &= !remains(uid);
             }
         }
         let mut deleted = std::mem::take(&mut self.deleted);
@@ -416,9 +420,9 @@ fn basis_of(containers: &[ContainerIssue], container: &str) -> Basis {
     last.map_or(Basis::State, |last| Basis::Exit(last.exit_code))
 }
 
-/// An index into [`Names`].
+/// The number of a name in [`Names`], from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NameId(u32);
+struct NameId(NonZeroU32);
 
 /// Interned names, since most of them occur many times.
 #[derive(Debug, Default)]
@@ -432,14 +436,14 @@ impl Names {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let id = NameId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         self.names.push(name.into());
+        let id = NameId(u32::try_from(self.names.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX));
         self.ids.insert(name.into(), id);
         id
     }
 
     fn name(&self, NameId(index): NameId) -> &str {
-        self.names.get(index as usize).map_or("", |name| name)
+        self.names.get(index.get() as usize - 1).map_or("", |name| name)
     }
 }
 

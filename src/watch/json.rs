@@ -1,12 +1,20 @@
-//! Requests a collection in JSON, through kube's API client.
+//! Requests a collection in JSON. Watches use kube's API client. Lists do not: it would hold a whole page in memory, its
+//! text and its objects.
 
 use std::fmt::Debug;
 
-use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
-use kube::{Api, Resource, ResourceExt, api::WatchParams, core};
-use serde::de::DeserializeOwned;
+use futures::{AsyncBufRead, AsyncBufReadExt, FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::WatchParams,
+    core::{self, Request},
+};
+use serde::de::{DeserializeOwned, Error};
 
-use super::collection::{Collection, Part, Parts, Selection, WatchEvent, WatchEvents};
+use super::{
+    collection::{Collection, Part, Parts, Selection, WatchEvent, WatchEvents},
+    json_page::{JsonPage, PageMetadata},
+};
 
 /// A bookmark with this annotation ends the initial events of a streaming list.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -27,18 +35,20 @@ where
     type Object = O;
 
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
-        let params = self.selection.list(token);
+        let request = Request::new(self.api.resource_url()).list(&self.selection.list(token));
         let map = self.map;
         async move {
-            let list = self.api.list(&params).await?;
-            let token = list.metadata.continue_.filter(|token| !token.is_empty());
-            let resource_version = list.metadata.resource_version.unwrap_or_default();
-            if token.is_none() && resource_version.is_empty() {
-                return Err(kube::Error::SerdeError(serde::de::Error::custom("a list without a resource version")));
-            }
-            let objects = list.items.into_iter().map(move |object| Ok(Part::Object(map(object))));
-            let end = Ok(Part::End { token, resource_version });
-            Ok(stream::iter(objects.chain([end])).boxed())
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let body = self.api.clone().into_client().request_stream(request).await?;
+            let page = (Box::pin(body), JsonPage::default());
+            let parts = stream::try_unfold(Some(page), move |page| async move {
+                let Some((mut body, mut page)) = page else { return Ok(None) };
+                Ok(Some(match next_object(&mut body, &mut page).await? {
+                    Some(object) => (Part::Object(map(object)), Some((body, page))),
+                    None => (end(&page)?, None),
+                }))
+            });
+            Ok(parts.boxed())
         }
         .boxed()
     }
@@ -71,4 +81,32 @@ where
         }
         .boxed()
     }
+}
+
+/// The next object of a page; absent at the end of the response.
+async fn next_object<K: DeserializeOwned>(
+    body: &mut (impl AsyncBufRead + Unpin),
+    page: &mut JsonPage,
+) -> kube::Result<Option<K>> {
+    loop {
+        let bytes = body.fill_buf().await.map_err(kube::Error::ReadEvents)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let (read, object) = page.read(bytes).map_err(|error| kube::Error::SerdeError(Error::custom(error)))?;
+        body.consume_unpin(read);
+        if let Some(object) = object {
+            return serde_json::from_slice(&object).map(Some).map_err(kube::Error::SerdeError);
+        }
+    }
+}
+
+fn end<O>(page: &JsonPage) -> kube::Result<Part<O>> {
+    let PageMetadata { token, resource_version } = page.end().map_err(kube::Error::SerdeError)?;
+    let token = token.filter(|token| !token.is_empty());
+    let resource_version = resource_version.unwrap_or_default();
+    if token.is_none() && resource_version.is_empty() {
+        return Err(kube::Error::SerdeError(Error::custom("a list without a resource version")));
+    }
+    Ok(Part::End { token, resource_version })
 }

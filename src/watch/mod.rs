@@ -4,6 +4,7 @@
 pub mod collection;
 pub(crate) mod from_now;
 pub(crate) mod json;
+mod json_page;
 pub mod list_watch;
 pub(crate) mod protobuf;
 mod update;

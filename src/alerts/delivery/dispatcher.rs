@@ -29,12 +29,19 @@ const API_REQUESTS: usize = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
 
+/// The most deleted objects of a namespace, and of all, whose workers may still notify receivers. Further ones end without.
+const ENDING_IN_NAMESPACE: usize = 16;
+const ENDING: usize = 128;
+
 /// Runs a task for each object with webhooks.
 pub struct Dispatcher {
     context: Arc<Context>,
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
-    tasks: JoinSet<()>,
+    /// Each returns its namespace.
+    tasks: JoinSet<String>,
+    /// The workers of deleted objects, by namespace.
+    ending: HashMap<String, usize>,
 }
 
 /// The latest state of an object.
@@ -75,7 +82,7 @@ impl Dispatcher {
             timings,
             shutdown: CancellationToken::new(),
         };
-        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new() }
+        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new(), ending: HashMap::new() }
     }
 
     /// Replaces the input of an object's worker. Starts a worker if the object has webhooks, or a stored state of them.
@@ -100,11 +107,15 @@ impl Dispatcher {
         if input.webhooks.is_empty() && input.observed.status.webhooks.is_empty() {
             return;
         }
-        while self.tasks.try_join_next().is_some() {}
+        self.join_ended();
         let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned() };
         let worker = Worker::new(Arc::clone(&self.context), object, Arc::clone(&input.observed));
         let (sender, receiver) = watch::channel(input);
-        self.tasks.spawn(worker.run(receiver));
+        let namespace = key.namespace.clone();
+        self.tasks.spawn(async move {
+            worker.run(receiver).await;
+            namespace
+        });
         self.inputs.insert(key.clone(), sender);
     }
 
@@ -118,9 +129,38 @@ impl Dispatcher {
     /// Ends the worker of a deleted object. For up to half a minute, the worker tries to notify the receivers of open
     /// alerts that the object is no longer watched.
     pub fn forget(&mut self, key: &NamespacedName) {
-        if let Some(sender) = self.inputs.remove(key) {
+        let Some(sender) = self.inputs.remove(key) else { return };
+        self.join_ended();
+        let all: usize = self.ending.values().sum();
+        let own = self.ending.entry(key.namespace.clone()).or_default();
+        if *own < ENDING_IN_NAMESPACE && all < ENDING {
+            *own += 1;
             sender.send_modify(|input| input.deleted = true);
+        } else {
+            let NamespacedName { namespace, name } = key;
+            tracing::warn!(
+                namespace,
+                name,
+                "too many objects were deleted at the same time: receivers are not notified"
+            );
         }
+    }
+
+    fn join_ended(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            // The workers of abandoned objects count as well, so the limit is never too strict.
+            if let Ok(namespace) = ended
+                && let Some(own) = self.ending.get_mut(&namespace)
+            {
+                *own = own.saturating_sub(1);
+            }
+        }
+        self.ending.retain(|_, own| *own > 0);
+    }
+
+    /// Ends the worker of an object that still exists but is no longer watched. Its receivers are sent nothing.
+    pub fn abandon(&mut self, key: &NamespacedName) {
+        self.inputs.remove(key);
     }
 
     /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. If an

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -71,9 +70,8 @@ pub(super) async fn persist(
         fields["conditions"] = json!([condition]);
     }
     match timeout(TIMEOUT, apply_status(client, &object.key, FieldManager::Alerts, &fields)).await {
-        Ok(Ok(answer)) if answer.metadata.uid.as_ref() == Some(&object.uid) => {
-            let status = answer.data.get("status").and_then(|status| OrchestrStatus::deserialize(status).ok());
-            Ok(StoredStatus::new(answer.metadata.resource_version.as_deref().unwrap_or_default(), status.as_ref()))
+        Ok(Ok(answer)) if answer.uid == object.uid => {
+            Ok(StoredStatus::new(answer.resource_version(), answer.status().as_ref()))
         }
         Ok(Ok(_)) => Err("another object has taken the name".to_owned()),
         // The server's message may quote values.

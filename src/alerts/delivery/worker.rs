@@ -203,13 +203,18 @@ impl Worker {
                     None => break,
                 }
             }
-            let _permit = self.context.deletion_permits.acquire().await;
             let input = self.input();
             let notices = self.queues.iter().filter_map(|queue| {
                 let (endpoint, messages) = queue.deletion_notices(&input, self.context.clock.now())?;
                 let timeout = queue.webhook.policy.timeout;
-                Some(send_deletion_notices(&self.context.http, endpoint, messages, timeout))
+                let is_any = !messages.is_empty();
+                is_any.then(|| send_deletion_notices(&self.context.http, endpoint, messages, timeout))
             });
+            let notices: Vec<_> = notices.collect();
+            if notices.is_empty() {
+                return true;
+            }
+            let _permit = self.context.deletion_permits.acquire().await;
             futures::future::join_all(notices).await.into_iter().all(|delivered| delivered)
         })
         .await;

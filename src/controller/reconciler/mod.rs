@@ -18,7 +18,7 @@ use crate::{
     alerts::{self, Incident},
     api::{NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
-    report::{self, NotWatching, PodFinding, Report, UpdateContext},
+    report::{self, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
 };
 
@@ -77,6 +77,8 @@ pub(super) enum Outcome {
 
 pub(super) struct NewStatus {
     pub(super) status: OrchestrStatus,
+    /// Whether the lists in the API stay.
+    pub(super) keeps_lists: bool,
     /// Whether logs that the status should show are still being read.
     pub(super) lacks_logs: bool,
     /// When time alone may change the status.
@@ -122,6 +124,11 @@ impl Reconciler {
         self.views.remove(&view);
     }
 
+    /// Forgets a deleted object.
+    pub(super) fn forget(&mut self, key: &NamespacedName) {
+        self.rollouts.forget(key);
+    }
+
     /// Whether all pods must be listed again, because older failures matter now than were kept. Resets the flag.
     pub(super) fn take_needs_relist(&mut self) -> bool {
         std::mem::take(&mut self.needs_relist)
@@ -143,8 +150,10 @@ impl Reconciler {
         wall: Timestamp,
     ) -> Reconciled {
         let not_watching = |state: &NotWatching, object: &Object| {
-            let status = report::not_watching(state, object.generation, object.status.as_ref(), wall);
-            let new = NewStatus { status, lacks_logs: false, recheck: None, incidents: None, ended: Vec::new() };
+            let status = report::not_watching(state, object.generation, object.status_head(), wall);
+            let keeps_lists = state.keeps_lists();
+            let (lacks_logs, recheck, incidents, ended) = (false, None, None, Vec::new());
+            let new = NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, ended };
             Reconciled::with(Outcome::Status(Box::new(new)))
         };
         let settings = match &object.settings {
@@ -158,7 +167,7 @@ impl Reconciler {
             SyncState::Interrupted(message) => not_watching(&NotWatching::Interrupted { message }, object),
             SyncState::Syncing => not_watching(&NotWatching::Syncing, object),
             SyncState::Settling { until, unanswered_until } => {
-                let answered = object.status.as_ref().and_then(|status| status.observed_generation);
+                let answered = object.status_head().and_then(|status| status.observed_generation);
                 let until = if answered == Some(object.generation) { until } else { unanswered_until };
                 if now < until { Reconciled::postponed(until) } else { not_watching(&NotWatching::Syncing, object) }
             }
@@ -189,10 +198,11 @@ impl Reconciler {
         if let Some(until) = wait_until {
             return Reconciled { jobs, ..Reconciled::postponed(until) };
         }
-        let previous = object.status.as_ref();
-        if let Some(status) = previous.filter(|_| !object.tracker.is_resumed()) {
+        let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
+        if let Some(status) = &resumable {
             self.workloads.resume(key, status, now);
         }
+        let previous = object.status.as_ref().map(KnownStatus::head);
         let Reported { mut missing, ignored: mut ignored_missing, recheck: missing_at } =
             self.workloads.report(key, &|namespace, labels| self.index.selects(view, namespace, labels), wall);
         recheck = recheck.into_iter().chain(missing_at).min();
@@ -215,7 +225,7 @@ impl Reconciler {
         let ignored_by_spec = object.tracker.update(
             &mut found,
             &UpdateContext {
-                previous,
+                previous: resumable.as_ref().or(previous),
                 generation: object.generation,
                 ignores: &|kind, reason| settings.ignores(kind, reason),
                 remains: &|uid| self.index.remains(uid),
@@ -278,7 +288,10 @@ impl Reconciler {
             return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
         }
         let ended = self.ended_alerts(object, &incidents);
-        let new = NewStatus { status, lacks_logs, recheck, incidents: Some(incidents), ended };
+        if let Some(status) = &mut object.status {
+            status.resumed();
+        }
+        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents: Some(incidents), ended };
         Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 
@@ -286,7 +299,7 @@ impl Reconciler {
     fn ended_alerts(&self, object: &Object, incidents: &[Incident]) -> Vec<String> {
         let gone = self.workloads.gone().map(|(namespace, owner)| report::key_of_missing(namespace, owner));
         let deleted: HashSet<String> = object.tracker.deleted().chain(gone).collect();
-        let webhooks = object.status.as_ref().map_or(&[][..], |status| &status.webhooks);
+        let webhooks = object.status_head().map_or(&[][..], |status| &status.webhooks);
         alerts::gone_alerts(webhooks, incidents)
             .filter(|alert| deleted.contains(&alert.key))
             // The next run of a CronJob has its own pod, and may fail as well.

@@ -1,0 +1,276 @@
+//! What the operator keeps of an object's status in the API.
+//!
+//! A status may take 256 KiB, and there may be a thousand objects. So only the small fields are kept, a hash of the lists,
+//! and what the events about ended incidents name. Until the tracker has resumed from the lists, they are kept as well, but
+//! without logs and messages.
+
+use std::io;
+
+use ring::digest::{Context, SHA256};
+use serde::Serialize;
+
+use crate::api::{Incident, LastTermination, OrchestrStatus, PodProblem};
+
+use super::{
+    change::{Change, compare},
+    fit,
+};
+
+/// The most bytes of JSON that are kept of the incidents and of the pods to resume from: more than a status of the operator
+/// ever has. Another writer may exceed it.
+const PODS_LIMIT: usize = 192 * 1024;
+
+/// The status in the API.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KnownStatus {
+    /// All fields but the lists, which are empty.
+    head: OrchestrStatus,
+    lists: Digest,
+    /// The incidents, as JSON without the fields that no event names.
+    incidents: Box<[u8]>,
+    /// The lists, as JSON without the fields that the tracker does not resume from. Absent if it has resumed.
+    resumable: Option<Box<[u8]>>,
+}
+
+/// A hash of the lists of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Digest([u8; 32]);
+
+impl KnownStatus {
+    /// `is_resumed` is whether the tracker has resumed, so that the lists are no longer needed.
+    pub(crate) fn new(mut status: OrchestrStatus, is_resumed: bool) -> Self {
+        let lists = Digest::of(&status);
+        let pods = std::mem::take(&mut status.problematic_pods);
+        let mut incidents = std::mem::take(&mut status.incidents);
+        status.common_causes = Vec::new();
+        incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::INCIDENT_BYTES);
+        let resumable = (!is_resumed && !(pods.is_empty() && incidents.is_empty())).then(|| {
+            let pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
+            json(&OrchestrStatus { problematic_pods: pods, incidents: incidents.clone(), ..OrchestrStatus::default() })
+        });
+        incidents.iter_mut().for_each(without_details);
+        Self { head: status, lists, incidents: json(&incidents), resumable }
+    }
+
+    /// All fields but the lists, which are empty.
+    pub(crate) fn head(&self) -> &OrchestrStatus {
+        &self.head
+    }
+
+    /// The status with the names of its incidents, to compare them with those of the next status.
+    pub(crate) fn with_incidents(&self) -> OrchestrStatus {
+        let incidents = serde_json::from_slice(&self.incidents).unwrap_or_default();
+        OrchestrStatus { incidents, ..self.head.clone() }
+    }
+
+    /// The status with its lists, to resume from.
+    pub(crate) fn resumable(&self) -> OrchestrStatus {
+        let lists = self.resumable.as_deref().and_then(|lists| serde_json::from_slice::<OrchestrStatus>(lists).ok());
+        let OrchestrStatus { incidents, problematic_pods, .. } = lists.unwrap_or_default();
+        OrchestrStatus { incidents, problematic_pods, ..self.head.clone() }
+    }
+
+    /// The tracker has resumed.
+    pub(crate) fn resumed(&mut self) {
+        self.resumable = None;
+    }
+
+    /// Compares the status with a new one, see [`differs`](super::differs). `keeps_lists` is whether the write of the new
+    /// status will keep the lists in the API.
+    pub(crate) fn differs(&self, new: &OrchestrStatus, keeps_lists: bool) -> Change {
+        compare(&self.head, new, || keeps_lists || self.lists == Digest::of(new))
+    }
+
+    /// Whether two statuses are equal, including the fields of other writers.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.lists == other.lists && self.head == other.head
+    }
+
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.incidents.len() + self.resumable.as_ref().map_or(0, |lists| lists.len())
+    }
+}
+
+impl Digest {
+    fn of(status: &OrchestrStatus) -> Self {
+        let mut hash = Hash(Context::new(&SHA256));
+        // Writing into a hash cannot fail.
+        let _ = serde_json::to_writer(&mut hash, &(&status.common_causes, &status.incidents, &status.problematic_pods));
+        let mut digest = [0; 32];
+        digest.copy_from_slice(hash.0.finish().as_ref());
+        Self(digest)
+    }
+}
+
+struct Hash(Context);
+
+impl io::Write for Hash {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.0.update(buffer);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn json(value: &impl Serialize) -> Box<[u8]> {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+/// Keeps what an event about the end of the incident names, and since when it lasted.
+fn without_details(incident: &mut Incident) {
+    incident.message = String::new();
+    incident.revision = None;
+    incident.example_pods = Vec::new();
+    incident.controllers = Vec::new();
+}
+
+/// Keeps what the tracker resumes from.
+fn without_texts(mut pod: PodProblem) -> PodProblem {
+    pod.status = String::new();
+    pod.message = String::new();
+    pod.evidence = Vec::new();
+    pod.phase = String::new();
+    pod.node = String::new();
+    for issue in &mut pod.container_issues {
+        issue.reason = String::new();
+        issue.message = String::new();
+        issue.logs = String::new();
+        issue.log_source = None;
+        issue.log_note = String::new();
+        if let Some(LastTermination { message, reason, finished_at, .. }) = &mut issue.last_termination {
+            (*message, *reason, *finished_at) = (String::new(), String::new(), None);
+        }
+    }
+    pod
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::LogSource,
+        diagnosis::Finding,
+        pods::{Pod, Uid},
+        report::{
+            differs,
+            tests::{Scenario, crashing},
+            transitions,
+        },
+    };
+
+    fn pods(reason: &str) -> impl Iterator<Item = (Pod, Finding)> {
+        (0..50).map(move |pod| {
+            let (own, finding) = crashing("shop", &format!("cart-{pod}"), reason, 50);
+            (Pod { uid: Uid::from(pod), ..own }, finding)
+        })
+    }
+
+    /// A status of 50 pods with logs, which are different in each round.
+    fn large(round: u8) -> OrchestrStatus {
+        let mut status = Scenario { watched: 80, ..Scenario::of(pods("OOMKilled")) }.status(None);
+        for (pod, row) in status.problematic_pods.iter_mut().enumerate() {
+            let issue = &mut row.container_issues[0];
+            issue.logs = format!("{round}: line of the log of pod {pod}\n").repeat(60);
+            issue.log_source = Some(LogSource::Previous);
+        }
+        status
+    }
+
+    #[test]
+    fn takes_a_fraction_of_the_status_and_less_after_the_tracker_has_resumed() {
+        let status = large(1);
+        let size = serde_json::to_vec(&status).unwrap().len();
+        assert!(size > 100_000, "{size}");
+        let mut known = KnownStatus::new(status, false);
+        assert!((1_000..size / 3).contains(&known.bytes()), "{} of {size}", known.bytes());
+        known.resumed();
+        assert!(known.bytes() < 16_000, "{}", known.bytes());
+        assert!(known.head().problematic_pods.is_empty() && known.head().incidents.is_empty());
+    }
+
+    #[test]
+    fn is_bounded_whatever_another_writer_puts_into_the_status() {
+        let mut status = large(1);
+        status.problematic_pods = (0..50).flat_map(|_| status.problematic_pods.clone()).collect();
+        status.incidents = (0..50).flat_map(|_| status.incidents.clone()).collect();
+        status.incidents[0].message = "x".repeat(1 << 20);
+        let known = KnownStatus::new(status, false);
+        assert!(known.bytes() < PODS_LIMIT + 2 * fit::INCIDENT_BYTES + 1024, "{}", known.bytes());
+    }
+
+    #[test]
+    fn compares_as_the_whole_status_does() {
+        let old = large(1);
+        let known = KnownStatus::new(old.clone(), true);
+        assert_eq!(known.differs(&old, false), Change::None);
+        type Edit = fn(&mut OrchestrStatus);
+        let edits: [Edit; 8] = [
+            |status| status.problematic_pods[49].container_issues[0].logs.push('x'),
+            |status| status.problematic_pods.truncate(49),
+            |status| status.incidents[0].pods += 1,
+            |status| {
+                status.common_causes = vec![
+                    serde_json::from_str(
+                        r#"{"kind":"Node","name":"a","owners":3,"pods":3,"since":"2026-11-01T10:00:00Z","message":""}"#,
+                    )
+                    .unwrap(),
+                ];
+            },
+            |status| status.problematic_pod_count += 1,
+            |status| status.conditions[0].message.push('x'),
+            |status| status.watched_pods += 1,
+            |status| status.webhooks.push(serde_json::from_str(r#"{"name": "ops"}"#).unwrap()),
+        ];
+        for (index, edit) in edits.into_iter().enumerate() {
+            let mut new = old.clone();
+            edit(&mut new);
+            assert_eq!(known.differs(&new, false), differs(Some(&old), &new), "edit {index}");
+            assert!(!known.is_same(&KnownStatus::new(new, true)), "edit {index}");
+        }
+        let without = OrchestrStatus { problematic_pods: Vec::new(), ..old.clone() };
+        assert_eq!(known.differs(&without, true), Change::None, "the lists in the API stay");
+        assert!(known.is_same(&KnownStatus::new(old, false)));
+    }
+
+    #[test]
+    fn the_end_of_an_incident_is_found_with_what_its_event_names() {
+        let old = large(1);
+        let known = KnownStatus::new(old.clone(), true).with_incidents();
+        let new = Scenario::default().status(Some(&old));
+        let found = transitions(Some(&known), &new);
+        let expected = transitions(Some(&old), &new);
+        assert_eq!((found.ended.len(), found.began.len()), (expected.ended.len(), 0));
+        for (found, expected) in found.ended.iter().zip(expected.ended) {
+            let named = |own: &Incident| {
+                let Incident { key, namespace, owner, container, kind, reason, .. } = own.clone();
+                (key, namespace, owner, container, kind, reason)
+            };
+            assert_eq!(named(found), named(expected));
+        }
+        assert_eq!(transitions(Some(&known), &old), transitions(Some(&old), &old));
+    }
+
+    #[test]
+    fn keeps_what_the_tracker_resumes_from() {
+        let status = large(1);
+        let known = KnownStatus::new(status.clone(), false).resumable();
+        assert_eq!(known.incidents, status.incidents);
+        assert_eq!((known.observed_generation, known.conditions), (status.observed_generation, status.conditions));
+        let resumed = |pods: &[PodProblem]| -> Vec<_> {
+            let exits = |pod: &PodProblem| -> Vec<_> {
+                let last = |own: &crate::api::ContainerIssue| own.last_termination.as_ref().map(|last| last.exit_code);
+                pod.container_issues.iter().map(|own| (own.name.clone(), last(own))).collect()
+            };
+            let identity = |pod: &PodProblem| (pod.namespace.clone(), pod.name.clone(), pod.owner.clone());
+            pods.iter()
+                .map(|pod| (identity(pod), pod.kind, pod.reason.clone(), pod.cause, pod.since.clone(), exits(pod)))
+                .collect()
+        };
+        assert_eq!(resumed(&known.problematic_pods), resumed(&status.problematic_pods));
+        assert_eq!(known.problematic_pods.len(), 50);
+    }
+}
