@@ -36,7 +36,8 @@ async fn webhooks_with_the_same_secret_read_it_together() {
 async fn many_unusable_webhooks_stay_within_the_rate() {
     let env = TestEnv::new("secret-rate").await;
     let proxy = Proxy::start(env.client.clone()).await;
-    for object in 0..5 {
+    // 600 different Secrets, so that the rate of the first reads shows it, not only that of the retries.
+    for object in 0..15 {
         let webhooks: Vec<Value> = (0..10)
             .map(|number| {
                 let reference =
@@ -57,9 +58,9 @@ async fn many_unusable_webhooks_stay_within_the_rate() {
     }
     let begun = Instant::now();
     let operator = env.operator().through(&proxy).start();
-    proxy.wait_for_requests("the Secrets are read, and some of them again", 300, is_read_of_secret).await;
+    proxy.wait_for_requests("most Secrets are read", 500, is_read_of_secret).await;
     let took = begun.elapsed();
     // 100 immediately, and then 50 a second.
-    assert!(took >= Duration::from_secs(4), "300 reads in {took:?}");
+    assert!(took >= Duration::from_secs(8), "500 reads in {took:?}");
     operator.stop().await;
 }
