@@ -136,7 +136,7 @@ mod tests {
         let week = Duration::from_secs(7 * DAY);
         for (what, needed) in [
             ("by 1 ms", Box::new(|second| week + Duration::from_millis(second)) as Box<dyn Fn(u64) -> Duration>),
-            ("by a minute", Box::new(|second| minutes(second))),
+            ("by a minute", Box::new(minutes)),
             (
                 "and shrinks",
                 Box::new(|second| if second % 100 < 50 { SHORTEST } else { minutes(1 << (second / 100 % 20)) }),
