@@ -7,7 +7,10 @@
 //! memory than its characters, and a match no more steps than these, whatever the pattern and the name. None of the crates
 //! for globs does that: they compile regular expressions, or backtrack.
 
-use std::sync::LazyLock;
+use std::{
+    collections::VecDeque,
+    sync::{LazyLock, Mutex, PoisonError},
+};
 
 use regex::Regex;
 
@@ -80,7 +83,7 @@ impl Glob {
             rest = following;
             steps += 1;
             match first {
-                b'*' => places = name.from_lowest(places),
+                b'*' => places = name.all_from_lowest(places),
                 b'?' => places = (places & name.characters) << 1,
                 b'{' => (entered, left) = (places, 0),
                 b',' => (places, left) = (entered, left | places),
@@ -130,7 +133,7 @@ impl Name {
     }
 
     /// All places from the lowest of some on.
-    fn from_lowest(&self, places: u64) -> u64 {
+    fn all_from_lowest(&self, places: u64) -> u64 {
         let lowest = places & places.wrapping_neg();
         // Without any place, `lowest` is 0, and so is the result.
         !lowest.wrapping_sub(1) & (self.characters | self.end)
@@ -166,6 +169,34 @@ fn class(text: &[u8], name: &Name, steps: &mut usize) -> (u64, usize) {
         }
     }
     (if is_negated { name.characters & !places } else { places }, length)
+}
+
+/// Remembers whether some patterns select the last namespaces that they were matched with. There may be 128 patterns, and a
+/// hundred things in one namespace.
+#[derive(Debug, Default)]
+pub(crate) struct NamespaceCache(Mutex<VecDeque<(Box<str>, bool)>>);
+
+impl NamespaceCache {
+    const NAMESPACES: usize = 16;
+
+    pub(crate) fn get(&self, namespace: &str, is_selected: impl FnOnce() -> bool) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, is_selected)) = known.iter().find(|(name, _)| **name == *namespace) {
+            return *is_selected;
+        }
+        let is_selected = is_selected();
+        if known.len() == Self::NAMESPACES {
+            known.pop_front();
+        }
+        known.push_back((namespace.into(), is_selected));
+        is_selected
+    }
+}
+
+impl Clone for NamespaceCache {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// The contents of the `{…}` groups, which do not nest.
@@ -296,6 +327,26 @@ mod tests {
         let pattern = "{a,b}".repeat(6);
         let Glob(text) = Glob::new(&pattern).unwrap();
         assert_eq!((size_of::<Glob>(), text.len()), (16, pattern.len()));
+    }
+
+    #[test]
+    fn remembers_the_last_namespaces() {
+        let (cache, matched) = (NamespaceCache::default(), std::cell::Cell::new(0));
+        let ask = |index: usize| {
+            let is_selected = cache.get(&format!("team-{index}"), || {
+                matched.set(matched.get() + 1);
+                index.is_multiple_of(2)
+            });
+            assert_eq!(is_selected, index.is_multiple_of(2));
+            matched.get()
+        };
+        for _ in 0..100 {
+            for index in 0..NamespaceCache::NAMESPACES {
+                assert!(ask(index) <= NamespaceCache::NAMESPACES);
+            }
+        }
+        assert_eq!((ask(99), ask(99), ask(0)), (17, 17, 18), "the oldest was forgotten");
+        assert_eq!(cache.0.lock().unwrap().len(), NamespaceCache::NAMESPACES);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{incident::Incident, times::later};
 use crate::{
     api::{GoDuration, Webhook, WebhookFormat, limits, matches_reason},
     backoff::doubled,
-    glob::Glob,
+    glob::{Glob, NamespaceCache},
     spec_error::{SpecError, duration, globs},
 };
 
@@ -26,6 +26,7 @@ pub struct NotificationPolicy {
     pub timeout: Duration,
     pub(super) pacing: Pacing,
     namespaces: Option<Vec<Glob>>,
+    namespace_cache: NamespaceCache,
     reasons: Option<Vec<String>>,
 }
 
@@ -134,6 +135,7 @@ impl NotificationPolicy {
             timeout,
             pacing: Pacing::of(webhook.format),
             namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
+            namespace_cache: NamespaceCache::default(),
             reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()),
         })
     }
@@ -147,8 +149,10 @@ impl NotificationPolicy {
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [String]) -> Option<&'a str> {
-        let in_namespaces =
-            self.namespaces.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.is_match(&incident.namespace)));
+        let namespace = &incident.namespace;
+        let in_namespaces = self.namespaces.as_ref().is_none_or(|globs| {
+            self.namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace)))
+        });
         let wanted = |reason: &&String| {
             self.reasons
                 .as_ref()

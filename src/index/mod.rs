@@ -19,7 +19,8 @@ use jiff::Timestamp;
 
 use crate::{
     diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
-    pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
+    glob::NamespaceCache,
+    pods::{Controller, DecodeError, Labels, Pod, PodSelection, Uid, UndecodablePod},
 };
 
 use self::{
@@ -101,6 +102,17 @@ struct Suspect {
 struct View {
     scope: PodSelection,
     label_sets: BitSet,
+    namespaces: NamespaceCache,
+}
+
+impl View {
+    fn selects_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace, || self.scope.selects_namespace(namespace))
+    }
+
+    fn selects(&self, namespace: &str, labels: &(impl Labels + ?Sized)) -> bool {
+        self.selects_namespace(namespace) && self.scope.selects_labels(labels)
+    }
 }
 
 impl Index {
@@ -141,10 +153,12 @@ impl Index {
 
     pub fn add_view(&mut self, scope: PodSelection) -> ViewId {
         let mut label_sets = BitSet::default();
+        let mut namespaces = HashMap::new();
         for (id, namespace, labels) in self.label_sets.iter() {
-            label_sets.set(id, scope.selects(namespace, &labels));
+            let is_selected = *namespaces.entry(namespace).or_insert_with(|| scope.selects_namespace(namespace));
+            label_sets.set(id, is_selected && scope.selects_labels(&labels));
         }
-        let view = Some(View { scope, label_sets });
+        let view = Some(View { scope, label_sets, namespaces: NamespaceCache::default() });
         match self.views.iter().position(Option::is_none) {
             Some(free) => {
                 self.views[free] = view;
@@ -382,7 +396,7 @@ impl Index {
     #[must_use]
     pub(crate) fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
         let view = self.view(id)?;
-        self.undecodable.of(|namespace| view.scope.selects_namespace(namespace))
+        self.undecodable.of(|namespace| view.selects_namespace(namespace))
     }
 
     /// A counter that grows with every change of the undecodable pods.
@@ -394,14 +408,14 @@ impl Index {
     /// Whether a view selects pods of this namespace with these labels, if there are any.
     #[must_use]
     pub(crate) fn selects(&self, id: ViewId, namespace: &str, labels: &[(String, String)]) -> bool {
-        self.view(id).is_some_and(|view| view.scope.selects(namespace, labels))
+        self.view(id).is_some_and(|view| view.selects(namespace, labels))
     }
 
     /// The views that select pods of a namespace.
     pub(crate) fn views_of_namespace(&self, namespace: &str) -> impl Iterator<Item = ViewId> {
         let views = self.views.iter().enumerate();
         views
-            .filter(move |(_, view)| view.as_ref().is_some_and(|view| view.scope.selects_namespace(namespace)))
+            .filter(move |(_, view)| view.as_ref().is_some_and(|view| view.selects_namespace(namespace)))
             .map(|(index, _)| ViewId(index))
     }
 
@@ -501,7 +515,8 @@ impl Index {
         let (label_set, new) = self.label_sets.join(pod)?;
         if new {
             for view in self.views.iter_mut().flatten() {
-                view.label_sets.set(label_set, view.scope.selects(&pod.namespace, &pod.labels));
+                let is_selected = view.selects(&pod.namespace, &pod.labels);
+                view.label_sets.set(label_set, is_selected);
             }
         }
         Some(label_set)

@@ -4,6 +4,9 @@ use kube::core::Expression;
 
 use crate::glob::{Glob, Name};
 
+/// How many names in a selection are compared with the watched namespaces. Patterns may expand to thousands.
+const NAMES: usize = 256;
+
 /// The pods that an `Orchestr` object selects.
 #[derive(Clone, Debug)]
 pub struct PodSelection {
@@ -16,13 +19,20 @@ pub struct PodSelection {
 
 impl PodSelection {
     /// Whether a pod of this namespace with these labels is selected.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn selects(&self, namespace: &str, labels: &(impl Labels + ?Sized)) -> bool {
-        self.selects_namespace(namespace) && self.labels.iter().all(|expression| matches(expression, labels))
+        self.selects_namespace(namespace) && self.selects_labels(labels)
     }
 
-    /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or it names
-    /// another one. A pattern with a wildcard is taken to mean the watched namespaces only. Returns a message.
+    /// Whether a pod with these labels is selected, if its namespace is.
+    #[must_use]
+    pub(crate) fn selects_labels(&self, labels: &(impl Labels + ?Sized)) -> bool {
+        self.labels.iter().all(|expression| matches(expression, labels))
+    }
+
+    /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or one of the first
+    /// [`NAMES`] names in it is another one. A pattern with a wildcard is taken to mean the watched namespaces only. Returns a message.
     #[must_use]
     pub(crate) fn outside(&self, watched: &[&str]) -> Option<String> {
         if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {
@@ -31,7 +41,7 @@ impl PodSelection {
                 watched.join(",")
             ));
         }
-        let mut names = self.namespaces.iter().flat_map(Glob::names);
+        let mut names = self.namespaces.iter().flat_map(Glob::names).take(NAMES);
         let outside = names.find(|name| self.selects_namespace(name) && !watched.contains(&name.as_str()))?;
         Some(format!("the namespace {outside} is not watched: --namespaces is {}", watched.join(",")))
     }

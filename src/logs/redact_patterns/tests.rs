@@ -104,7 +104,7 @@ fn bounds_the_steps_of_patterns_that_read_to_the_end_for_every_match() {
     let text = "a".repeat(LONGEST);
     let matches = find(&patterns, &text);
     assert_eq!((matches.steps <= MAX_STEPS, matches.is_cut), (true, true));
-    assert_eq!(matches.ranges, [0..text.len()]);
+    assert_eq!((matches.ranges.len(), matches.ranges[0].clone()), (1, 0..text.len()));
 
     let text = format!("kept {}", "a ".repeat(LONGEST / 2));
     let matches = find(&patterns, &text);
