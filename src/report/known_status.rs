@@ -44,7 +44,7 @@ impl KnownStatus {
         let mut incidents = std::mem::take(&mut status.incidents);
         status.common_causes = Vec::new();
         incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::INCIDENT_BYTES);
-        let resumable = (!is_resumed && !(pods.is_empty() && incidents.is_empty())).then(|| {
+        let resumable = (!(is_resumed || pods.is_empty() && incidents.is_empty())).then(|| {
             let pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
             json(&OrchestrStatus { problematic_pods: pods, incidents: incidents.clone(), ..OrchestrStatus::default() })
         });
