@@ -1,5 +1,8 @@
 //! The controller's event loop. One task owns all state and handles one event at a time.
 
+mod answers;
+mod objects;
+
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -9,34 +12,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
-    api::{NamespacedName, OrchestrStatus, StoredObject},
+    api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     config::RunConfig,
     events::{Event, WatchedEvent},
     logs::LogReader,
     pods::WatchedPod,
-    report::{self, Change, NotWatching},
-    spec_error::SpecError,
+    report::{self, Change},
     watch::WatchUpdate,
     watchdog::{Heartbeat, Phase},
 };
 
 use super::{
-    events::{EventPublisher, spec_event},
+    events::EventPublisher,
     kopf_migration::KopfMigrations,
-    object::Object,
-    object_limit::Admission,
     objects::Objects,
-    observed::{ObservedStatus, settings},
-    pattern_checks::{PatternCheck, PatternChecks},
+    pattern_checks::PatternChecks,
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
     sources::Sources,
     status::StatusWrite,
-    tasks::{TaskResult, Tasks},
+    tasks::Tasks,
     watch_health::Scope,
-    write_error::WriteError,
 };
 
 /// The longest time for which objects are reconciled before other events are handled.
@@ -191,138 +189,6 @@ impl Controller {
         redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
     }
 
-    fn on_object(&mut self, scope: Scope, update: WatchUpdate<StoredObject>) {
-        match update {
-            WatchUpdate::Relisting => self.objects.begin_list(&scope),
-            WatchUpdate::Listed(object) => {
-                self.objects.add_listed(object.key.clone());
-                self.observe(&object);
-            }
-            WatchUpdate::Synced => {
-                for key in self.objects.end_list(scope) {
-                    self.removed(&key);
-                }
-            }
-            WatchUpdate::Applied(object) => self.observe(&object),
-            WatchUpdate::Deleted(object) => self.removed(&object.key),
-            WatchUpdate::Denied(refusal) => {
-                tracing::error!(refusal, "not allowed to watch Orchestr objects");
-                self.objects.access_denied(scope);
-            }
-            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
-            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
-        }
-    }
-
-    fn observe(&mut self, observed: &StoredObject) {
-        let now = Instant::now();
-        let key = observed.key.clone();
-        if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
-            self.forget(&key);
-            self.objects.limit.remove(&key, now);
-        }
-        if observed.has_kopf_leftovers {
-            self.kopf_migrations.found_leftovers(&key, now);
-        } else {
-            self.kopf_migrations.found_clean(&key);
-        }
-        if observed.is_deleting {
-            self.forget(&key);
-            self.objects.limit.remove(&key, now);
-            return;
-        }
-        match self.objects.limit.observe(&key, observed.created) {
-            Admission::Watched { displaced } => displaced.iter().for_each(|displaced| self.abandon(displaced)),
-            Admission::Waiting => {
-                let state = NotWatching::TooManyObjects { max: self.objects.limit.max() };
-                let is_informed = observed.status().is_some_and(|old| {
-                    let new = report::not_watching(&state, observed.generation, Some(&old), self.clock.now());
-                    report::differs(Some(&old), &new) == Change::None
-                });
-                self.objects.limit.set_informed(&key, is_informed);
-                return;
-            }
-        }
-        let is_new = self.objects.get(&key).is_none();
-        if is_new {
-            let generation = observed.generation;
-            tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
-            self.objects.insert(key.clone(), Object::new(observed, now));
-            self.queue.insert(&key);
-        }
-        let Some(object) = self.objects.get_mut(&key) else { return };
-        let is_spec_changed = is_new || object.generation != observed.generation;
-        if is_spec_changed {
-            object.generation = observed.generation;
-            object.settings = settings(observed, self.own_namespace_only).map(Into::into);
-            let check = self.pattern_checks.start(&key, object);
-            check.into_iter().for_each(|check| self.tasks.check_patterns(check));
-            self.queue.forget_failures(&key);
-            if let Some(view) = object.view.take() {
-                self.reconciler.remove_view(view);
-            }
-            let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
-            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings, now));
-        }
-        let is_status_changed = object.adopt(observed, self.queue.is_writing(&key));
-        if is_status_changed || is_spec_changed {
-            self.queue.mark_dirty(&key, now);
-        }
-    }
-
-    /// An object is gone.
-    fn removed(&mut self, key: &NamespacedName) {
-        self.kopf_migrations.forget(key);
-        self.forget(key);
-        self.objects.limit.remove(key, Instant::now());
-    }
-
-    fn forget(&mut self, key: &NamespacedName) {
-        self.dispatcher.forget(key);
-        self.stop_watching(key);
-    }
-
-    /// An object still exists, but is no longer watched. Its alerts stay as they are, because its problems are not over.
-    fn abandon(&mut self, key: &NamespacedName) {
-        self.dispatcher.abandon(key);
-        self.stop_watching(key);
-    }
-
-    fn stop_watching(&mut self, key: &NamespacedName) {
-        let Some(object) = self.objects.remove(key) else { return };
-        tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
-        self.pattern_checks.forget(key);
-        if let Some(view) = object.view {
-            self.reconciler.remove_view(view);
-        }
-        self.reconciler.forget(key);
-        self.queue.remove(key);
-    }
-
-    /// The patterns of a version of an object were compiled. If they are invalid, so is the spec.
-    fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
-        let next = self.pattern_checks.ended(&check.key.namespace);
-        next.into_iter().for_each(|check| self.tasks.check_patterns(check));
-        let is_same = |object: &&mut Object| object.uid == check.uid && object.generation == check.generation;
-        let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
-        object.is_being_checked = false;
-        if let Err(error) = result {
-            object.settings = Err(error);
-            if let Some(view) = object.view.take() {
-                self.reconciler.remove_view(view);
-            }
-        }
-        self.queue.mark_dirty(&check.key, now);
-    }
-
-    /// An object has come in, because another of its namespace was deleted. Absent: it could not be read, or is gone.
-    fn object_read(&mut self, key: &NamespacedName, object: Option<&StoredObject>, now: Instant) {
-        if let Some(object) = object {
-            self.observe(object);
-        }
-        self.objects.limit.read_ended(key, now);
-    }
-
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
         let now = Instant::now();
         let concerned = self.reconciler.apply_pods(updates, now, self.clock.now());
@@ -348,100 +214,6 @@ impl Controller {
             Concerned::AllWithoutDebounce => self.queue.mark_all_dirty_without_debounce(now),
             Concerned::All => self.queue.mark_all_dirty(now),
             Concerned::These(keys) => keys.iter().for_each(|key| self.queue.mark_dirty(key, now)),
-        }
-    }
-
-    fn on_task_result(&mut self, result: TaskResult) {
-        let now = Instant::now();
-        match result {
-            TaskResult::StatusWritten { permit, write, result } => {
-                self.queue.release(permit);
-                self.on_status_written(&write, result, now);
-            }
-            TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),
-            TaskResult::ObjectRead { key, object } => self.object_read(&key, object.as_deref(), now),
-            TaskResult::NoticeWritten { key, is_written } => {
-                self.objects.limit.notice_ended(&key, is_written, now);
-            }
-            TaskResult::LogRead { instance, result } => {
-                for key in self.reconciler.log_read(&instance, result, now) {
-                    self.queue.log_arrived(&key, now);
-                }
-            }
-            TaskResult::LogRedacted(result) => {
-                for key in self.reconciler.log_redacted(*result) {
-                    self.queue.log_arrived(&key, now);
-                }
-            }
-            TaskResult::EventsListed { query, result } => match result {
-                Ok(events) => {
-                    let concerned = self.reconciler.events_listed(&query, events, now);
-                    self.mark_dirty(concerned, now);
-                }
-                Err(error) => {
-                    tracing::debug!(namespace = query.namespace, %error, "could not list the events about a pod");
-                }
-            },
-            TaskResult::WorkloadRead { key, reading } => {
-                for object in self.reconciler.workload_read(&key, reading, now, self.clock.now()) {
-                    self.queue.mark_dirty(&object, now);
-                }
-            }
-            TaskResult::RolloutRead { key, reading } => {
-                for object in self.reconciler.rollout_read(&key, reading, now) {
-                    self.queue.log_arrived(&object, now);
-                }
-            }
-            TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
-            TaskResult::TextsMasked(answer) => {
-                for object in self.reconciler.texts_masked(answer) {
-                    self.queue.log_arrived(&object, now);
-                }
-            }
-            TaskResult::JobRead { key, reading } => {
-                for object in self.reconciler.job_read(&key, reading, now) {
-                    self.queue.mark_dirty(&object, now);
-                }
-            }
-        }
-    }
-
-    fn on_status_written(
-        &mut self,
-        write: &StatusWrite,
-        result: Result<Box<ObservedStatus>, WriteError>,
-        now: Instant,
-    ) {
-        let StatusWrite { key, uid, status: written, .. } = write;
-        // If another object has the name now, this write is not its own.
-        let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
-        let (answer, events) = match result {
-            Ok(answer) => {
-                self.queue.write_succeeded(key);
-                (Some(*answer), object.events_after(written, now))
-            }
-            Err(error) => {
-                let (delay, failures) = self.queue.write_failed(key, now);
-                let retry_seconds = delay.as_secs_f32();
-                // Usually the object was just deleted, and the watch will report that.
-                if matches!(error, WriteError::NotFound | WriteError::Conflict) && failures == 1 {
-                    tracing::debug!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
-                } else {
-                    tracing::warn!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
-                }
-                // If the schema rejects the spec, it may reject every status, so the event is published without it.
-                let events = match (&error, &object.settings, failures) {
-                    (WriteError::Invalid(_), Err(spec), 1) => vec![spec_event(spec)],
-                    _ => Vec::new(),
-                };
-                (None, events)
-            }
-        };
-        if !events.is_empty() {
-            object.event_limiter.add_dropped(self.event_publisher.publish(key, uid, events, now));
-        }
-        if object.write_ended(answer) {
-            self.queue.mark_dirty(key, now);
         }
     }
 

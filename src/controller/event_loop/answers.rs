@@ -1,0 +1,106 @@
+//! Handles the answers to requests, and the results of other tasks.
+
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        events::spec_event, observed::ObservedStatus, status::StatusWrite, tasks::TaskResult, write_error::WriteError,
+    },
+    Controller,
+};
+
+impl Controller {
+    pub(super) fn on_task_result(&mut self, result: TaskResult) {
+        let now = Instant::now();
+        match result {
+            TaskResult::StatusWritten { permit, write, result } => {
+                self.queue.release(permit);
+                self.on_status_written(&write, result, now);
+            }
+            TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),
+            TaskResult::ObjectRead { key, object } => self.object_read(&key, object.as_deref(), now),
+            TaskResult::NoticeWritten { key, is_written } => {
+                self.objects.limit.notice_ended(&key, is_written, now);
+            }
+            TaskResult::LogRead { instance, result } => {
+                for key in self.reconciler.log_read(&instance, result, now) {
+                    self.queue.log_arrived(&key, now);
+                }
+            }
+            TaskResult::LogRedacted(result) => {
+                for key in self.reconciler.log_redacted(*result) {
+                    self.queue.log_arrived(&key, now);
+                }
+            }
+            TaskResult::EventsListed { query, result } => match result {
+                Ok(events) => {
+                    let concerned = self.reconciler.events_listed(&query, events, now);
+                    self.mark_dirty(concerned, now);
+                }
+                Err(error) => {
+                    tracing::debug!(namespace = query.namespace, %error, "could not list the events about a pod");
+                }
+            },
+            TaskResult::WorkloadRead { key, reading } => {
+                for object in self.reconciler.workload_read(&key, reading, now, self.clock.now()) {
+                    self.queue.mark_dirty(&object, now);
+                }
+            }
+            TaskResult::RolloutRead { key, reading } => {
+                for object in self.reconciler.rollout_read(&key, reading, now) {
+                    self.queue.log_arrived(&object, now);
+                }
+            }
+            TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
+            TaskResult::TextsMasked(answer) => {
+                for object in self.reconciler.texts_masked(answer) {
+                    self.queue.log_arrived(&object, now);
+                }
+            }
+            TaskResult::JobRead { key, reading } => {
+                for object in self.reconciler.job_read(&key, reading, now) {
+                    self.queue.mark_dirty(&object, now);
+                }
+            }
+        }
+    }
+
+    fn on_status_written(
+        &mut self,
+        write: &StatusWrite,
+        result: Result<Box<ObservedStatus>, WriteError>,
+        now: Instant,
+    ) {
+        let StatusWrite { key, uid, status: written, .. } = write;
+        // If another object has the name now, this write is not its own.
+        let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
+        let (answer, events) = match result {
+            Ok(answer) => {
+                self.queue.write_succeeded(key);
+                (Some(*answer), object.events_after(written, now))
+            }
+            Err(error) => {
+                let (delay, failures) = self.queue.write_failed(key, now);
+                let retry_seconds = delay.as_secs_f32();
+                // Usually the object was just deleted, and the watch will report that.
+                if matches!(error, WriteError::NotFound | WriteError::Conflict) && failures == 1 {
+                    tracing::debug!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
+                } else {
+                    tracing::warn!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
+                }
+                // If the schema rejects the spec, it may reject every status, so the event is published without it.
+                let events = match (&error, &object.settings, failures) {
+                    (WriteError::Invalid(_), Err(spec), 1) => vec![spec_event(spec)],
+                    _ => Vec::new(),
+                };
+                (None, events)
+            }
+        };
+        if !events.is_empty() {
+            object.event_limiter.add_dropped(self.event_publisher.publish(key, uid, events, now));
+        }
+        if object.write_ended(answer) {
+            self.queue.mark_dirty(key, now);
+        }
+    }
+}

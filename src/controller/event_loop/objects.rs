@@ -1,0 +1,151 @@
+//! Handles changes of Orchestr objects.
+
+use tokio::time::Instant;
+
+use crate::{
+    api::{NamespacedName, StoredObject},
+    report::{self, Change, NotWatching},
+    spec_error::SpecError,
+    watch::WatchUpdate,
+};
+
+use super::{
+    super::{
+        object::Object, object_limit::Admission, observed::settings, pattern_checks::PatternCheck, watch_health::Scope,
+    },
+    Controller,
+};
+
+impl Controller {
+    pub(super) fn on_object(&mut self, scope: Scope, update: WatchUpdate<StoredObject>) {
+        match update {
+            WatchUpdate::Relisting => self.objects.begin_list(&scope),
+            WatchUpdate::Listed(object) => {
+                self.objects.add_listed(object.key.clone());
+                self.observe(&object);
+            }
+            WatchUpdate::Synced => {
+                for key in self.objects.end_list(scope) {
+                    self.removed(&key);
+                }
+            }
+            WatchUpdate::Applied(object) => self.observe(&object),
+            WatchUpdate::Deleted(object) => self.removed(&object.key),
+            WatchUpdate::Denied(refusal) => {
+                tracing::error!(refusal, "not allowed to watch Orchestr objects");
+                self.objects.access_denied(scope);
+            }
+            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
+            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
+        }
+    }
+
+    fn observe(&mut self, observed: &StoredObject) {
+        let now = Instant::now();
+        let key = observed.key.clone();
+        if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
+            self.forget(&key);
+            self.objects.limit.remove(&key, now);
+        }
+        if observed.has_kopf_leftovers {
+            self.kopf_migrations.found_leftovers(&key, now);
+        } else {
+            self.kopf_migrations.found_clean(&key);
+        }
+        if observed.is_deleting {
+            self.forget(&key);
+            self.objects.limit.remove(&key, now);
+            return;
+        }
+        match self.objects.limit.observe(&key, observed.created) {
+            Admission::Watched { displaced } => displaced.iter().for_each(|displaced| self.abandon(displaced)),
+            Admission::Waiting => {
+                let state = NotWatching::TooManyObjects { max: self.objects.limit.max() };
+                let is_informed = observed.status().is_some_and(|old| {
+                    let new = report::not_watching(&state, observed.generation, Some(&old), self.clock.now());
+                    report::differs(Some(&old), &new) == Change::None
+                });
+                self.objects.limit.set_informed(&key, is_informed);
+                return;
+            }
+        }
+        let is_new = self.objects.get(&key).is_none();
+        if is_new {
+            let generation = observed.generation;
+            tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
+            self.objects.insert(key.clone(), Object::new(observed, now));
+            self.queue.insert(&key);
+        }
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let is_spec_changed = is_new || object.generation != observed.generation;
+        if is_spec_changed {
+            object.generation = observed.generation;
+            object.settings = settings(observed, self.own_namespace_only).map(Into::into);
+            let check = self.pattern_checks.start(&key, object);
+            check.into_iter().for_each(|check| self.tasks.check_patterns(check));
+            self.queue.forget_failures(&key);
+            if let Some(view) = object.view.take() {
+                self.reconciler.remove_view(view);
+            }
+            let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
+            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings, now));
+        }
+        let is_status_changed = object.adopt(observed, self.queue.is_writing(&key));
+        if is_status_changed || is_spec_changed {
+            self.queue.mark_dirty(&key, now);
+        }
+    }
+
+    /// An object is gone.
+    fn removed(&mut self, key: &NamespacedName) {
+        self.kopf_migrations.forget(key);
+        self.forget(key);
+        self.objects.limit.remove(key, Instant::now());
+    }
+
+    fn forget(&mut self, key: &NamespacedName) {
+        self.dispatcher.forget(key);
+        self.stop_watching(key);
+    }
+
+    /// An object still exists, but is no longer watched. Its alerts stay as they are, because its problems are not over.
+    fn abandon(&mut self, key: &NamespacedName) {
+        self.dispatcher.abandon(key);
+        self.stop_watching(key);
+    }
+
+    fn stop_watching(&mut self, key: &NamespacedName) {
+        let Some(object) = self.objects.remove(key) else { return };
+        tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
+        self.pattern_checks.forget(key);
+        if let Some(view) = object.view {
+            self.reconciler.remove_view(view);
+        }
+        self.reconciler.forget(key);
+        self.queue.remove(key);
+    }
+
+    /// The patterns of a version of an object were compiled. If they are invalid, so is the spec.
+    pub(super) fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
+        let next = self.pattern_checks.ended(&check.key.namespace);
+        next.into_iter().for_each(|check| self.tasks.check_patterns(check));
+        let is_same = |object: &&mut Object| object.uid == check.uid && object.generation == check.generation;
+        let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
+        object.is_being_checked = false;
+        if let Err(error) = result {
+            object.settings = Err(error);
+            if let Some(view) = object.view.take() {
+                self.reconciler.remove_view(view);
+            }
+        }
+        self.queue.mark_dirty(&check.key, now);
+    }
+
+    /// An object has come in, because another of its namespace was deleted. Absent: it could not be read, or is gone.
+    pub(super) fn object_read(&mut self, key: &NamespacedName, object: Option<&StoredObject>, now: Instant) {
+        if let Some(object) = object {
+            self.observe(object);
+        }
+        self.objects.limit.read_ended(key, now);
+    }
+}
