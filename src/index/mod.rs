@@ -562,6 +562,4 @@ impl BitSet {
 }
 
 #[cfg(test)]
-mod memory_tests;
-#[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+mod memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;

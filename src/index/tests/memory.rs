@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::*;
+use crate::index::*;
 use crate::settings::Settings;
 
 const LOOKBACK: Duration = Duration::from_secs(600);
