@@ -138,6 +138,15 @@ impl IncidentMemory {
     }
 }
 
+/// What is known about the [`gone_alerts`]: the keys of some of them.
+#[derive(Clone, Debug, Default)]
+pub struct GoneAlerts {
+    /// Their incidents cannot come back, because their owners have no pods left.
+    pub ended: Vec<String>,
+    /// Their incidents may go on, because a pod of their namespace cannot be judged: these alerts stay as they are.
+    pub unclear: Vec<String>,
+}
+
 /// The unresolved alerts whose incidents are gone. The caller checks which of them can come back.
 pub(crate) fn gone_alerts<'a>(
     webhooks: &'a [crate::api::WebhookStatus],

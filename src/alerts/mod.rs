@@ -32,7 +32,7 @@ mod webhook_state;
 use compose::{deletion_notices, resend};
 use delivery_summary::summarize_delivery;
 pub(crate) use incident::gone_alerts;
-pub use incident::{CommonCause, Incident, IncidentMemory, Member, Source};
+pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source};
 pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;

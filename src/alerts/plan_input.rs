@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    incident::{Incident, IncidentMemory, Source},
+    incident::{GoneAlerts, Incident, IncidentMemory, Source},
     policy::NotificationPolicy,
 };
 
@@ -12,11 +12,12 @@ use super::{
 pub struct PlanInput<'a> {
     pub source: &'a Source,
     pub policy: &'a NotificationPolicy,
-    /// All current incidents of the object. Any incident missing here counts as gone.
+    /// All current incidents of the object. Any incident missing here counts as gone, unless `gone` says
+    /// otherwise.
     pub incidents: &'a [Incident],
     pub memory: &'a IncidentMemory,
-    /// Keys of gone incidents that cannot come back, because their owners have no pods left.
-    pub ended: &'a [String],
+    /// What is known about alerts whose incidents are missing in `incidents`.
+    pub gone: &'a GoneAlerts,
     /// A hash of the webhook's spec and its Secrets. When it changes, retries start over.
     pub config: &'a str,
     /// Identifies the receiver. `None` while the webhook is unusable: nothing is sent.

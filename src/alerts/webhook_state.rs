@@ -22,7 +22,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     common_cause::Grouped,
-    incident::{Incident, IncidentMemory},
+    incident::{GoneAlerts, Incident, IncidentMemory},
     plan_input::PlanInput,
     policy::NotificationPolicy,
     retry, sanitize,
@@ -53,8 +53,7 @@ pub(super) struct WebhookState<'a> {
     /// Whether messages can be sent.
     usable: bool,
     memory: &'a IncidentMemory,
-    /// Keys of gone incidents that cannot come back.
-    ended: &'a [String],
+    gone: &'a GoneAlerts,
     /// The current incidents that match the webhook, by key, with common causes in place of their members.
     pub incidents: HashMap<&'a str, &'a Incident>,
     /// How many current incidents stay silent until the alert about their common cause is resolved.
@@ -71,7 +70,7 @@ pub(super) struct WebhookState<'a> {
 
 impl<'a> WebhookState<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
-        let PlanInput { policy, memory, ended, bytes, now, .. } = *input;
+        let PlanInput { policy, memory, gone, bytes, now, .. } = *input;
         // An alert about another incident with the same key must end first: it is not about this one.
         let is_of_other = |incident: &Incident| {
             let with_key = |alert: &&AlertStatus| alert.key == incident.key && alert.phase != AlertPhase::Resolved;
@@ -87,7 +86,7 @@ impl<'a> WebhookState<'a> {
             now,
             usable: input.receiver.is_some(),
             memory,
-            ended,
+            gone,
             incidents,
             held: grouped.held,
             grouped,
@@ -168,7 +167,7 @@ impl<'a> WebhookState<'a> {
 
     /// How long an alert keeps firing after its incident is gone.
     pub fn keep_firing_for(&self, alert: &AlertStatus) -> Duration {
-        if self.ended.contains(&alert.key) {
+        if self.gone.ended.contains(&alert.key) {
             self.policy.pacing.keep_deleted_firing_for
         } else {
             self.policy.keep_firing_for(alert.returns)
@@ -232,6 +231,7 @@ impl<'a> WebhookState<'a> {
                         alert.phase = returned(alert.phase, alert.sent_at.is_some());
                     }
                 }
+                _ if self.gone.unclear.contains(&alert.key) => {}
                 _ => {
                     alert.gone_since.get_or_insert_with(|| whole_seconds(self.now));
                 }

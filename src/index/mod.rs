@@ -12,7 +12,10 @@ mod stored_labels;
 mod texts;
 mod undecodable;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
@@ -397,6 +400,12 @@ impl Index {
     pub(crate) fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
         let view = self.view(id)?;
         self.undecodable.of(|namespace| view.selects_namespace(namespace))
+    }
+
+    /// The namespaces that have undecodable pods.
+    #[must_use]
+    pub(crate) fn undecodable_namespaces(&self) -> HashSet<&str> {
+        self.undecodable.namespaces()
     }
 
     /// A counter that grows with every change of the undecodable pods.

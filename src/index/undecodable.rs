@@ -1,6 +1,6 @@
 //! Pods that could not be decoded, so that they can be reported.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::pods::{Uid, UndecodablePod};
 
@@ -34,6 +34,10 @@ impl UndecodablePods {
         let selected = || self.pods.values().map(|(pod, _)| pod).filter(|pod| selects(&pod.namespace));
         let first = selected().min_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))?;
         Some((selected().count() as u64, first))
+    }
+
+    pub(super) fn namespaces(&self) -> HashSet<&str> {
+        self.pods.values().map(|(pod, _)| &*pod.namespace).collect()
     }
 
     /// A counter that grows with every change.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use orchestr::{
-    alerts::{IncidentMemory, NotificationPolicy, PlanInput, Source, plan, record, retry::AttemptOutcome},
+    alerts::{GoneAlerts, IncidentMemory, NotificationPolicy, PlanInput, Source, plan, record, retry::AttemptOutcome},
     api::{NamespacedName, Webhook, WebhookStatus},
 };
 use serde_json::json;
@@ -67,7 +67,7 @@ impl Receiver {
                     policy: &self.policy,
                     incidents: &incidents,
                     memory: &self.memory,
-                    ended: &[],
+                    gone: &GoneAlerts::default(),
                     config: "c",
                     receiver: Some("r"),
                     last_sent: self.last_sent,

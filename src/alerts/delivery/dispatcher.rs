@@ -19,7 +19,7 @@ use super::{
     worker::{Context, Input, Worker},
 };
 use crate::{
-    alerts::{Incident, ValidatedWebhook},
+    alerts::{GoneAlerts, Incident, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
 };
@@ -56,8 +56,8 @@ pub struct ObjectUpdate<'a> {
     pub resource_version: &'a str,
     /// All incidents; absent while the object is paused or the pods are not known.
     pub incidents: Option<Vec<Incident>>,
-    /// The keys of those [`gone_alerts`](crate::alerts::gone_alerts) that cannot come back: their owners have no pod left.
-    pub ended: Vec<String>,
+    /// What is known about the [`gone_alerts`](crate::alerts::gone_alerts).
+    pub gone: GoneAlerts,
 }
 
 impl Dispatcher {
@@ -96,7 +96,7 @@ impl Dispatcher {
             generation: update.generation,
             webhooks: Arc::clone(update.webhooks),
             incidents: update.incidents.map(Into::into),
-            ended: update.ended.into(),
+            gone: update.gone.into(),
             observed,
             deleted: false,
         };

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
 use crate::{
     alerts::{
-        Incident, IncidentMemory, Notification, Plan, PlanInput, Source, ValidatedWebhook, deletion_notices, plan,
-        record, resend, retry::AttemptOutcome,
+        GoneAlerts, Incident, IncidentMemory, Notification, Plan, PlanInput, Source, ValidatedWebhook,
+        deletion_notices, plan, record, resend, retry::AttemptOutcome,
     },
     api::{MessageKind, Webhook, WebhookStatus},
     backoff::Backoff,
@@ -32,8 +32,7 @@ pub(super) struct ObjectInput<'a> {
     pub incidents: &'a [Incident],
     pub incidents_known: bool,
     pub memory: &'a IncidentMemory,
-    /// The keys of incidents that are gone and cannot come back.
-    pub ended: &'a [String],
+    pub gone: &'a GoneAlerts,
     /// How many bytes of the status the webhook's state may take.
     pub bytes: usize,
 }
@@ -175,7 +174,7 @@ impl WebhookQueue {
             policy: &self.webhook.policy,
             incidents: input.incidents,
             memory: input.memory,
-            ended: input.ended,
+            gone: input.gone,
             config: secrets.map_or("", |secrets| &secrets.config),
             receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
             last_sent: self.last_sent,
@@ -385,7 +384,7 @@ mod tests {
                 incidents: &[],
                 incidents_known: true,
                 memory: &memory,
-                ended: &[],
+                gone: &GoneAlerts::default(),
                 bytes: alert_bytes(1),
             };
             let stored = queue.state().clone();

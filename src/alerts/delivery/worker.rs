@@ -24,7 +24,10 @@ use super::{
     webhook_queue::{Action, ObjectInput, WebhookQueue},
 };
 use crate::{
-    alerts::{Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes, retry::AttemptOutcome},
+    alerts::{
+        GoneAlerts, Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes,
+        retry::AttemptOutcome,
+    },
     api::{NamespacedName, Webhook},
     clock::ClusterClock,
 };
@@ -57,8 +60,7 @@ pub(super) struct Input {
     pub webhooks: Arc<[ValidatedWebhook]>,
     /// Absent while the pods are not known, or the object is paused.
     pub incidents: Option<Arc<[Incident]>>,
-    /// The keys of incidents that are gone and cannot come back.
-    pub ended: Arc<[String]>,
+    pub gone: Arc<GoneAlerts>,
     /// The status of the object in the API.
     pub observed: Arc<StoredStatus>,
     pub deleted: bool,
@@ -74,7 +76,7 @@ pub(super) struct Worker {
     /// The incidents that were known last.
     incidents: Vec<Incident>,
     incidents_known: bool,
-    ended: Arc<[String]>,
+    gone: Arc<GoneAlerts>,
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
@@ -98,7 +100,7 @@ impl Worker {
             memory: IncidentMemory::default(),
             incidents: Vec::new(),
             incidents_known: false,
-            ended: Arc::default(),
+            gone: Arc::default(),
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
             tasks: FuturesUnordered::new(),
@@ -164,7 +166,7 @@ impl Worker {
             self.incidents = incidents.to_vec();
             self.memory.update(&self.incidents);
         }
-        self.ended = input.ended;
+        self.gone = input.gone;
         self.writer.observe(input.observed);
         self.detect_other_writer(now);
     }
@@ -187,7 +189,7 @@ impl Worker {
             incidents: &self.incidents,
             incidents_known: self.incidents_known,
             memory: &self.memory,
-            ended: &self.ended,
+            gone: &self.gone,
             bytes: alert_bytes(self.queues.len()),
         }
     }

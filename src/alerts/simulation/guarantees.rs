@@ -30,6 +30,23 @@ fn resolves_incidents_of_deleted_owners_within_seconds_even_after_flapping() {
 }
 
 #[test]
+fn an_alert_does_not_end_while_a_pod_of_its_namespace_cannot_be_judged() {
+    for format in [WebhookFormat::Generic, WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager]
+    {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(60);
+        sim.unclear.insert(key(1));
+        sim.end(1);
+        sim.advance(1_000);
+        assert!(sim.attempts.iter().all(|attempt| attempt.resolved.is_empty()), "{format:?}");
+        sim.unclear.clear();
+        sim.advance(60);
+        assert!(sim.attempts.iter().any(|attempt| !attempt.resolved.is_empty()), "{format:?}");
+    }
+}
+
+#[test]
 fn keeps_alerts_firing_for_30_s_and_for_5_minutes_at_most() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.policy.after = Duration::from_secs(600);

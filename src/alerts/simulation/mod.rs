@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    Incident, IncidentMemory, Notification, NotificationPolicy, Plan, PlanInput, Source,
+    GoneAlerts, Incident, IncidentMemory, Notification, NotificationPolicy, Plan, PlanInput, Source,
     address::AddressPolicy,
     deletion_notices,
     destination::{Destination, UrlPolicy},
@@ -89,6 +89,8 @@ pub(super) struct Simulation {
     pub sent: Vec<Notification>,
     memory: IncidentMemory,
     deleted: BTreeSet<String>,
+    /// The keys of incidents in namespaces with a pod that cannot be judged.
+    unclear: BTreeSet<String>,
     incidents_known: bool,
     /// Identifies the receiver.
     receiver_number: u32,
@@ -142,6 +144,7 @@ impl Simulation {
             sent: Vec::new(),
             memory: IncidentMemory::default(),
             deleted: BTreeSet::new(),
+            unclear: BTreeSet::new(),
             incidents_known: true,
             receiver_number: 0,
             usable: true,
@@ -185,13 +188,16 @@ impl Simulation {
     }
 
     fn with_input<T>(&self, call: impl FnOnce(&PlanInput<'_>) -> T) -> T {
-        let ended: Vec<String> = self.deleted.iter().cloned().collect();
+        let gone = GoneAlerts {
+            ended: self.deleted.iter().cloned().collect(),
+            unclear: self.unclear.iter().cloned().collect(),
+        };
         call(&PlanInput {
             source: &self.source,
             policy: &self.policy,
             incidents: &self.incidents(),
             memory: &self.memory,
-            ended: &ended,
+            gone: &gone,
             config: &self.config.to_string(),
             receiver: self.usable.then_some(&*format!("receiver {}", self.receiver_number)),
             last_sent: self.last_sent,

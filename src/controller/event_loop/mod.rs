@@ -238,7 +238,7 @@ impl Controller {
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
         let Some(schedule) = self.queue.schedule(key) else { return };
-        let NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, ended } = match outcome {
+        let NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone } = match outcome {
             Outcome::Status(new) => *new,
             Outcome::Postponed(until) => {
                 schedule.clear();
@@ -255,7 +255,7 @@ impl Controller {
                     webhooks: &settings.webhooks,
                     status: object.status_head(),
                     resource_version: &object.resource_version,
-                    ended,
+                    gone,
                     incidents,
                 },
             ),

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    alerts::{self, Incident},
+    alerts::{self, GoneAlerts, Incident},
     api::{NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
     report::{self, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
@@ -85,8 +85,8 @@ pub(super) struct NewStatus {
     pub(super) recheck: Option<Timestamp>,
     /// All incidents, for alerts; absent while the pods are not known.
     pub(super) incidents: Option<Vec<Incident>>,
-    /// The keys of alerts whose incidents cannot return: their pods are deleted, and their owners have no others.
-    pub(super) ended: Vec<String>,
+    /// What is known about the alerts whose incidents are gone.
+    pub(super) gone: GoneAlerts,
 }
 
 impl Reconciler {
@@ -152,8 +152,8 @@ impl Reconciler {
         let not_watching = |state: &NotWatching, object: &Object| {
             let status = report::not_watching(state, object.generation, object.status_head(), wall);
             let keeps_lists = state.keeps_lists();
-            let (lacks_logs, recheck, incidents, ended) = (false, None, None, Vec::new());
-            let new = NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, ended };
+            let (lacks_logs, recheck, incidents, gone) = (false, None, None, GoneAlerts::default());
+            let new = NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone };
             Reconciled::with(Outcome::Status(Box::new(new)))
         };
         let settings = match &object.settings {
@@ -287,26 +287,31 @@ impl Reconciler {
         if let Some(until) = object.wait_for_texts(lacks_texts, now) {
             return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
         }
-        let ended = self.ended_alerts(object, &incidents);
+        let gone = self.gone_alerts(object, &incidents);
         if let Some(status) = &mut object.status {
             status.resumed();
         }
-        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents: Some(incidents), ended };
+        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents: Some(incidents), gone };
         Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 
-    /// The keys of alerts whose incidents cannot return.
-    fn ended_alerts(&self, object: &Object, incidents: &[Incident]) -> Vec<String> {
+    /// What is known about the alerts whose incidents are gone.
+    fn gone_alerts(&self, object: &Object, incidents: &[Incident]) -> GoneAlerts {
+        let unjudged = self.index.undecodable_namespaces();
         let gone = self.workloads.gone().map(|(namespace, owner)| report::key_of_missing(namespace, owner));
         let deleted: HashSet<String> = object.tracker.deleted().chain(gone).collect();
         let webhooks = object.status_head().map_or(&[][..], |status| &status.webhooks);
-        alerts::gone_alerts(webhooks, incidents)
+        let (unclear, others): (Vec<_>, Vec<_>) =
+            alerts::gone_alerts(webhooks, incidents).partition(|alert| unjudged.contains(alert.namespace.as_str()));
+        let ended = others
+            .into_iter()
             .filter(|alert| deleted.contains(&alert.key))
             // The next run of a CronJob has its own pod, and may fail as well.
             .filter(|alert| alert.owner.kind != "CronJob")
             .filter(|alert| !self.index.has_pods_of(&alert.namespace, &alert.owner.kind, &alert.owner.name))
             .map(|alert| alert.key.clone())
-            .collect()
+            .collect();
+        GoneAlerts { ended, unclear: unclear.into_iter().map(|alert| alert.key.clone()).collect() }
     }
 
     /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.
