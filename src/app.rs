@@ -11,7 +11,7 @@ use crate::{
     config::{RunConfig, StreamingLists},
     controller::{Controller, Scope, Sources},
     events::watch_events,
-    logs::{LogReader, ReadLimits},
+    logs::{LogReader, ReadLimits, prepare_redaction},
     pods::watch_pods,
     watch::watch,
     watchdog::Heartbeat,
@@ -23,6 +23,7 @@ const BATCH: usize = 128;
 /// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended. Its event
 /// loop beats at least every five seconds.
 pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutdown: CancellationToken) {
+    prepare_redaction();
     let timings = config.timings;
     let clock = ClusterClock::default();
     let client = clock.wrap_client(client);

@@ -44,6 +44,13 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     Cleaned { text, shortened: shortened || cut, lossy, masked_whole: found.is_cut }
 }
 
+/// Whether a text may be a termination message that lost its head. The kubelet keeps the last 4096 bytes of the file, or the
+/// last 2048 of the log, and then divides 12 KiB between the containers of a pod. Twelve containers are left out: each has
+/// 1024 bytes, which is also where the texts of events are cut.
+fn may_have_lost_its_head(text: &str) -> bool {
+    (3..=11).any(|containers| text.len() == 12 * 1024 / containers)
+}
+
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
 /// bytes. Without a masking, credentials are redacted.
 #[must_use]
@@ -54,11 +61,14 @@ pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize
     }
 }
 
-/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps.
+/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps. If the head of
+/// the text may be missing, its first line is removed, as by [`clean`].
 pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> (String, bool) {
-    let (text, _) = remove_escapes(text, 0);
+    let cut = may_have_lost_its_head(text);
+    let (text, mark) = remove_escapes(text, if cut { margin(text.as_bytes()) } else { 0 });
+    let from = if cut { shown_start(&text, mark) } else { 0 };
     let found = redact_patterns::find(patterns, &text);
-    let masked = Mask { credentials, patterns: &found.ranges, cut: false }.apply(&text, 0);
+    let masked = Mask { credentials, patterns: &found.ranges, cut }.apply(&text, from);
     let mut line = String::with_capacity(masked.len());
     for word in masked.split_whitespace() {
         if !line.is_empty() {

@@ -28,6 +28,7 @@ pub(crate) use masking::{MaskedLines, MaskedText, MaskingKey, Wanted, WantedText
 pub(crate) use node_limiter::Permit;
 pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::MASK;
+pub(crate) use redact::prepare as prepare_redaction;
 pub(crate) use redact_patterns::MAX_BYTES_OF_OBJECT as MAX_PATTERN_BYTES;
 pub use redact_patterns::{Pattern, PatternError};
 pub use request::{ContainerInstance, InstanceId, LogPlan, LogRead, LogRequest};

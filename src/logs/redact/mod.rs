@@ -6,11 +6,20 @@
 //! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
 //! so that lines stay readable.
 
+mod bytes;
+mod commands;
+mod connections;
+mod cursor;
+mod encoded;
 mod keys;
+mod looks;
 mod pem;
-mod shapes;
+mod phrases;
+mod search;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod words;
 
 use std::ops::Range;
 
@@ -18,6 +27,11 @@ use super::redact_patterns;
 
 /// Replaces a credential.
 pub const MASK: &str = "[REDACTED]";
+
+/// Prepares the rules, which the first text would otherwise wait for.
+pub(crate) fn prepare() {
+    search::prepare();
+}
 
 /// What to redact.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +66,7 @@ impl Mask<'_> {
         let mut ranges = Vec::new();
         if self.credentials {
             pem::find(text, self.cut, &mut ranges);
-            keys::find(text, &mut ranges);
-            shapes::find(text, &mut ranges);
+            search::all(text, &mut ranges);
         }
         ranges.extend_from_slice(self.patterns);
         redact_patterns::merge(&mut ranges);

@@ -1,13 +1,8 @@
 //! Finds private keys in PEM format, complete or without either end.
 
-use std::{ops::Range, sync::LazyLock};
+use std::ops::Range;
 
-use regex::Regex;
-
-use crate::logs::pattern::constant;
-
-static MARKER: LazyLock<Regex> =
-    LazyLock::new(|| constant(r"(?-u)-----(?:(BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
+use super::bytes::{BLANK, DIGIT, UPPER, run_before};
 
 /// The longest block that is recognized, in bytes: a PGP key with many subkeys.
 const MAX_BLOCK: usize = 64 * 1024;
@@ -15,24 +10,23 @@ const MAX_BLOCK: usize = 64 * 1024;
 pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
     let mut open = None;
     let mut free = 0;
-    for marker in MARKER.captures_iter(text) {
-        let Some(all) = marker.get(0) else { continue };
-        if marker.get(1).is_some() {
-            if let Some(begin) = open.replace(all.range()) {
+    for (begins, all) in markers(text) {
+        if begins {
+            if let Some(begin) = open.replace(all.clone()) {
                 free = body_after(text, begin.end);
                 ranges.push(begin.start..free);
             }
             continue;
         }
         let start = match open.take() {
-            Some(begin) if all.start() - begin.end <= MAX_BLOCK => begin.start,
+            Some(begin) if all.start - begin.end <= MAX_BLOCK => begin.start,
             Some(begin) => {
                 ranges.push(begin.start..body_after(text, begin.end));
-                body_before(text, free, all.start())
+                body_before(text, free, all.start)
             }
-            None => body_before(text, free, all.start()),
+            None => body_before(text, free, all.start),
         };
-        free = all.end();
+        free = all.end;
         ranges.push(start..free);
     }
     if let Some(begin) = open {
@@ -41,6 +35,23 @@ pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
     if cut {
         ranges.push(0..headless(text));
     }
+}
+
+/// The lines that begin and end private keys: whether it begins one, and its range.
+fn markers(text: &str) -> impl Iterator<Item = (bool, Range<usize>)> {
+    text.match_indices("PRIVATE KEY").filter_map(|(at, key)| {
+        let bytes = text.as_bytes();
+        let kind = run_before(bytes, at, UPPER | DIGIT | BLANK, 48);
+        let head = text.get(..at)?;
+        let words = head.get(at - kind..)?;
+        let begins = words.starts_with("BEGIN ");
+        if !(begins || words.starts_with("END ")) || !head.get(..at - kind)?.ends_with("-----") {
+            return None;
+        }
+        let rest = text.get(at + key.len()..)?;
+        let block = if rest.starts_with(" BLOCK-----") { " BLOCK".len() } else { 0 };
+        rest.get(block..)?.starts_with("-----").then(|| (begins, at - kind - 5..at + key.len() + block + 5))
+    })
 }
 
 /// Where a block without an END line ends: after the lines that look like its body.

@@ -3,13 +3,20 @@
 use std::ops::Range;
 
 use super::{
-    is_blank, is_quote,
-    names::{Secret, among},
+    code::is_code,
+    harmless, is_blank, is_quote,
+    names::{Name, Secret},
+};
+use crate::logs::redact::{
+    bytes::{self, length, rest_of_line},
+    looks::is_secret_like,
+    words::Words,
 };
 
 /// What the key indicates about its value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Context {
+pub(super) struct Context<'a> {
+    pub name: &'a Name,
     pub secret: Secret,
     pub notation: Notation,
     /// The indentation, if the key is the first word of its line. The value then extends to the end of the line and may
@@ -30,40 +37,54 @@ pub(super) enum Notation {
     Element,
 }
 
-/// Values that are no secret.
-const PLACEHOLDERS: &str = "yes no YES NO true false null nil none None True False NULL undefined <nil> <none> <unset> <empty> \
-    <redacted> <hidden> (none) (empty)";
-
-/// First words of a remark about a credential.
-const REMARKS: &str = "a an and argument by can cannot configmaps could denied does empty error expired failed failure flag \
-    for forbidden from has if in incorrect instead invalid is malformed mismatch missing must no not of \
-    option or rejected required secret secrets serviceaccounts should the to unable unauthorized \
-    unexpected unknown verification was with wrong";
+/// The most of a line of code that is examined, in bytes.
+const MAX_CODE: usize = 256;
 
 /// The value that begins at a byte, if it must be redacted.
-pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
+pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied();
     if context.notation == Notation::Element {
         let end = at + length(bytes, at, |byte| byte == b'<');
         return redactable(text, at..end, context);
     }
+    // PHP prints the type and length of a string.
+    let rest = text.get(at..)?;
+    let at = match rest.strip_prefix("string(").and_then(|rest| rest.split_once(") ")) {
+        Some((length, _)) if length.len() <= 6 && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+            at + 9 + length.len()
+        }
+        _ => at,
+    };
+    // The brackets of a list of header values.
+    let list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
+    let at = at + usize::from(list);
     // String prefixes, as in b'…'.
     let at = at + usize::from(byte(at).is_some_and(|byte| b"bBrRuUfF".contains(&byte)) && is_quote(byte(at + 1)));
     let slashes = length(bytes, at, |byte| byte != b'\\').min(8);
     if is_quote(byte(at + slashes)) {
+        let quote = byte(at + slashes)?;
+        if slashes == 0 && byte(at + 1) == Some(quote) && byte(at + 2) == Some(quote) {
+            let start = at + 3;
+            let rest = text.get(start..)?;
+            let end = rest.find([char::from(quote), '\n']).unwrap_or(rest.len());
+            return redactable(text, start..start + end, context);
+        }
         let start = at + slashes + 1;
-        let end = closing_quote(bytes, start, byte(at + slashes)?, slashes);
+        let end = closing_quote(bytes, start, quote, slashes);
         if context.secret == Secret::Authorization {
             return authorization(text, start, Some(end), context);
         }
         return redactable(text, start..end, context);
     }
+    if context.notation != Notation::Flag && is_code(rest_of_line(text, at, MAX_CODE), context) {
+        return None;
+    }
     match byte(at)? {
-        b'\n' => return None,
+        b'\n' => return items(text, at, context),
         b'{' if byte(at + 1) != Some(b'{') => return None,
         b'[' => return redactable(text, at..closing_bracket(bytes, at), context),
-        b'|' | b'>' => {
+        b'|' | b'>' | b'!' => {
             if let Some(block) = indented_block(text, at, context) {
                 return Some(block);
             }
@@ -72,16 +93,57 @@ pub(super) fn find(text: &str, at: usize, context: &Context) -> Option<Range<usi
     }
     let end = match (context.secret, context.leads) {
         (Secret::Authorization, _) => return authorization(text, at, None, context),
-        (Secret::Cookie, _) => at + length(bytes, at, |byte| matches!(byte, b'\n' | b'"' | b'\'')),
+        (Secret::Cookie, _) => cookies(bytes, at),
+        (Secret::Opaque, _) => word_value(bytes, at),
         (_, Some(_)) if context.notation != Notation::Flag => line_value(bytes, at),
         _ => word_value(bytes, at),
     };
     redactable(text, at..end, context)
 }
 
-/// The number of bytes on this line before the first for which `stop` is true.
-fn length(bytes: &[u8], at: usize, stop: impl Fn(u8) -> bool) -> usize {
-    bytes.get(at..).unwrap_or_default().iter().take_while(|&&byte| byte != b'\n' && !stop(byte)).count()
+/// Where the value of a cookie header ends.
+fn cookies(bytes: &[u8], at: usize) -> usize {
+    let end = at + length(bytes, at, |byte| matches!(byte, b'\n' | b'"' | b'\''));
+    (at..end).find(|&at| begins_escaped_line(bytes, at)).unwrap_or(end)
+}
+
+/// Whether an escaped line break follows, and another key after it, or the end of the text.
+fn begins_escaped_line(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let length = match rest {
+        [b'\\', b'r', b'\\', b'n', ..] => 4,
+        [b'\\', b'n', ..] => 2,
+        _ => return false,
+    };
+    matches!(rest.get(length), None | Some(b'\\' | b'"' | b'\'')) || begins_pair(bytes, at + length)
+}
+
+/// The items of a YAML list below a key whose name is that of credentials.
+fn items(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
+    let indent = context.leads?;
+    let start = at + 1;
+    // A mapping that holds the value itself.
+    let below = rest_of_line(text, start, 1024);
+    let depth = below.len() - below.trim_start().len();
+    if depth > indent
+        && let Some(value) = below.trim_start().strip_prefix("value: ")
+    {
+        let from = start + below.len() - value.len();
+        return redactable(text, from..from + value.trim_end().len(), context);
+    }
+    let (mut first, mut end) = (None, start);
+    let mut position = start;
+    for line in text.get(start..)?.split_inclusive('\n') {
+        let Some(item) = line.trim().strip_prefix("- ") else { break };
+        let item = item.trim_matches(['"', '\'']);
+        if item.contains([' ', ':']) || !is_secret_like(item) || context.secret == Secret::Opaque {
+            break;
+        }
+        first = first.or_else(|| line.find("- ").map(|dash| position + dash + 2));
+        end = position + line.trim_end().len();
+        position += line.len();
+    }
+    redactable(text, first?..end, context)
 }
 
 /// Where a quoted value ends: before its closing quote, or at the end of the line. Quotes within a quoted text are escaped
@@ -93,6 +155,14 @@ fn closing_quote(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize
         match byte {
             b'\n' => return at,
             b'\\' => run += 1,
+            // YAML and SQL write a quote within quotes twice.
+            b'\''
+                if quote == b'\''
+                    && at > start
+                    && (bytes.get(at + 1) == Some(&quote) || bytes.get(at - 1) == Some(&quote)) =>
+            {
+                run = 0
+            }
             _ if byte == quote && (run <= slashes || (slashes == 0 && run % 2 == 0)) => return at - run.min(slashes),
             _ => run = 0,
         }
@@ -126,6 +196,7 @@ fn line_value(bytes: &[u8], start: usize) -> usize {
         if byte == b'\n'
             || (is_blank(byte) && begins_pair(bytes, at))
             || (is_separator(byte) && begins_pair(bytes, at + 1))
+            || begins_escaped_line(bytes, at)
         {
             break;
         }
@@ -142,7 +213,7 @@ fn word_value(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
-        if byte == b'\n' || is_blank(byte) {
+        if byte == b'\n' || is_blank(byte) || begins_escaped_line(bytes, at) || ends_encoded(bytes, at) {
             break;
         }
         if is_separator(byte) && (next.is_none_or(|next| next.is_ascii_whitespace()) || begins_pair(bytes, at + 1)) {
@@ -162,6 +233,12 @@ fn word_value(bytes: &[u8], start: usize) -> usize {
     at
 }
 
+/// Whether an encoded ampersand follows.
+fn ends_encoded(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at..).unwrap_or_default();
+    rest.starts_with(b"%26") || rest.starts_with(b"\\u0026") || rest.starts_with(b"&amp;")
+}
+
 fn is_separator(byte: u8) -> bool {
     matches!(byte, b'&' | b';' | b',' | b'|')
 }
@@ -176,17 +253,21 @@ fn begins_pair(bytes: &[u8], at: usize) -> bool {
     if !rest.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
         return false;
     }
-    let name = rest.iter().take(64).take_while(|&&byte| super::is_name(byte) || matches!(byte, b'[' | b']')).count();
+    let name =
+        rest.iter().take(64).take_while(|&&byte| bytes::is(byte, bytes::NAME) || matches!(byte, b'[' | b']')).count();
     let rest = rest.get(name..).unwrap_or_default();
     let rest = rest.get(usize::from(quote == 1 && is_quote(rest.first().copied()))..).unwrap_or_default();
     matches!(rest.first(), Some(b'=' | b':'))
 }
 
 /// The lines of a YAML block: the following lines that are indented further than the key.
-fn indented_block(text: &str, at: usize, context: &Context) -> Option<Range<usize>> {
+fn indented_block(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
     let indent = context.leads?;
     let header = text.get(at..)?.split('\n').next()?;
-    if !matches!(header.trim_end().trim_start_matches(['|', '>']), "" | "-" | "+") {
+    let header_end = header.trim_end().trim_start_matches(|letter: char| letter == '!' || letter.is_ascii_alphabetic());
+    if !matches!(header_end.trim_start().trim_start_matches(['|', '>']), "" | "-" | "+")
+        || !header_end.contains(['|', '>'])
+    {
         return None;
     }
     let start = at + header.len() + 1;
@@ -203,66 +284,55 @@ fn indented_block(text: &str, at: usize, context: &Context) -> Option<Range<usiz
     (head < block.len()).then(|| start + head..start + block.trim_end().len())
 }
 
-/// The credential of an authorization header, without a known scheme. It ends at the closing quote, if it is quoted.
-fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Context) -> Option<Range<usize>> {
+/// Authorization schemes that are followed by several parameters, any of which may be secret.
+static SCHEMES_WITH_PARAMETERS: Words = Words::new("digest hawk hmac oauth mac aws4-hmac-sha256");
+
+/// The credential of an authorization header, without its scheme. It ends at the closing quote, if it is quoted.
+fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Context<'_>) -> Option<Range<usize>> {
     let bytes = text.get(..quotation.unwrap_or(text.len()))?.as_bytes();
     let ends_word = |byte| is_blank(byte) || matches!(byte, b'"' | b'\'' | b'\\' | b',');
+    let end = quotation.unwrap_or_else(|| line_value(bytes, at));
+    let value = text.get(at..end)?;
+    // A single small word is not a credential: `authorization: rbac`.
+    let is_mode = value.len() < 16 && value.bytes().all(|byte| byte.is_ascii_lowercase());
+    if is_mode || harmless::is_harmless(value, &Context { notation: Notation::Colon, ..*context }) {
+        return None;
+    }
     let word = at + length(bytes, at, ends_word);
     let next = word + length(bytes, word, |byte| !is_blank(byte));
-    let range = match text.get(at..word)?.to_ascii_lowercase().as_str() {
-        "bearer" | "basic" | "token" | "apikey" | "negotiate" | "ntlm" => next..next + length(bytes, next, ends_word),
-        // Several parameters, any of which may be secret.
-        "digest" | "hawk" | "hmac" | "oauth" | "aws4-hmac-sha256" => next..next + length(bytes, next, |_| false),
+    let scheme = text.get(at..word)?.to_ascii_lowercase();
+    let range = match scheme.as_str() {
+        "bearer" | "basic" | "apikey" | "negotiate" | "ntlm" => next..next + length(bytes, next, ends_word),
+        scheme if SCHEMES_WITH_PARAMETERS.contains(scheme) => next..next + length(bytes, next, |_| false),
+        // The name of any other scheme is kept; what follows extends to the end of the value.
+        _ if is_scheme(&scheme)
+            && is_blank_at(bytes, word)
+            && next < bytes.len()
+            && bytes.get(next) != Some(&b'\n') =>
+        {
+            let parameters = text.get(next..)?.split(['\n', ' ']).next()?.contains('=');
+            let stop = |byte| quotation.is_none() && !parameters && matches!(byte, b'"' | b'\'' | b'\\');
+            let end = if parameters || quotation.is_some() { bytes.len() } else { line_value(bytes, next) };
+            next..end.min(next + length(bytes, next, stop))
+        }
         _ => at..quotation.unwrap_or(word),
     };
     redactable(text, range, context)
 }
 
+/// Whether the first word of an authorization header is the name of a scheme, not a credential.
+fn is_scheme(word: &str) -> bool {
+    (2..=32).contains(&word.len())
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && word.bytes().filter(u8::is_ascii_digit).count() <= 4
+}
+
+fn is_blank_at(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_some_and(|&byte| is_blank(byte))
+}
+
 /// The range, unless its text is a placeholder, a reference or a remark.
-fn redactable(text: &str, range: Range<usize>, context: &Context) -> Option<Range<usize>> {
+pub(super) fn redactable(text: &str, range: Range<usize>, context: &Context<'_>) -> Option<Range<usize>> {
     let value = text.get(range.clone())?;
-    let bare = value.trim().trim_end_matches([',', ';', ')', '}', ']']);
-    if bare.is_empty() || among(PLACEHOLDERS, bare) || bare.bytes().all(|byte| byte == b'*') {
-        return None;
-    }
-    if is_reference(bare) || is_path(bare) {
-        return None;
-    }
-    match context.secret {
-        Secret::Object if is_object(bare) => return None,
-        Secret::Plural if bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => return None,
-        _ => {}
-    }
-    if matches!(context.notation, Notation::Colon | Notation::Flag) {
-        let word =
-            bare.split(|letter: char| !letter.is_ascii_alphabetic() && letter != '\'').next().unwrap_or_default();
-        let alone =
-            bare.get(word.len()..).is_none_or(|rest| rest.is_empty() || rest.starts_with([' ', ',', '.', ':', ';']));
-        if alone && (among(REMARKS, &word.to_ascii_lowercase()) || word.ends_with("n't")) {
-            return None;
-        }
-    }
-    Some(range)
-}
-
-/// Whether the value is a variable: `${NAME}`, `$(NAME)`, `{{ .name }}`.
-fn is_reference(value: &str) -> bool {
-    (value.starts_with("${") || value.starts_with("$(") || value.starts_with("{{"))
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"${}()_.- ".contains(&byte))
-}
-
-/// Whether the value is a path such as `/run/secrets/db`. AWS secrets may begin with a slash, too, but contain capitals.
-fn is_path(value: &str) -> bool {
-    value.starts_with('/')
-        && value.bytes().filter(|&byte| byte == b'/').count() >= 2
-        && value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"/._-".contains(&byte))
-}
-
-/// Whether the value is the namespace and name of a Kubernetes object, as controllers log a Secret.
-fn is_object(value: &str) -> bool {
-    let is_part = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
-            && part.bytes().any(|byte| byte.is_ascii_lowercase())
-    };
-    value.split_once('/').is_some_and(|(namespace, name)| is_part(namespace) && is_part(name))
+    (!harmless::is_harmless(value, context)).then_some(range)
 }

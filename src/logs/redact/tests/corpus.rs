@@ -139,6 +139,24 @@ fn table() -> (String, Vec<String>) {
     (table, wrong)
 }
 
+/// The least share of secrets masked, and of other lines kept whole, of each class.
+const LEAST: usize = 97;
+
+#[test]
+fn masks_secrets_and_keeps_other_lines_in_every_class() {
+    let (scores, wrong) = measure(&[SECRETS, INNOCENT]);
+    for (class, score) in &scores {
+        let fits = |part: usize, whole: usize| part * 100 >= whole * LEAST;
+        assert!(
+            fits(score.masked, score.secrets) && fits(score.kept, score.innocent),
+            "{class}:\n{}",
+            wrong.join("\n")
+        );
+    }
+    let all = total(&scores);
+    assert!(all.secrets >= 500 && all.innocent >= 500, "the corpus has {} secrets", all.secrets);
+}
+
 /// `UPDATE_SNAPSHOTS=1` writes the table of the documentation.
 #[test]
 fn the_documentation_gives_the_measured_shares() {

@@ -1,0 +1,302 @@
+//! Finds credentials among the arguments of programs that do not name them: `mysql -pPASSWORD`, `curl -u USER:PASSWORD`.
+
+use std::ops::Range;
+
+use super::{
+    bytes::{BLANK, QUOTE, WORD, is, is_at, line_before, near, run, starts_word},
+    looks::{is_reference, is_secret_like},
+    words::Words,
+};
+
+/// Where a program takes a secret.
+#[derive(Clone, Copy)]
+enum Place {
+    /// `-pSECRET`
+    Attached(&'static str),
+    /// `-p SECRET`
+    Next(&'static str),
+    /// `-p SECRET` or `-pSECRET`
+    Either(&'static str),
+    /// `-u USER:SECRET`, with this sign between them
+    Pair(&'static str, char),
+    /// `-pass pass:SECRET`
+    Source(&'static str),
+    /// The argument so many places after a word, or after the program if the word is empty. Options are not counted.
+    Argument(&'static str, usize),
+}
+
+use Place::{Argument, Attached, Either, Next, Pair, Source};
+
+/// Programs, separated by spaces, and where they take secrets.
+const PROGRAMS: &[(&str, &[Place])] = &[
+    (
+        "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlbinlog mysqlpump mysqlslap mysqlsh mariadb \
+         mariadb-dump mariadb-admin mariadb-import mariadb-check mariadb-show mydumper xtrabackup 7z 7za 7zr 7zz rar unrar",
+        &[Attached("-p")],
+    ),
+    ("sshpass", &[Either("-p")]),
+    (
+        "mongo mongosh mongodump mongorestore mongoimport mongoexport mongostat mongotop cqlsh vncdo kadmin ncftp cypher-shell arangosh",
+        &[Next("-p")],
+    ),
+    ("redis-cli valkey-cli keydb-cli redis-benchmark", &[Next("-a"), Next("--pass")]),
+    ("sqlcmd bcp osql mosquitto_pub mosquitto_sub zip unzip zipcloak ipmitool tsql", &[Either("-P")]),
+    (
+        "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare ldappasswd ldapmodrdn",
+        &[Either("-w"), Next("-s")],
+    ),
+    ("openssl", &[Source("-pass"), Source("-passin"), Source("-passout"), Next("-k"), Next("-K")]),
+    ("snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptrap", &[Next("-c"), Next("-A"), Next("-X")]),
+    ("rabbitmqctl", &[Argument("add_user", 2), Argument("change_password", 2), Argument("authenticate_user", 2)]),
+    (
+        "htpasswd",
+        &[
+            Argument("-b", 3),
+            Argument("-bB", 3),
+            Argument("-cb", 3),
+            Argument("-cbB", 3),
+            Argument("-Bb", 3),
+            Argument("-nbB", 2),
+            Argument("-nb", 2),
+            Argument("-bn", 2),
+            Argument("-Bbn", 2),
+            Argument("-bnB", 2),
+        ],
+    ),
+    ("vault", &[Argument("login", 1), Argument("unseal", 1)]),
+    ("rclone", &[Argument("obscure", 1)]),
+    ("mc", &[Argument("alias", 5)]),
+    ("smbclient smbget rpcclient winexe wmic smbmap", &[Pair("-U", '%'), Pair("--user", '%')]),
+    ("lftp", &[Pair("-u", ',')]),
+    ("curl", &[Pair("-u", ':'), Pair("-U", ':'), Pair("--user", ':'), Pair("--proxy-user", ':'), Next("--pass")]),
+    ("http https xh httpie", &[Pair("-a", ':'), Pair("--auth", ':')]),
+    (
+        "ab siege wrk etcdctl skopeo buildah crictl nomad",
+        &[
+            Pair("-A", ':'),
+            Pair("--user", ':'),
+            Pair("--creds", ':'),
+            Pair("--src-creds", ':'),
+            Pair("--dest-creds", ':'),
+        ],
+    ),
+    ("docker podman nerdctl crane oras helm az oc cf argocd snyk cosign", &[Next("-p")]),
+];
+
+/// Programs that have an option of the same name for something else, unless this word is among their arguments.
+static ONLY_AFTER_LOGIN: Words = Words::new("docker podman nerdctl crane oras helm az oc cf argocd snyk cosign");
+
+/// The most of a command that is examined, in bytes.
+const MAX_COMMAND: usize = 512;
+
+pub(super) fn programs() -> impl Iterator<Item = (&'static str, usize)> {
+    let indexed = PROGRAMS.iter().enumerate();
+    indexed.flat_map(|(index, (names, _))| names.split_whitespace().map(move |name| (name, index)))
+}
+
+static NAMES: std::sync::LazyLock<Vec<&str>> = std::sync::LazyLock::new(|| {
+    let mut names: Vec<&str> = programs().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+});
+
+/// The secrets among the arguments of the program whose name is at a range.
+pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut Vec<Range<usize>>) {
+    let bytes = text.as_bytes();
+    let Some((_, places)) = PROGRAMS.get(program) else { return };
+    let found = text.get(name.clone()).unwrap_or_default();
+    let follows = bytes.get(name.end).is_some_and(|&byte| is(byte, BLANK | QUOTE));
+    if !follows || !starts_word(bytes, name.start) || found.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return;
+    }
+    if name.start > 0 && matches!(bytes.get(name.start - 1), Some(b'-' | b'.' | b':' | b'=')) {
+        return;
+    }
+    let words = arguments(text, &name);
+    let word = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
+    if ONLY_AFTER_LOGIN.contains(found) && !words.iter().any(|range| word(range) == "login") {
+        return;
+    }
+    let mut push = |value: Range<usize>, strict: bool| {
+        let found = word(&value);
+        let masked = found.starts_with("[REDACTED");
+        if !found.is_empty()
+            && !masked
+            && !is_reference(found)
+            && !found.starts_with('-')
+            && (!strict || is_secret_like(found))
+        {
+            ranges.push(value);
+        }
+    };
+    for (index, range) in words.iter().enumerate() {
+        let option = word(range);
+        let next = words.get(index + 1);
+        for place in *places {
+            match *place {
+                Attached(name) | Either(name) if option.len() > name.len() && option.starts_with(name) => {
+                    push(unquoted(text, range.start + name.len()..range.end), false);
+                }
+                Next(name) | Either(name) if option == name => {
+                    if let Some(next) = next {
+                        push(next.clone(), false);
+                    }
+                }
+                Pair(name, sign) if option == name || is_combined(option, name) => {
+                    if let Some(next) = next {
+                        push(after_sign(text, next, sign), false);
+                    }
+                }
+                Pair(name, sign) if option.starts_with(name) && option.len() > name.len() => {
+                    push(after_sign(text, &unquoted(text, range.start + name.len()..range.end), sign), false);
+                }
+                Source(name) if option == name => {
+                    if let Some(next) = next.filter(|next| word(next).starts_with("pass:")) {
+                        push(next.start + "pass:".len()..next.end, false);
+                    }
+                }
+                Argument(name, places) if option == name => {
+                    let after = words.get(index + 1..).unwrap_or_default();
+                    if let Some(value) = after.iter().filter(|range| !word(range).starts_with('-')).nth(places - 1) {
+                        push(value.clone(), places == 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether several short options are written as one, of which the last takes a value: `-sSu`.
+fn is_combined(option: &str, name: &str) -> bool {
+    let (Some(letters), Some(letter)) = (option.strip_prefix('-'), name.strip_prefix('-')) else { return false };
+    letter.len() == 1
+        && letters.len() <= 6
+        && letters.ends_with(letter)
+        && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// The part of an argument after a user's name and a sign.
+fn after_sign(text: &str, argument: &Range<usize>, sign: char) -> Range<usize> {
+    let found = text.get(argument.clone()).unwrap_or_default();
+    match found.split_once(sign) {
+        // 1000:1000 are a user and a group.
+        Some((user, secret))
+            if !(user.contains("//") || user.bytes().chain(secret.bytes()).all(|byte| byte.is_ascii_digit())) =>
+        {
+            argument.end - secret.len()..argument.end
+        }
+        _ => argument.end..argument.end,
+    }
+}
+
+/// An argument without quotes around it.
+fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
+    let found = text.get(range.clone()).unwrap_or_default();
+    let head = found.len() - found.trim_start_matches(['=', '"', '\'']).len();
+    let rest = found.get(head..).unwrap_or_default();
+    let length = rest.find(['"', '\'']).unwrap_or(rest.len());
+    range.start + head..range.start + head + length
+}
+
+/// The arguments of a program: words, or the texts of a list. They end at the end of the line or of the command, or at the
+/// name of another program.
+fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let command = near(text, name.end, name.end + MAX_COMMAND);
+    let command = command.split('\n').next().unwrap_or_default();
+    let quote = bytes.get(name.end).copied().filter(|&byte| is(byte, QUOTE));
+    let listed = quote.is_some() && name.start > 0 && bytes.get(name.start - 1).copied() == quote;
+    let enclosing = name.start.checked_sub(1).and_then(|at| bytes.get(at)).copied().filter(|&byte| is(byte, QUOTE));
+    let mut words = Vec::new();
+    let (mut at, end) = (name.end + usize::from(listed), name.end + command.len());
+    while at < end && words.len() < 64 {
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        if is(byte, BLANK) || (listed && matches!(byte, b',' | b'\\')) {
+            at += 1;
+            continue;
+        }
+        if matches!(byte, b'|' | b';' | b']') || (byte == b'&' && bytes.get(at + 1) == Some(&b'&')) {
+            break;
+        }
+        if !listed && enclosing == Some(byte) {
+            break;
+        }
+        let range = if is(byte, QUOTE) {
+            let inner = near(text, at + 1, end);
+            let length = inner.find(char::from(byte)).unwrap_or(inner.len());
+            at + 1..at + 1 + length
+        } else {
+            at..word_end(bytes, at, end)
+        };
+        at = range.end + usize::from(is(byte, QUOTE));
+        let range = if is(byte, QUOTE) { range } else { trimmed(text, range) };
+        let found = text.get(range.clone()).unwrap_or_default();
+        if NAMES.binary_search(&found).is_ok() {
+            break;
+        }
+        words.push(range);
+    }
+    words
+}
+
+/// Where a word ends: before a blank that is not between quotes.
+fn word_end(bytes: &[u8], mut at: usize, end: usize) -> usize {
+    let mut open = None;
+    while at < end {
+        let byte = bytes.get(at).copied().unwrap_or_default();
+        match open {
+            Some(quote) if byte == quote => open = None,
+            Some(_) => {}
+            None if is(byte, BLANK) => break,
+            None if matches!(byte, b'"' | b'\'') => {
+                let rest = bytes.get(at + 1..end).unwrap_or_default();
+                if !rest.contains(&byte) {
+                    return at;
+                }
+                open = Some(byte);
+            }
+            None => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+/// A word without a quote or bracket at its end that belongs to what surrounds the command.
+fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let found = text.get(range.clone()).unwrap_or_default();
+    let kept = found.trim_end_matches([',', ')', ']', '}']);
+    let kept = if kept.starts_with('-') { kept } else { kept.trim_matches(['"', '\'']) };
+    let start = range.start + (found.len() - found.trim_start_matches(['"', '\'']).len()).min(found.len() - kept.len());
+    start..start + kept.len()
+}
+
+/// `echo SECRET | docker login --password-stdin`
+pub(super) const PIPES: &[&str] =
+    &["--password-stdin", "sudo -S", "passwd --stdin", "chpasswd", "--with-token", "--pass-stdin"];
+
+pub(super) fn find_piped(text: &str, reader: Range<usize>, ranges: &mut Vec<Range<usize>>) {
+    let head = line_before(text, reader.start, MAX_COMMAND);
+    let offset = reader.start - head.len();
+    let Some(pipe) = head.rfind('|') else { return };
+    let Some(echo) = head.get(..pipe).and_then(|head| head.rfind("echo ")) else { return };
+    let argument = head.get(echo + 5..pipe).unwrap_or_default();
+    let start = offset + echo + 5 + run(text.as_bytes(), offset + echo + 5, BLANK, 8);
+    let argument = argument.trim();
+    let (start, argument) = match argument.strip_prefix("-n ").or_else(|| argument.strip_prefix("-e ")) {
+        Some(rest) => (start + 3, rest),
+        None => (start, argument),
+    };
+    let range = unquoted(text, start..start + argument.len());
+    let range =
+        if text.get(reader).is_some_and(|reader| reader == "chpasswd") { after_sign(text, &range, ':') } else { range };
+    let found = text.get(range.clone()).unwrap_or_default();
+    if !found.is_empty()
+        && !is_reference(found)
+        && is_at(text.as_bytes(), range.start, !BLANK)
+        && found.bytes().any(|byte| is(byte, WORD))
+    {
+        ranges.push(range);
+    }
+}

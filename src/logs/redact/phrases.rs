@@ -1,0 +1,264 @@
+//! Finds credentials in sentences and statements that announce them: "the password is …", `IDENTIFIED BY '…'`.
+
+use std::ops::Range;
+
+use super::{
+    bytes::{ANY_HEX, BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, run, starts_word},
+    cursor::Cursor,
+    looks::{is_random, is_reference, is_secret_like},
+};
+
+/// A text that begins a phrase, and what may follow it.
+pub(super) struct Phrase {
+    pub needle: &'static str,
+    value: fn(&str, Range<usize>) -> Option<Range<usize>>,
+}
+
+pub(super) const PHRASES: &[Phrase] = &[
+    Phrase { needle: "password", value: after_password },
+    Phrase { needle: "passphrase", value: after_password },
+    Phrase { needle: "passcode", value: after_password },
+    Phrase { needle: "pass ", value: after_password },
+    Phrase { needle: "pw ", value: after_password },
+    Phrase { needle: "password", value: with_value },
+    Phrase { needle: "secret", value: with_value },
+    Phrase { needle: "token", value: with_value },
+    Phrase { needle: "key", value: with_value },
+    Phrase { needle: "identified ", value: identified },
+    Phrase { needle: "mnemonic", value: wallet },
+    Phrase { needle: "seed phrase", value: wallet },
+    Phrase { needle: "seed_phrase", value: wallet },
+    Phrase { needle: "recovery phrase", value: wallet },
+    Phrase { needle: "AUTH ", value: redis_auth },
+    Phrase { needle: "USER ", value: redis_user },
+    Phrase { needle: "private-lines: ", value: putty_lines },
+    Phrase { needle: "private-mac: ", value: putty_mac },
+];
+
+pub(super) fn find(text: &str, needle: Range<usize>, phrase: usize, ranges: &mut Vec<Range<usize>>) {
+    let Some(phrase) = PHRASES.get(phrase) else { return };
+    if let Some(value) = (phrase.value)(text, needle)
+        && !is_reference(text.get(value.clone()).unwrap_or_default())
+    {
+        ranges.push(value);
+    }
+}
+
+/// The value without the sign that ends a sentence.
+fn without_stop(text: &str, value: Range<usize>) -> Range<usize> {
+    let found = text.get(value.clone()).unwrap_or_default();
+    value.start..value.start + found.trim_end_matches(['.', ',', ';', ')', ':', '!']).len()
+}
+
+/// `password is …`, `password … failed`, `PASSWORD '…'`, `login … password …`, `password … : …`
+fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut cursor = Cursor::new(text, needle.end);
+    let spaced = text.get(needle.clone())?.ends_with(' ');
+    if !starts_word(bytes, needle.start) || !(spaced || ends_word(bytes, needle.end)) {
+        return None;
+    }
+    if !spaced && !cursor.blanks() {
+        return None;
+    }
+    let after = cursor;
+    let likely = |value: &Range<usize>| text.get(value.clone()).is_some_and(is_secret_like);
+    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"]) {
+        cursor.eat(":");
+        cursor.blanks();
+        let value = without_stop(text, cursor.value());
+        if likely(&value) {
+            return Some(value);
+        }
+    }
+    // SQL, and a quoted password.
+    cursor = after;
+    if cursor.eat_word(&["for"]) {
+        cursor.until(128, |byte| byte == b' ');
+        cursor.blanks();
+        if cursor.eat("=") {
+            cursor.blanks();
+            return (cursor.peek() == Some(b'\'')).then(|| cursor.value());
+        }
+        if cursor.eat_word(&["is", "was", "to"]) {
+            cursor.eat(":");
+            cursor.blanks();
+            let value = without_stop(text, cursor.value());
+            if likely(&value) {
+                return Some(value);
+            }
+        }
+    }
+    cursor = after;
+    let quoted = cursor.peek() == Some(b'\'');
+    let value = cursor.value();
+    let ends_quote = quoted && cursor.peek() == Some(b'\'');
+    let upper = text.get(needle.clone())?.bytes().all(|byte| !byte.is_ascii_lowercase());
+    let head = line_before(text, needle.start, 128);
+    if ends_quote && !value.is_empty() && (upper || head.trim_end().ends_with("with")) {
+        return Some(value);
+    }
+    // .netrc
+    if !value.is_empty() && !quoted && follows_login(head) {
+        return Some(value);
+    }
+    if value.len() >= 6 && likely(&value) {
+        let mut next = cursor;
+        next.at += usize::from(next.peek() == Some(b'"') || next.peek() == Some(b'\''));
+        next.blanks();
+        if next.at_line_end() || next.eat_word(&["failed", "rejected", "for", "is", "was", "does", "on", "accepted"]) {
+            return Some(without_stop(text, value));
+        }
+    }
+    announced(text, after)
+}
+
+/// `password for root (…): …` at the end of a line
+fn announced(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
+    cursor.until(192, |byte| matches!(byte, b':' | b'=' | b'"' | b'{' | b'}' | b'\''));
+    if !cursor.eat(":") || !cursor.blanks() {
+        return None;
+    }
+    let value = cursor.until(256, |byte| byte.is_ascii_whitespace() || matches!(byte, b',' | b'{' | b'}'));
+    (cursor.at_line_end() && text.get(value.clone()).is_some_and(is_secret_like)).then_some(value)
+}
+
+/// Whether a line so far ends with `login NAME`.
+fn follows_login(head: &str) -> bool {
+    let mut words = head.split_whitespace().rev();
+    let (last, before) = (words.next(), words.next());
+    before == Some("login") && last.is_some()
+}
+
+/// `token with value …`, `apikey …`
+fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut cursor = Cursor::new(text, needle.end);
+    cursor.at += usize::from(matches!(cursor.peek(), Some(b'"' | b'\'' | b'`')));
+    if !ends_word(bytes, needle.end) || !cursor.blanks() {
+        return None;
+    }
+    let after = cursor;
+    if cursor.eat_word(&["with", "has", "had", "of"]) && cursor.eat("value") {
+        cursor.eat(":");
+        cursor.blanks();
+        let value = cursor.value();
+        return (!value.is_empty()).then_some(value);
+    }
+    cursor = after;
+    if cursor.eat_word(&["is", "was"]) {
+        cursor.eat(":");
+        cursor.blanks();
+    } else if cursor.eat_word(&["for", "of"]) {
+        // The token for a user: …
+        cursor.until(64, |byte| matches!(byte, b':' | b'=' | b'"' | b'\''));
+        if !cursor.eat(":") || !cursor.blanks() {
+            return None;
+        }
+    }
+    let quoted = matches!(cursor.peek(), Some(b'"' | b'\'' | b'`'));
+    cursor.at += usize::from(quoted);
+    let start = cursor.at;
+    let length = run(bytes, start, URL_SAFE | PLUS_SLASH, 512);
+    let value = text.get(start..start + length)?;
+    let is_key = text.get(needle.clone()).is_some_and(|needle| needle.eq_ignore_ascii_case("key"));
+    if is_key && !follows_key_word(line_before(text, needle.start, 16)) {
+        return None;
+    }
+    (length >= 24 && is_random(value, !quoted) && ends_word(bytes, start + length)).then(|| start..start + length)
+}
+
+/// Whether `api`, with or without a sign after it, precedes "key".
+fn follows_key_word(head: &str) -> bool {
+    let head = head.trim_end_matches([' ', '_', '-']).to_ascii_lowercase();
+    ["api", "secret", "access", "license", "app"].iter().any(|word| head.ends_with(word))
+}
+
+/// `IDENTIFIED BY '…'`, `IDENTIFIED WITH plugin BY '…'`
+fn identified(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let mut cursor = Cursor::new(text, needle.end);
+    if cursor.eat_word(&["with"]) {
+        cursor.until(128, |byte| byte == b' ');
+        cursor.blanks();
+    }
+    if !cursor.eat_word(&["by", "as"]) {
+        return None;
+    }
+    cursor.eat_word(&["password"]);
+    matches!(cursor.peek(), Some(b'\'' | b'"')).then(|| cursor.value()).filter(|value| !value.is_empty())
+}
+
+/// The words of a wallet: 12 to 24 short ones.
+fn wallet(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut at = needle.end;
+    at += bytes.get(at..)?.iter().take(4).take_while(|byte| !byte.is_ascii_alphanumeric()).count();
+    let start = at;
+    let (mut words, mut end) = (0, start);
+    while words < 24 {
+        let letters = run(bytes, at, LOWER, 9);
+        if !(3..=8).contains(&letters) {
+            break;
+        }
+        words += 1;
+        end = at + letters;
+        at = end + usize::from(bytes.get(end) == Some(&b' '));
+        if at == end {
+            break;
+        }
+    }
+    (words >= 12).then_some(start..end)
+}
+
+/// `AUTH …` on a line of its own, as clients of Redis log it
+fn redis_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let head = line_before(text, needle.start, 64);
+    if text.get(needle.clone())? != "AUTH " || head.bytes().any(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return None;
+    }
+    let mut cursor = Cursor::new(text, needle.end);
+    cursor.eat_word(&["default"]);
+    let value = cursor.value();
+    cursor.at += usize::from(matches!(cursor.peek(), Some(b'"' | b'\'')));
+    (cursor.at_line_end() && is_secret_like(text.get(value.clone())?)).then_some(value)
+}
+
+/// `USER name on … >password`, in an access list of Redis
+fn redis_user(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    if !matches!(text.get(needle.clone())?, "USER " | "user ") {
+        return None;
+    }
+    let mut cursor = Cursor::new(text, needle.end);
+    cursor.until(128, |byte| byte == b' ');
+    cursor.blanks();
+    if !cursor.eat_word(&["on"]) {
+        return None;
+    }
+    cursor.until(128, |byte| byte == b'>');
+    if !cursor.eat(">") {
+        return None;
+    }
+    Some(cursor.value()).filter(|value| !value.is_empty())
+}
+
+fn putty_lines(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut at = needle.end + run(bytes, needle.end, DIGIT, 4);
+    if bytes.get(at) != Some(&b'\n') {
+        return None;
+    }
+    let start = at + 1;
+    loop {
+        let length = run(bytes, at + 1, BASE64 | EQUALS, 128);
+        if length < 4 || matches!(bytes.get(at + 1 + length), Some(byte) if *byte != b'\n') {
+            break;
+        }
+        at += 1 + length;
+    }
+    (at > start).then_some(start..at)
+}
+
+fn putty_mac(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let length = run(text.as_bytes(), needle.end, ANY_HEX, 128);
+    (length >= 32).then(|| needle.end..needle.end + length)
+}

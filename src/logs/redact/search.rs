@@ -1,0 +1,122 @@
+//! Searches a text once for everything that the rules start from, and calls the rules.
+
+use std::{ops::Range, sync::LazyLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use super::{
+    bytes::{BASE64, DASH, DOT, UNDERSCORE, run},
+    commands,
+    connections::{self, Connections},
+    encoded::{self, KEY_TYPE},
+    keys::{self, Keys},
+    phrases, tokens,
+};
+
+/// What a needle belongs to.
+#[derive(Clone, Copy)]
+enum Rule {
+    Stem,
+    Token(usize),
+    Middle,
+    Program(usize),
+    Pipe,
+    Phrase(usize),
+    Connection(usize),
+    KeyType,
+}
+
+struct Needles {
+    automaton: AhoCorasick,
+    /// By the index of the pattern.
+    rules: Vec<Rule>,
+}
+
+static NEEDLES: LazyLock<Needles> = LazyLock::new(Needles::build);
+
+impl Needles {
+    #[expect(clippy::expect_used, reason = "constant needles, which every test compiles")]
+    fn build() -> Self {
+        let stems = keys::STEMS.iter().map(|stem| (*stem, Rule::Stem));
+        let prefixes = tokens::prefixes().map(|(prefix, shape)| (prefix, Rule::Token(shape)));
+        let middles = tokens::middles().map(|middle| (middle, Rule::Middle));
+        let programs = commands::programs().map(|(name, program)| (name, Rule::Program(program)));
+        let pipes = commands::PIPES.iter().map(|pipe| (*pipe, Rule::Pipe));
+        let phrases = phrases::PHRASES.iter().enumerate().map(|(index, phrase)| (phrase.needle, Rule::Phrase(index)));
+        let marks = connections::MARKS.iter().enumerate().map(|(index, mark)| (mark.needle, Rule::Connection(index)));
+        let needles: Vec<(&str, Rule)> = stems
+            .chain(prefixes)
+            .chain(middles)
+            .chain(programs)
+            .chain(pipes)
+            .chain(phrases)
+            .chain(marks)
+            .chain([(KEY_TYPE, Rule::KeyType)])
+            .collect();
+        let automaton = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(needles.iter().map(|(needle, _)| needle))
+            .expect("an automaton of a few thousand states");
+        Self { automaton, rules: needles.into_iter().map(|(_, rule)| rule).collect() }
+    }
+}
+
+/// Builds the automaton, which otherwise takes the first text some milliseconds.
+pub(super) fn prepare() {
+    LazyLock::force(&NEEDLES);
+}
+
+/// The credentials of a text, also those in base64.
+pub(super) fn all(text: &str, ranges: &mut Vec<Range<usize>>) {
+    plain(text, ranges);
+    words(text, |word| {
+        tokens::find_in_word(text, word.clone(), ranges);
+        encoded::find(text, word, ranges);
+    });
+}
+
+/// The credentials of a text that are not in base64.
+pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
+    let needles = &*NEEDLES;
+    let mut keys = Keys::default();
+    let mut connections = Connections::default();
+    let mut tokens_end = 0;
+    let mut key_types_end = 0;
+    for found in needles.automaton.find_overlapping_iter(text) {
+        let range = found.range();
+        match needles.rules.get(found.pattern().as_usize()) {
+            Some(Rule::Stem) => keys.find(text, range, ranges),
+            // The rest of a token is not searched again.
+            Some(Rule::Token(shape)) if range.start >= tokens_end => {
+                let count = ranges.len();
+                tokens::find(text, range, *shape, ranges);
+                tokens_end =
+                    ranges.get(count..).unwrap_or_default().iter().map(|token| token.end).fold(tokens_end, usize::max);
+            }
+            Some(Rule::Middle) => tokens::find_around(text, range, ranges),
+            Some(Rule::Program(program)) => commands::find(text, range, *program, ranges),
+            Some(Rule::Pipe) => commands::find_piped(text, range, ranges),
+            Some(Rule::Phrase(phrase)) => phrases::find(text, range, *phrase, ranges),
+            Some(Rule::Connection(mark)) => connections.find(text, range, *mark, ranges),
+            Some(Rule::KeyType) if range.start >= key_types_end => {
+                key_types_end = encoded::find_key(text, range.start, key_types_end, ranges);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Calls `visit` with each long word of letters, digits and the signs of base64.
+fn words(text: &str, mut visit: impl FnMut(Range<usize>)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let length = run(bytes, at, BASE64 | UNDERSCORE | DASH | DOT, usize::MAX);
+        if length >= encoded::MIN_ENCODED {
+            visit(at..at + length);
+        }
+        at += length.max(1);
+    }
+}
