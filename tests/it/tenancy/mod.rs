@@ -1,4 +1,5 @@
 //! What a tenant of a shared cluster can and cannot do.
 
+mod attack;
 mod own_namespace_only;
 mod policy;
