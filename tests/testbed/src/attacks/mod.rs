@@ -90,8 +90,8 @@ pub struct Size {
 impl Size {
     /// As large as one team of a real cluster could make it.
     pub const FULL: Self = Self { objects: 200, pods: 100, labelled_pods: 600 };
-    /// Enough to see that nothing breaks, within seconds.
-    pub const SHORT: Self = Self { objects: 25, pods: 30, labelled_pods: 60 };
+    /// Enough to see that nothing breaks, within seconds and with a build that is not optimised.
+    pub const SHORT: Self = Self { objects: 6, pods: 8, labelled_pods: 20 };
 }
 
 /// An attack that is ready to begin: its tenant has a namespace for it.
