@@ -73,7 +73,7 @@ impl LogRequests {
         asker
     }
 
-    /// The log that explains a container's problem, or why there is none. Absent until it was read.
+    /// The log that explains a container's problem, or why it is missing. Absent until it was read.
     pub(super) fn get(
         &self,
         pod: &Pod,

@@ -83,7 +83,7 @@ pub(super) struct StoredLabels<'a> {
 }
 
 impl<'a> StoredLabels<'a> {
-    /// The value of a label that is kept as text; empty if there is none.
+    /// The value of a label that is kept as text; otherwise empty.
     pub(super) fn value(&self, key: &str) -> &'a str {
         let value = self.pairs().find(|(own, _)| *own == key.as_bytes()).map(|(_, value)| value);
         str::from_utf8(value.unwrap_or_default()).unwrap_or_default()

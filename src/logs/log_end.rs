@@ -58,7 +58,7 @@ impl Need {
     }
 }
 
-/// The end of a log before cleaning and redaction, or why there is none. It is never shown or logged itself.
+/// The end of a log before cleaning and redaction, or why it could not be read. It is never shown or logged itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LogEnd {
     pub(super) bytes: Box<[u8]>,

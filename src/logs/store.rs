@@ -136,7 +136,7 @@ impl TailStore {
         }
     }
 
-    /// The tail to show to the objects of a namespace: a text, or why there is none. Absent while the log is being read. Its
+    /// The tail to show to the objects of a namespace: a text, or why it is missing. Absent while the log is being read. Its
     /// source is the request's: an instance that was the present one when its log was read may be the previous one by now.
     #[must_use]
     pub fn get(&self, request: &LogRequest, namespace: &Arc<str>) -> Option<Tail> {

@@ -63,11 +63,13 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     }
     let after = cursor;
     let likely = |value: &Range<usize>| text.get(value.clone()).is_some_and(is_secret_like);
-    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"]) {
+    let stated = |mut cursor: Cursor<'_>| {
         cursor.eat(":");
         cursor.blanks();
-        let value = without_stop(text, cursor.value());
-        if likely(&value) {
+        Some(without_stop(text, cursor.value())).filter(likely)
+    };
+    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"]) {
+        if let Some(value) = stated(cursor) {
             return Some(value);
         }
     }
@@ -80,13 +82,10 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
             cursor.blanks();
             return (cursor.peek() == Some(b'\'')).then(|| cursor.value());
         }
-        if cursor.eat_word(&["is", "was", "to"]) {
-            cursor.eat(":");
-            cursor.blanks();
-            let value = without_stop(text, cursor.value());
-            if likely(&value) {
-                return Some(value);
-            }
+        if cursor.eat_word(&["is", "was", "to"])
+            && let Some(value) = stated(cursor)
+        {
+            return Some(value);
         }
     }
     cursor = after;
