@@ -71,8 +71,16 @@ impl ObjectLimit {
     /// An event showed an object. An object without a creation time counts as the oldest.
     pub(super) fn observe(&mut self, key: &NamespacedName, created: Option<Timestamp>) -> Admission {
         let namespace = self.namespaces.entry(key.namespace.clone()).or_default();
+        let created = created.map_or(0, Timestamp::as_second);
+        // A waiting object that was recreated during an outage is as young as the new one.
+        if let Some(known) = namespace.place(&key.name).filter(|known| known.0 != created)
+            && namespace.waiting.remove(&known)
+        {
+            namespace.uninformed.remove(&known);
+            namespace.created.remove(key.name.as_str());
+        }
         let place = namespace.place(&key.name).unwrap_or_else(|| {
-            let place: Place = (created.map_or(0, Timestamp::as_second), key.name.as_str().into());
+            let place: Place = (created, key.name.as_str().into());
             namespace.created.insert(Arc::clone(&place.1), place.0);
             place
         });
@@ -227,6 +235,18 @@ mod tests {
 
     fn watched(displaced: Option<&str>) -> Admission {
         Admission::Watched { displaced: displaced.map(key) }
+    }
+
+    #[test]
+    fn a_waiting_object_that_was_recreated_unnoticed_takes_its_new_place() {
+        let mut limit = ObjectLimit::new(1);
+        assert_eq!(limit.observe(&key("a"), at(10)), watched(None));
+        assert_eq!(limit.observe(&key("b"), at(20)), Admission::Waiting);
+        assert_eq!(limit.observe(&key("c"), at(30)), Admission::Waiting);
+        assert_eq!(limit.observe(&key("b"), at(40)), Admission::Waiting);
+        limit.remove(&key("a"), Instant::now());
+        assert_eq!(limit.observe(&key("c"), at(30)), watched(None));
+        assert_eq!(limit.observe(&key("b"), at(40)), Admission::Waiting);
     }
 
     #[test]

@@ -68,10 +68,10 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
         cursor.blanks();
         Some(without_stop(text, cursor.value())).filter(likely)
     };
-    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"]) {
-        if let Some(value) = stated(cursor) {
-            return Some(value);
-        }
+    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"])
+        && let Some(value) = stated(cursor)
+    {
+        return Some(value);
     }
     // SQL, and a quoted password.
     cursor = after;
