@@ -71,16 +71,16 @@ impl ObjectLimit {
     /// An event showed an object. An object without a creation time counts as the oldest.
     pub(super) fn observe(&mut self, key: &NamespacedName, created: Option<Timestamp>) -> Admission {
         let namespace = self.namespaces.entry(key.namespace.clone()).or_default();
-        let created = created.map_or(0, Timestamp::as_second);
+        let created = created.map(Timestamp::as_second);
         // A waiting object that was recreated during an outage is as young as the new one.
-        if let Some(known) = namespace.place(&key.name).filter(|known| known.0 != created)
+        if let Some(known) = namespace.place(&key.name).filter(|known| created.is_some_and(|at| at != known.0))
             && namespace.waiting.remove(&known)
         {
             namespace.uninformed.remove(&known);
             namespace.created.remove(key.name.as_str());
         }
         let place = namespace.place(&key.name).unwrap_or_else(|| {
-            let place: Place = (created, key.name.as_str().into());
+            let place: Place = (created.unwrap_or(0), key.name.as_str().into());
             namespace.created.insert(Arc::clone(&place.1), place.0);
             place
         });
