@@ -3,10 +3,13 @@
 use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures};
 use regex_syntax::{
     ast::{self, Ast, ClassSet, ClassSetBinaryOp, ClassSetItem, Flag, FlagsItemKind, Visitor},
-    hir::translate::TranslatorBuilder,
+    hir::{Hir, translate::TranslatorBuilder},
 };
 
-use super::{MAX_BYTES, Search};
+use super::{MAX_BYTES, Search, coarse};
+
+/// A pattern that is larger than this once compiled gets coarse classes, so that `\w{8,64}` fits.
+const MAX_EXACT_BYTES: usize = 32 * 1024;
 
 /// How deep groups, alternatives and repetitions may nest.
 const NEST_LIMIT: u32 = 32;
@@ -39,23 +42,27 @@ pub(super) struct Automaton {
 
 impl Automaton {
     pub(super) fn new(pattern: &str) -> Result<Self, PatternError> {
-        let ast = ast::parse::ParserBuilder::new()
-            .nest_limit(NEST_LIMIT)
-            .build()
-            .parse(pattern)
-            .map_err(|error| PatternError::Syntax(last_line(&error)))?;
-        if ast::visit(&ast, WideSets::default()).unwrap_or(usize::MAX) > MAX_WIDE_SETS {
-            return Err(PatternError::TooSlow);
-        }
-        let hir = TranslatorBuilder::new()
-            .build()
-            .translate(pattern, &ast)
-            .map_err(|error| PatternError::Syntax(last_line(&error)))?;
-        let config = Config::new().nfa_size_limit(Some(MAX_BYTES)).which_captures(WhichCaptures::None);
-        let nfa = Compiler::new().configure(config).build_from_hir(&hir).map_err(|error| match error.size_limit() {
-            Some(_) => PatternError::TooLarge,
-            None => PatternError::Syntax(last_line(&error)),
-        })?;
+        let hir = parse(pattern)?;
+        let nfa = match compile(&hir, MAX_EXACT_BYTES) {
+            Err(PatternError::TooLarge) => compile(&coarse::with_coarse_classes(hir), MAX_BYTES),
+            result => result,
+        };
+        Self::of(nfa?)
+    }
+
+    /// With exact classes, whatever their size.
+    #[cfg(test)]
+    pub(super) fn exact(pattern: &str) -> Result<Self, PatternError> {
+        Self::of(compile(&parse(pattern)?, MAX_BYTES)?)
+    }
+
+    /// With coarse classes, whatever its size.
+    #[cfg(test)]
+    pub(super) fn coarse(pattern: &str) -> Result<Self, PatternError> {
+        Self::of(compile(&coarse::with_coarse_classes(parse(pattern)?), MAX_BYTES)?)
+    }
+
+    fn of(nfa: NFA) -> Result<Self, PatternError> {
         let first = Box::new(first_bytes(&nfa));
         let automaton = Self { nfa, first };
         // An empty match would insert a mask between any two characters.
@@ -69,6 +76,29 @@ impl Automaton {
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.first) + self.nfa.memory_usage()
     }
+}
+
+fn parse(pattern: &str) -> Result<Hir, PatternError> {
+    let ast = ast::parse::ParserBuilder::new()
+        .nest_limit(NEST_LIMIT)
+        .build()
+        .parse(pattern)
+        .map_err(|error| PatternError::Syntax(last_line(&error)))?;
+    if ast::visit(&ast, WideSets::default()).unwrap_or(usize::MAX) > MAX_WIDE_SETS {
+        return Err(PatternError::TooSlow);
+    }
+    TranslatorBuilder::new()
+        .build()
+        .translate(pattern, &ast)
+        .map_err(|error| PatternError::Syntax(last_line(&error)))
+}
+
+fn compile(hir: &Hir, max_bytes: usize) -> Result<NFA, PatternError> {
+    let config = Config::new().nfa_size_limit(Some(max_bytes)).which_captures(WhichCaptures::None);
+    Compiler::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
+        Some(_) => PatternError::TooLarge,
+        None => PatternError::Syntax(last_line(&error)),
+    })
 }
 
 /// The bytes that lead on from the states that are reached without one. Assertions count as true.

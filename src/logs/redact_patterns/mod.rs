@@ -7,6 +7,7 @@
 
 mod automaton;
 mod cache;
+mod coarse;
 mod search;
 
 use std::{hash::Hash, ops::Range, sync::Arc};
