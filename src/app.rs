@@ -12,7 +12,9 @@ use crate::{
     controller::{Controller, Scope, Sources},
     events::watch_events,
     logs::{LogReader, ReadLimits, prepare_redaction},
+    metrics::Metrics,
     pods::watch_pods,
+    telemetry::api_requests,
     watch::watch,
     watchdog::Heartbeat,
 };
@@ -22,11 +24,20 @@ const BATCH: usize = 128;
 
 /// Runs the operator until `shutdown`, and then for at most five more seconds until writes and alerts have ended. Its event
 /// loop beats at least every five seconds.
-pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutdown: CancellationToken) {
+pub async fn run(
+    client: Client,
+    config: &RunConfig,
+    metrics: Metrics,
+    heartbeat: Heartbeat,
+    shutdown: CancellationToken,
+) {
     prepare_redaction();
     let timings = config.timings;
     let clock = ClusterClock::default();
-    let client = clock.wrap_client(client);
+    let client = {
+        let metrics = metrics.clone();
+        clock.wrap_client(client, move |method, uri, status| api_requests::count(&metrics, method, uri, status))
+    };
     let scopes: Vec<Scope> =
         config.namespaces.as_ref().map_or(vec![None], |namespaces| namespaces.iter().cloned().map(Some).collect());
     let objects = {
@@ -67,7 +78,14 @@ pub async fn run(client: Client, config: &RunConfig, heartbeat: Heartbeat, shutd
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
     let sources = Sources { objects, open_pods, events, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
-    let dispatcher =
-        Dispatcher::new(client.clone(), clock.clone(), config.webhooks, system_lookup(), cluster, timings.alerts);
-    Controller::new(client, clock, reader, dispatcher, scopes, config).run(sources, heartbeat, shutdown).await;
+    let dispatcher = Dispatcher::new(
+        client.clone(),
+        clock.clone(),
+        config.webhooks,
+        system_lookup(),
+        cluster,
+        timings.alerts,
+        metrics.clone(),
+    );
+    Controller::new(client, clock, reader, dispatcher, scopes, config, metrics).run(sources, heartbeat, shutdown).await;
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimeParser};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
@@ -42,16 +42,24 @@ impl ClusterClock {
         now.checked_add(self.estimate().offset).unwrap_or(now)
     }
 
-    /// Returns a client whose responses update this clock.
+    /// Returns a client whose responses update this clock. Calls `count` after each request, with the status code if there
+    /// was an answer.
     #[must_use]
-    pub(crate) fn wrap_client(&self, client: Client) -> Client {
+    pub(crate) fn wrap_client(
+        &self,
+        client: Client,
+        count: impl Fn(&Method, &Uri, Option<StatusCode>) + Clone + Send + Sync + 'static,
+    ) -> Client {
         let clock = self.clone();
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (client, clock) = (client.clone(), clock.clone());
+            let (client, clock, count) = (client.clone(), clock.clone(), count.clone());
             async move {
                 let sent = Instant::now();
-                let response: Response<Body> = client.send(request).await?;
+                let (method, uri) = (request.method().clone(), request.uri().clone());
+                let response: kube::Result<Response<Body>> = client.send(request).await;
+                count(&method, &uri, response.as_ref().ok().map(Response::status));
+                let response = response?;
                 clock.observe(response.headers(), sent);
                 Ok::<_, kube::Error>(response)
             }

@@ -2,11 +2,14 @@
 //!
 //! The flags are parsed in [`crate::cli`]. The configuration of each object comes from its spec, see [`crate::settings`].
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 
-use crate::alerts::delivery::{DeliveryOptions, DeliveryTimings};
+use crate::{
+    alerts::delivery::{DeliveryOptions, DeliveryTimings},
+    metrics::{AddressError, MetricsAddress},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
@@ -24,6 +27,7 @@ pub struct RunConfig {
     pub max_objects_per_namespace: usize,
     pub webhooks: DeliveryOptions,
     pub logging: Logging,
+    pub telemetry: TelemetryConfig,
     pub timings: Timings,
 }
 
@@ -68,6 +72,17 @@ pub enum StreamingLists {
     Never,
 }
 
+/// How the operator is observed from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// Where to serve metrics and probes.
+    pub metrics_address: Option<MetricsAddress>,
+    /// The file with the URL of the heartbeat webhook.
+    pub heartbeat_url_file: Option<PathBuf>,
+    /// The namespaces whose webhooks the heartbeat depends on; absent: all.
+    pub heartbeat_namespaces: Option<Vec<String>>,
+}
+
 /// The configuration of the operator's own log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logging {
@@ -91,6 +106,10 @@ pub enum LogFormat {
 pub enum ConfigError {
     #[error("--namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
     Namespace(String),
+    #[error("--heartbeat-namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
+    HeartbeatNamespace(String),
+    #[error("--metrics-address: {0:?} {1}")]
+    MetricsAddress(String, AddressError),
     #[error("--cluster-name: {0:?} is not a name: at most 63 characters, none of them a control character")]
     ClusterName(String),
 }
@@ -101,14 +120,24 @@ impl RunConfig {
     /// # Errors
     /// When a value is not a valid name.
     pub fn namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
-        let mut namespaces: Vec<_> =
-            given.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-        if let Some(invalid) = namespaces.iter().find(|name| !is_dns_label(name)) {
-            return Err(ConfigError::Namespace(invalid.clone()));
-        }
-        namespaces.sort_unstable();
-        namespaces.dedup();
-        Ok((!namespaces.is_empty()).then_some(namespaces))
+        namespaces(given).map_err(ConfigError::Namespace)
+    }
+
+    /// Validates `--heartbeat-namespaces` like `--namespaces`.
+    ///
+    /// # Errors
+    /// When a value is not a valid name.
+    pub fn heartbeat_namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
+        namespaces(given).map_err(ConfigError::HeartbeatNamespace)
+    }
+
+    /// Parses `--metrics-address`. An empty address means none, so that the environment variable may be empty.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn metrics_address(given: Option<&str>) -> Result<Option<MetricsAddress>, ConfigError> {
+        let Some(text) = given.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error| ConfigError::MetricsAddress(text.to_owned(), error))
     }
 
     /// Validates `--cluster-name`. An empty name means no name, so that the environment variable may be empty.
@@ -124,6 +153,18 @@ impl RunConfig {
         }
         Ok(Some(name))
     }
+}
+
+/// The names, sorted and unique; absent without any. The error is an invalid name.
+fn namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, String> {
+    let mut namespaces: Vec<_> =
+        given.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    if let Some(invalid) = namespaces.iter().find(|name| !is_dns_label(name)) {
+        return Err(invalid.clone());
+    }
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    Ok((!namespaces.is_empty()).then_some(namespaces))
 }
 
 /// Whether a name is an RFC 1123 label, as the names of namespaces are.

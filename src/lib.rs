@@ -12,6 +12,7 @@
 //! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
 //! - [`alerts`] sends the incidents to webhooks.
 //!
+//! [`metrics`] counts what happens, and [`telemetry`] serves the counts and the probes.
 //! [`watchdog`] ends a process whose event loop is stuck.
 //! [`api`] contains the types of the custom resource, and [`settings`] validates a spec. [`cli`] parses the flags, and
 //! [`app`] starts the operator.
@@ -30,12 +31,13 @@ mod glob;
 mod hex;
 pub mod index;
 pub mod logs;
+pub mod metrics;
 pub mod pods;
 pub mod report;
 mod request_limiter;
 pub mod settings;
 pub mod spec_error;
 mod status_apply;
-mod telemetry;
+pub mod telemetry;
 pub mod watch;
 pub mod watchdog;

@@ -16,7 +16,9 @@ use orchestr::{
     alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
     api::OrchestrStatus,
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
+    config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
+    metrics::Metrics,
+    telemetry::{self, Telemetry},
     watchdog::Heartbeat,
 };
 use orchestr_testbed::{ControlPlane, Kubelet, Options};
@@ -72,11 +74,22 @@ async fn run(once: bool) -> Result<()> {
             proxy_from_env: false,
         },
         logging: Logging { format: LogFormat::Text, filter: "warn".to_owned() },
+        telemetry: TelemetryConfig::default(),
         timings: Timings::default(),
     };
+    let (metrics, heartbeat) = (Metrics::with_state(), Heartbeat::default());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let metrics_url = format!("http://{}/metrics", listener.local_addr()?);
+    telemetry::start(Telemetry {
+        listener: Some(listener),
+        heartbeat_webhook: None,
+        metrics: metrics.clone(),
+        heartbeat: heartbeat.clone(),
+    })?;
     let operator = tokio::spawn({
         let (client, shutdown) = (plane.admin()?, shutdown.clone());
-        async move { app::run(client, &config, Heartbeat::default(), shutdown).await }
+        async move { app::run(client, &config, metrics, heartbeat, shutdown).await }
     });
 
     for step in STEPS {
@@ -94,6 +107,7 @@ async fn run(once: bool) -> Result<()> {
         println!("  export KUBECONFIG={}", plane.admin_kubeconfig().display());
         println!("  kubectl get orchestr -A");
         println!("  kubectl get orchestr -n {} {} -o yaml", cluster::NAMESPACE, cluster::OBJECT);
+        println!("  curl {metrics_url}");
         println!("  cargo run -- scan");
         println!("Alerts from now on:");
         receiver::receive_more(&receiver).await?;

@@ -89,6 +89,25 @@ impl AttemptOutcome {
         }
     }
 
+    /// A name from a closed set, for metrics.
+    #[must_use]
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Answered { status: 200..=299, .. } => "delivered",
+            Self::Answered { status: 500..=599, .. } => "server_error",
+            Self::Answered { status: 429, .. } => "rate_limited",
+            Self::Answered { .. } => "rejected",
+            Self::Unresolved => "unresolved",
+            Self::ConnectionRefused => "connection_refused",
+            Self::Unreachable => "unreachable",
+            Self::Interrupted => "interrupted",
+            Self::TimedOut => "timed_out",
+            Self::Untrusted => "untrusted",
+            Self::AddressRefused(_) => "address_refused",
+            Self::Unusable(_) => "unusable",
+        }
+    }
+
     /// Why the attempt failed. Of the receiver's answer, it contains only the status code.
     #[must_use]
     pub fn reason(&self) -> String {

@@ -266,6 +266,21 @@ pub enum WebhookFormat {
     CloudEvents,
 }
 
+impl WebhookFormat {
+    #[must_use]
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Generic => "Generic",
+            Self::Alertmanager => "Alertmanager",
+            Self::Slack => "Slack",
+            Self::Discord => "Discord",
+            Self::Teams => "Teams",
+            Self::PagerDuty => "PagerDuty",
+            Self::CloudEvents => "CloudEvents",
+        }
+    }
+}
+
 /// A value from a Secret in the object's own namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,14 +1,19 @@
 //! `orchestr run`.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum, builder::PossibleValue, value_parser};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
-    telemetry::logging,
+    config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
+    metrics::{Metrics, MetricsAddress},
+    telemetry::{
+        self, Telemetry,
+        heartbeat::{HeartbeatTimings, HeartbeatWebhook},
+        logging,
+    },
     watchdog::{self, Heartbeat},
 };
 
@@ -54,6 +59,18 @@ pub(super) struct RunFlags {
     #[command(flatten)]
     webhooks: WebhookFlags,
 
+    /// Serve metrics and probes here, such as :8080 or 127.0.0.1:8080; nowhere by default
+    #[arg(long, env = "ORCHESTR_METRICS_ADDRESS", value_name = "[IP]:PORT")]
+    metrics_address: Option<String>,
+
+    /// Ping the URL in this file once a minute while pods are watched and alerts are delivered
+    #[arg(long, env = "ORCHESTR_HEARTBEAT_URL_FILE", value_name = "FILE")]
+    heartbeat_url_file: Option<PathBuf>,
+
+    /// The heartbeat depends only on the webhooks of objects in these namespaces; all by default
+    #[arg(long, env = "ORCHESTR_HEARTBEAT_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
+    heartbeat_namespaces: Vec<String>,
+
     /// The format of the operator's own log
     #[arg(long, env = "ORCHESTR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -74,6 +91,12 @@ impl RunFlags {
             max_objects_per_namespace: self.max_objects_per_namespace as usize,
             webhooks: self.webhooks.access(),
             logging: Logging { format: self.log_format, filter: self.log },
+            telemetry: TelemetryConfig {
+                metrics_address: RunConfig::metrics_address(self.metrics_address.as_deref()).map_err(Failure::new)?,
+                heartbeat_url_file: self.heartbeat_url_file.filter(|file| !file.as_os_str().is_empty()),
+                heartbeat_namespaces: RunConfig::heartbeat_namespaces(self.heartbeat_namespaces)
+                    .map_err(Failure::new)?,
+            },
             timings: Timings::default(),
         };
         Ok((self.connection, config))
@@ -83,14 +106,40 @@ impl RunFlags {
 pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     let (connection, config) = flags.into_config()?;
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
+    let heartbeat = Heartbeat::default();
+    let metrics = start_telemetry(&config, &heartbeat)?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
     log_start(&config);
-    let (heartbeat, shutdown) = (Heartbeat::default(), CancellationToken::new());
+    let shutdown = CancellationToken::new();
     watchdog::start(heartbeat.clone(), shutdown.clone())
         .map_err(|error| Failure::new(format!("cannot start the watchdog: {error}")))?;
-    app::run(cluster.client, &config, heartbeat, shutdown).await;
+    app::run(cluster.client, &config, metrics, heartbeat, shutdown).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves metrics and probes from now on, so that a probe does not fail while the operator waits for the CRD.
+fn start_telemetry(config: &RunConfig, heartbeat: &Heartbeat) -> Result<Metrics, Failure> {
+    let TelemetryConfig { metrics_address, heartbeat_url_file, heartbeat_namespaces } = &config.telemetry;
+    let bind = |address: &MetricsAddress| {
+        address.bind().map_err(|error| Failure::new(format!("cannot listen on --metrics-address {address}: {error}")))
+    };
+    let listener = metrics_address.as_ref().map(bind).transpose()?;
+    let metrics = if listener.is_some() { Metrics::with_state() } else { Metrics::default() };
+    let webhook = heartbeat_url_file.as_ref().map(|file| HeartbeatWebhook {
+        url_file: file.clone(),
+        namespaces: heartbeat_namespaces.clone(),
+        options: config.webhooks,
+        timings: HeartbeatTimings::default(),
+    });
+    if let Some(webhook) = &webhook {
+        let unusable = |error| Failure::new(format!("--heartbeat-url-file {}: {error}", webhook.url_file.display()));
+        webhook.destination().map_err(unusable)?;
+    }
+    let (metrics_handle, heartbeat) = (metrics.clone(), heartbeat.clone());
+    telemetry::start(Telemetry { listener, heartbeat_webhook: webhook, metrics: metrics_handle, heartbeat })
+        .map_err(|error| Failure::new(format!("cannot start the thread of metrics and probes: {error}")))?;
+    Ok(metrics)
 }
 
 /// Logs the version and the flags, so that a log sent with a bug report contains them. None of them is secret.
@@ -104,6 +153,7 @@ fn log_start(config: &RunConfig) {
         max_objects_per_namespace,
         webhooks,
         logging,
+        telemetry,
         timings: _,
     } = config;
     let streaming_lists = streaming_lists.to_possible_value();
@@ -119,6 +169,8 @@ fn log_start(config: &RunConfig) {
         webhook_refuse_private = !webhooks.urls.addresses.private,
         webhook_allow_loopback = webhooks.urls.addresses.loopback,
         webhook_proxy_from_env = webhooks.proxy_from_env,
+        metrics_address = telemetry.metrics_address.map(|address| address.to_string()),
+        heartbeat = telemetry.heartbeat_url_file.is_some(),
         log = logging.filter,
         "started"
     );

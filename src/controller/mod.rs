@@ -28,6 +28,7 @@ mod schedule;
 mod sources;
 mod status;
 mod tasks;
+mod terminations;
 mod turns;
 mod verdicts;
 mod watch_health;

@@ -159,6 +159,11 @@ impl WorkQueue {
         self.entries.get_mut(key).map(|entry| &mut entry.schedule)
     }
 
+    /// When the first change of an object was received that no status shows yet.
+    pub(super) fn dirty_since(&self, key: &NamespacedName) -> Option<Instant> {
+        self.entries.get(key).and_then(|entry| entry.schedule.dirty_since())
+    }
+
     /// Whether a write of the object's status is under way.
     pub(super) fn is_writing(&self, key: &NamespacedName) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.is_writing)
@@ -169,7 +174,7 @@ impl WorkQueue {
         let entry = self.entries.get_mut(key)?;
         let is_retry = entry.retries.failures() > 0;
         let Some(permit) = self.write_limiter.acquire(key, is_retry, bytes) else {
-            entry.schedule.clear();
+            entry.schedule.pause();
             if !std::mem::replace(&mut entry.awaits_permit, true) {
                 self.write_limiter.enqueue(key.clone(), is_retry);
             }

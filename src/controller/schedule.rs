@@ -24,6 +24,8 @@ pub(super) struct Schedule {
     log_wait: Duration,
     /// The times of the first and the last change since the object was last up to date.
     burst: Option<(Instant, Instant)>,
+    /// The time of the first change that no status shows yet.
+    unanswered: Option<Instant>,
     written: Option<Instant>,
     /// The earliest retry after a failed write.
     not_before: Option<Instant>,
@@ -41,6 +43,7 @@ impl Schedule {
             write_interval: timings.status_write_interval,
             log_wait: timings.log_wait,
             burst: None,
+            unanswered: None,
             written: None,
             not_before: None,
             postponed_until: None,
@@ -53,6 +56,7 @@ impl Schedule {
     pub(super) fn mark_dirty(&mut self, now: Instant) {
         let first = self.burst.map_or(now, |(first, _)| first);
         self.burst = Some((first, now));
+        self.unanswered.get_or_insert(now);
     }
 
     /// Skips the debounce, for instance after a full list.
@@ -81,10 +85,26 @@ impl Schedule {
         }
     }
 
+    /// When the first change was received that no status shows yet.
+    pub(super) fn dirty_since(&self) -> Option<Instant> {
+        self.unanswered
+    }
+
     /// The object is up to date.
     pub(super) fn clear(&mut self) {
+        self.pause();
+        self.unanswered = None;
+    }
+
+    /// The object is reconciled again only because of another change, or when the caller schedules it.
+    pub(super) fn pause(&mut self) {
         self.burst = None;
         self.waits_for_logs = false;
+    }
+
+    /// A write failed that would have shown changes from this time on.
+    pub(super) fn is_still_unanswered(&mut self, since: Option<Instant>) {
+        self.unanswered = self.unanswered.into_iter().chain(since).min();
     }
 
     /// A write begins. Later changes are a new burst.

@@ -8,7 +8,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, StoredObject, api_resource},
@@ -28,6 +28,8 @@ pub(super) struct StatusWrite {
     pub(super) keeps_lists: bool,
     /// Whether the object's tracker has resumed from a status.
     pub(super) is_resumed: bool,
+    /// When the first change that it shows was received; absent if time alone has changed it.
+    pub(super) dirty_since: Option<Instant>,
 }
 
 /// How long one write may take.
@@ -35,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes a status, and returns the status as it is afterwards. Takes at most 10 seconds.
 pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Result<ObservedStatus, WriteError> {
-    let StatusWrite { key, uid, status, keeps_lists, is_resumed } = write;
+    let StatusWrite { key, uid, status, keeps_lists, is_resumed, .. } = write;
     let NamespacedName { namespace, name } = &*key;
     let api: Api<StoredObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
     let work = async {
@@ -68,7 +70,8 @@ pub(super) async fn write_notice(
     let object = read_object(client, key).await?;
     let old = object.status();
     let status = not_watching(&NotWatching::TooManyObjects { max }, object.generation, old.as_ref(), wall);
-    let write = StatusWrite { key: key.clone(), uid: object.uid, status, keeps_lists: false, is_resumed: true };
+    let (keeps_lists, is_resumed, dirty_since) = (false, true, None);
+    let write = StatusWrite { key: key.clone(), uid: object.uid, status, keeps_lists, is_resumed, dirty_since };
     if differs(old.as_ref(), &write.status) == Change::None {
         return Ok(());
     }

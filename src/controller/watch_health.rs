@@ -124,6 +124,14 @@ impl WatchHealth {
         }
     }
 
+    /// Whether the pods of all scopes are known, apart from interruptions that are tolerated.
+    pub(super) fn is_synced(&self, now: Instant) -> bool {
+        self.scopes.values().all(|state| {
+            let is_tolerated = |own: &Interruption| now.saturating_duration_since(own.since) < TOLERATED;
+            state.listed.is_some() && state.denied.is_none() && state.interrupted.as_ref().is_none_or(is_tolerated)
+        })
+    }
+
     /// The state for an object that is concerned with these scopes and needs failures up to this age.
     pub(super) fn sync_state(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> SyncState {
         let states = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);

@@ -23,6 +23,20 @@ pub enum WriteError {
     Unavailable(String),
 }
 
+impl WriteError {
+    /// A name from a closed set, for metrics.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Denied(_) => "denied",
+            Self::Invalid(_) => "invalid",
+            Self::Failed(_) => "server_error",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
 impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         match error {

@@ -510,6 +510,12 @@ impl Index {
         self.pods.contains(uid)
     }
 
+    /// The last version of a pod, if it may not be healthy.
+    #[must_use]
+    pub(crate) fn suspect(&self, uid: Uid) -> Option<&Pod> {
+        self.suspects.get(&uid).map(|suspect| &*suspect.pod)
+    }
+
     /// The number of pods.
     #[must_use]
     pub(crate) fn len(&self) -> usize {

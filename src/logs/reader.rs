@@ -52,6 +52,17 @@ pub struct ReadResult {
     pub retry: Option<Duration>,
 }
 
+impl ReadResult {
+    /// A name from a closed set, for metrics.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match (self.end.note.is_empty(), self.end.is_empty()) {
+            (true, _) => "complete",
+            (false, false) => "partial",
+            (false, true) => "failed",
+        }
+    }
+}
+
 /// Reads logs with limited concurrency. Clones share the limits.
 #[derive(Clone)]
 pub struct LogReader {

@@ -12,6 +12,7 @@ use crate::{
     api::{Incident, Owner},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{Masking, clean_text},
+    metrics::IncidentReport,
     pods::Pod,
 };
 
@@ -159,6 +160,22 @@ impl Group<'_> {
 
     fn message(&self) -> String {
         clean_text(&self.explanation().message, self.masking, MESSAGE_LIMIT)
+    }
+
+    pub(super) fn for_metrics(&self) -> IncidentReport<'_> {
+        let Identity { namespace, owner_kind, owner_name, container, kind } = self.identity;
+        IncidentReport {
+            key: u64::from_str_radix(&self.key, 16).unwrap_or_default(),
+            namespace,
+            owner_kind,
+            owner_name,
+            container,
+            kind,
+            reason: self.reason,
+            cause: self.explanation().cause,
+            pods: self.pods,
+            since: self.since.as_second(),
+        }
     }
 
     /// The controllers that cannot create pods, without the owner itself.

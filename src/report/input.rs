@@ -1,5 +1,7 @@
 //! The input and the output of [`watching`](super::watching()).
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
 use crate::{
@@ -7,10 +9,11 @@ use crate::{
     api::OrchestrStatus,
     diagnosis::{ContainerFinding, Finding},
     logs::{Masking, Tail},
+    metrics::{ObjectReport, ProblemCount},
     pods::Pod,
 };
 
-use super::{missing::MissingPods, revision::FailingRevision, tracker::Tracker};
+use super::{incidents::Group, missing::MissingPods, problem::Problem, revision::FailingRevision, tracker::Tracker};
 
 /// A pod with a problem.
 #[derive(Clone, Copy, Debug)]
@@ -78,4 +81,24 @@ pub struct Report<'a> {
     pub incidents: Vec<alerts::Incident>,
     /// The containers that the status lists, each with its pod. The status shows their logs.
     pub shown: Vec<(&'a Pod, &'a ContainerFinding)>,
+    pub(super) problems: Vec<Problem<'a>>,
+    pub(super) groups: Vec<Group<'a>>,
+}
+
+impl Report<'_> {
+    /// What the metrics show of it.
+    pub(crate) fn for_metrics(&self) -> ObjectReport<'_> {
+        let mut counts = HashMap::<(&str, &str), u64>::new();
+        for problem in &self.problems {
+            *counts.entry((problem.namespace, &problem.finding.reason)).or_default() += 1;
+        }
+        let problems = counts.into_iter().map(|((namespace, reason), pods)| ProblemCount { namespace, reason, pods });
+        ObjectReport {
+            generation: self.status.observed_generation.unwrap_or_default(),
+            pods: u64::try_from(self.status.watched_pods).unwrap_or_default(),
+            problems: problems.collect(),
+            incidents: self.groups.iter().map(Group::for_metrics).collect(),
+            common_causes: &self.status.common_causes,
+        }
+    }
 }

@@ -70,14 +70,14 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
 
     let alerted = if input.has_webhooks { incidents.as_slice() } else { &[] };
     let causes: Vec<_> = common.causes.iter().map(|own| Arc::new(own.in_alerts(input.masking))).collect();
-    let incidents = alerted
+    let alerted = alerted
         .iter()
         .map(|group| alerts::Incident {
             common_cause: common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone),
             ..alert_incidents::alert_incident(group, input.masking, find_tail)
         })
         .collect();
-    Report { status, incidents, shown }
+    Report { status, incidents: alerted, shown, problems, groups: incidents }
 }
 
 /// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it

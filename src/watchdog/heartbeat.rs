@@ -79,7 +79,7 @@ impl Heartbeat {
         self.0.beats.load(Relaxed)
     }
 
-    pub(super) fn set_late(&self, is_late: bool) {
+    pub(crate) fn set_late(&self, is_late: bool) {
         self.0.is_late.store(is_late, Relaxed);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "hex",
     "backoff",
     "clock",
@@ -17,6 +17,7 @@ const ORDER: [&str; 24] = [
     "glob",
     "spec_error",
     "status_apply",
+    "metrics",
     "alerts",
     "config",
     "watch",

@@ -10,7 +10,8 @@ use orchestr::{
         destination::UrlPolicy,
     },
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists, Timings},
+    config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
+    metrics::Metrics,
     watchdog::Heartbeat,
 };
 use tokio::task::JoinHandle;
@@ -22,6 +23,7 @@ use crate::{proxy::Proxy, support::TIMEOUT};
 pub struct OperatorBuilder {
     client: Client,
     config: RunConfig,
+    metrics: Metrics,
 }
 
 /// A running operator. It stops when the value is dropped; [`stop`](Self::stop) also waits for its end.
@@ -44,6 +46,7 @@ impl OperatorBuilder {
                 proxy_from_env: false,
             },
             logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
+            telemetry: TelemetryConfig::default(),
             // Shorter than in production, so that tests wait less. Tests of the delays themselves set other ones.
             timings: Timings {
                 status_write_interval: Duration::from_millis(200),
@@ -55,7 +58,7 @@ impl OperatorBuilder {
                 ..Timings::default()
             },
         };
-        Self { client, config }
+        Self { client, config, metrics: Metrics::default() }
     }
 
     pub fn client(self, client: Client) -> Self {
@@ -71,6 +74,11 @@ impl OperatorBuilder {
         let namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
         self.config.namespaces = RunConfig::namespaces(namespaces).unwrap();
         self
+    }
+
+    /// Counts and reports to these metrics.
+    pub fn metrics(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
     }
 
     /// Watches all namespaces.
@@ -119,7 +127,10 @@ impl OperatorBuilder {
     pub fn start(self) -> RunningOperator {
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
-        let task = tokio::spawn(async move { app::run(self.client, &self.config, Heartbeat::default(), token).await });
+        let run = async move {
+            app::run(self.client, &self.config, self.metrics, Heartbeat::default(), token).await;
+        };
+        let task = tokio::spawn(run);
         RunningOperator { shutdown: shutdown.drop_guard(), task }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     alerts::{GoneAlerts, Incident, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
+    metrics::Metrics,
 };
 
 /// The maximum number of concurrent writes of statuses.
@@ -69,6 +70,7 @@ impl Dispatcher {
         lookup: Lookup,
         cluster: Option<String>,
         timings: DeliveryTimings,
+        metrics: Metrics,
     ) -> Self {
         let http = Arc::new(HttpClient::new(options, lookup));
         let context = Context {
@@ -80,6 +82,7 @@ impl Dispatcher {
             deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
             cluster: cluster.unwrap_or_default(),
             timings,
+            metrics,
             shutdown: CancellationToken::new(),
         };
         Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new(), ending: HashMap::new() }

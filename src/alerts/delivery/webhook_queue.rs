@@ -268,6 +268,11 @@ impl WebhookQueue {
         latest.secrets.endpoint.as_ref().err().map(|error| error.0.as_str())
     }
 
+    /// Whether the last message could not be delivered, or none can be.
+    pub fn has_problem(&self) -> bool {
+        self.base.last_error.is_some() || self.unusable().is_some()
+    }
+
     /// Drops a decision that is not being stored yet.
     pub fn drop_decision(&mut self) {
         if matches!(self.stage, Stage::Decided(_)) {

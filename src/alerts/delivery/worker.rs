@@ -30,6 +30,7 @@ use crate::{
     },
     api::{NamespacedName, Webhook},
     clock::ClusterClock,
+    metrics::Metrics,
 };
 
 /// The maximum time between two steps, because the system clock may be changed in the meantime.
@@ -50,6 +51,7 @@ pub(super) struct Context {
     /// Empty if the cluster has no name.
     pub cluster: String,
     pub timings: DeliveryTimings,
+    pub metrics: Metrics,
     pub shutdown: CancellationToken,
 }
 
@@ -80,6 +82,8 @@ pub(super) struct Worker {
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
+    /// How many webhooks failed when the metrics were updated last.
+    failing: usize,
     tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
 }
 
@@ -103,6 +107,7 @@ impl Worker {
             gone: Arc::default(),
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
+            failing: 0,
             tasks: FuturesUnordered::new(),
         }
     }
@@ -115,6 +120,7 @@ impl Worker {
         self.apply(first);
         loop {
             if inputs.borrow().deleted {
+                self.report_failing(&[]);
                 return self.notify_deletion().await;
             }
             let stopping = shutdown.is_cancelled();
@@ -129,7 +135,7 @@ impl Worker {
                         let next = inputs.borrow_and_update().clone();
                         self.apply(next);
                     }
-                    Err(_) => return,
+                    Err(_) => return self.report_failing(&[]),
                 },
                 Some(result) = self.tasks.next() => self.on_result(result),
                 () = sleep_until(wake) => {}
@@ -236,6 +242,7 @@ impl Worker {
             self.run_queues(now, wall);
         }
         let write_at = self.write(now, wall);
+        self.update_failing();
         let mut wake = now + STEP_INTERVAL_MAX;
         for queue in &self.queues {
             let (time, next_read) = queue.wakes();
@@ -243,6 +250,20 @@ impl Worker {
             wake = time.into_iter().chain(next_read).fold(wake, Instant::min);
         }
         write_at.into_iter().fold(wake, Instant::min).max(now + STEP_INTERVAL_MIN)
+    }
+
+    /// Reports which webhooks fail or cannot be used.
+    fn update_failing(&mut self) {
+        let failing: Vec<String> =
+            self.queues.iter().filter(|queue| queue.has_problem()).map(|queue| queue.name().to_owned()).collect();
+        if self.failing > 0 || !failing.is_empty() {
+            self.report_failing(&failing.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    fn report_failing(&mut self, failing: &[&str]) {
+        self.failing = failing.len();
+        self.context.metrics.set_failing_webhooks(&self.object.key, &self.object.uid, failing, Instant::now());
     }
 
     fn run_queues(&mut self, now: Instant, wall: Timestamp) {
@@ -373,6 +394,8 @@ impl Worker {
         let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.is_sending();
         let Some(queue) = self.queues.iter_mut().find(is_sender) else { return };
         queue.on_sent(message, &attempt.outcome, self.context.clock.now());
+        let format = queue.webhook.webhook.format.as_str();
+        self.context.metrics.notification_sent(format, attempt.outcome.as_str());
         self.has_unstored_outcome = true;
         let NamespacedName { namespace, name: object } = &self.object.key;
         // As u64: tracing's JSON format writes a u128 as a string.

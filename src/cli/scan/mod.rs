@@ -191,7 +191,7 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
 async fn scan_cluster(flags: &ScanFlags, namespaces: Namespaces) -> Result<Collector, Failure> {
     let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
-    cluster.client = clock.wrap_client(cluster.client);
+    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
     // The API server evaluates the label selector.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
     let mut collector = Collector::new(flags.thresholds.thresholds(), clock.now(), filter);

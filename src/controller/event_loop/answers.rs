@@ -23,6 +23,7 @@ impl Controller {
                 self.objects.limit.notice_ended(&key, is_written, now);
             }
             TaskResult::LogRead { instance, result } => {
+                self.metrics.log_read(result.as_str());
                 for key in self.reconciler.log_read(&instance, result, now) {
                     self.queue.log_arrived(&key, now);
                 }
@@ -72,15 +73,22 @@ impl Controller {
         now: Instant,
     ) {
         let StatusWrite { key, uid, status: written, .. } = write;
+        self.metrics.status_written(result.as_ref().err().map_or("written", WriteError::as_str));
         // If another object has the name now, this write is not its own.
         let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
         let (answer, events) = match result {
             Ok(answer) => {
                 self.queue.write_succeeded(key);
+                if let Some(since) = write.dirty_since {
+                    self.metrics.detected(now.saturating_duration_since(since));
+                }
                 (Some(*answer), object.events_after(written, now))
             }
             Err(error) => {
                 let (delay, failures) = self.queue.write_failed(key, now);
+                if let Some(schedule) = self.queue.schedule(key) {
+                    schedule.is_still_unanswered(write.dirty_since);
+                }
                 let retry_seconds = delay.as_secs_f32();
                 // Usually the object was just deleted, and the watch will report that.
                 if matches!(error, WriteError::NotFound | WriteError::Conflict) && failures == 1 {

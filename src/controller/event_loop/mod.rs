@@ -17,6 +17,7 @@ use crate::{
     config::RunConfig,
     events::{Event, WatchedEvent},
     logs::LogReader,
+    metrics::Metrics,
     pods::WatchedPod,
     report::{self, Change},
     watch::WatchUpdate,
@@ -61,6 +62,7 @@ pub(crate) struct Controller {
     pattern_checks: PatternChecks,
     event_publisher: EventPublisher,
     dispatcher: Dispatcher,
+    metrics: Metrics,
 }
 
 impl Controller {
@@ -71,6 +73,7 @@ impl Controller {
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
         config: &RunConfig,
+        metrics: Metrics,
     ) -> Self {
         let timings = config.timings;
         let now = Instant::now();
@@ -80,12 +83,13 @@ impl Controller {
             own_namespace_only: config.own_namespace_only,
             objects: Objects::new(config.max_objects_per_namespace),
             queue: WorkQueue::new(now, timings),
-            reconciler: Reconciler::new(scopes, log_reader.concurrency(), now),
+            reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
             kopf_migrations: KopfMigrations::default(),
             pattern_checks: PatternChecks::default(),
             event_publisher: EventPublisher::new(client.clone()),
             tasks: Tasks::new(client, log_reader),
             dispatcher,
+            metrics,
         }
     }
 
@@ -133,7 +137,8 @@ impl Controller {
                     self.on_task_result(result);
                 }
                 () = sleep_until_if(wake_at) => {}
-                _ = beat.tick() => {}
+                // A watch that is interrupted for too long is noticed without an event.
+                _ = beat.tick() => self.update_synced(),
                 _ = compaction.tick() => {
                     heartbeat.beat(Phase::Compacting);
                     self.compact();
@@ -191,8 +196,15 @@ impl Controller {
 
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
         let now = Instant::now();
-        let concerned = self.reconciler.apply_pods(updates, now, self.clock.now());
+        let wall = self.clock.now();
+        let concerned = self.reconciler.apply_pods(updates, now, wall);
         self.mark_dirty(concerned, now);
+        self.metrics.pods_received(wall);
+        self.update_synced();
+    }
+
+    fn update_synced(&self) {
+        self.metrics.set_synced(self.reconciler.is_synced(Instant::now()));
     }
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {
@@ -225,7 +237,7 @@ impl Controller {
         if object.is_being_checked {
             // The end of the check marks it dirty.
             if let Some(schedule) = self.queue.schedule(key) {
-                schedule.clear();
+                schedule.pause();
                 schedule.recheck_at(Some(now + REFRESH_INTERVAL));
             }
             return;
@@ -241,7 +253,7 @@ impl Controller {
         let NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone } = match outcome {
             Outcome::Status(new) => *new,
             Outcome::Postponed(until) => {
-                schedule.clear();
+                schedule.pause();
                 schedule.recheck_at(Some(until));
                 return;
             }
@@ -288,10 +300,12 @@ impl Controller {
         let Some(object) = self.objects.get(key) else { return };
         // The answer contains the whole object.
         let bytes = object.bytes + report::json_size(&status);
+        let dirty_since = self.queue.dirty_since(key);
         if let Some(permit) = self.queue.begin_write(key, bytes, now) {
             let is_resumed = object.tracker.is_resumed();
             let (key, uid) = (key.clone(), object.uid.clone());
-            self.tasks.write_status(permit, Box::new(StatusWrite { key, uid, status, keeps_lists, is_resumed }));
+            self.tasks
+                .write_status(permit, Box::new(StatusWrite { key, uid, status, keeps_lists, is_resumed, dirty_since }));
         }
     }
 

@@ -36,7 +36,10 @@ impl Controller {
                 self.objects.access_denied(scope);
             }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
-            WatchUpdate::Failed(error) => tracing::warn!(error, "the watch of Orchestr objects is interrupted"),
+            WatchUpdate::Failed(error) => {
+                self.metrics.watch_failed("orchestrs");
+                tracing::warn!(error, "the watch of Orchestr objects is interrupted");
+            }
         }
     }
 
@@ -118,6 +121,7 @@ impl Controller {
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
         self.pattern_checks.forget(key);
+        self.metrics.object_withdrawn(key);
         if let Some(view) = object.view {
             self.reconciler.remove_view(view);
         }

@@ -18,6 +18,7 @@ use crate::{
     alerts::{self, GoneAlerts, Incident},
     api::{NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
+    metrics::Metrics,
     report::{self, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
 };
@@ -32,6 +33,7 @@ use super::{
     object::Object,
     rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
+    terminations::Terminations,
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
     workloads::{Reported, Workloads},
@@ -56,7 +58,9 @@ pub(super) struct Reconciler {
     log_requests: LogRequests,
     masked_texts: MaskedTexts,
     rollouts: Rollouts,
+    terminations: Terminations,
     needs_relist: bool,
+    metrics: Metrics,
 }
 
 /// The result of a reconcile, and the reads to start.
@@ -91,7 +95,7 @@ pub(super) struct NewStatus {
 
 impl Reconciler {
     /// `log_reads` is how many logs are read concurrently.
-    pub(super) fn new(scopes: Vec<Scope>, log_reads: usize, now: Instant) -> Self {
+    pub(super) fn new(scopes: Vec<Scope>, log_reads: usize, metrics: Metrics, now: Instant) -> Self {
         Self {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
@@ -103,7 +107,9 @@ impl Reconciler {
             log_requests: LogRequests::new(log_reads),
             masked_texts: MaskedTexts::default(),
             rollouts: Rollouts::default(),
+            terminations: Terminations::default(),
             needs_relist: false,
+            metrics,
         }
     }
 
@@ -134,6 +140,11 @@ impl Reconciler {
         std::mem::take(&mut self.needs_relist)
     }
 
+    /// Whether all pods are known.
+    pub(super) fn is_synced(&self, now: Instant) -> bool {
+        self.watch_health.is_synced(now)
+    }
+
     /// The watches of pods were closed and opened again.
     pub(super) fn watches_reopened(&mut self, now: Instant) {
         self.watch_health.reopened(now);
@@ -152,6 +163,10 @@ impl Reconciler {
         let not_watching = |state: &NotWatching, object: &Object| {
             let status = report::not_watching(state, object.generation, object.status_head(), wall);
             let keeps_lists = state.keeps_lists();
+            // While the pods are not known, the incidents stay: an outage is no recovery.
+            if !keeps_lists {
+                self.metrics.object_withdrawn(key);
+            }
             let (lacks_logs, recheck, incidents, gone) = (false, None, None, GoneAlerts::default());
             let new = NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone };
             Reconciled::with(Outcome::Status(Box::new(new)))
@@ -263,8 +278,11 @@ impl Reconciler {
             previous,
             now: wall,
         };
-        let Report { status, incidents, shown } =
-            report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?, &asker));
+        let report = report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?, &asker));
+        if self.metrics.wants_state() {
+            self.metrics.object_reported(key, &report.for_metrics());
+        }
+        let Report { status, incidents, shown, .. } = report;
 
         let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
         if let Some(policy) = policy {

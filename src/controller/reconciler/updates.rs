@@ -54,7 +54,8 @@ impl Reconciler {
                     self.index.begin_list(scope.as_deref());
                     self.watch_health.relisting(&scope, self.index.restart_lookback(), now);
                 }
-                WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, now, wall)),
+                WatchUpdate::Listed(pod) => views.extend(self.apply_pod(pod, true, now, wall)),
+                WatchUpdate::Applied(pod) => views.extend(self.apply_pod(pod, false, now, wall)),
                 WatchUpdate::Deleted(pod) => {
                     let uid = match pod.pod {
                         Ok(pod) => {
@@ -79,6 +80,7 @@ impl Reconciler {
                     }
                 }
                 WatchUpdate::Failed(error) => {
+                    self.metrics.watch_failed("pods");
                     tracing::warn!(error, "the watch of pods is interrupted");
                     self.watch_health.failed(&scope, error, now);
                 }
@@ -93,10 +95,16 @@ impl Reconciler {
         }
     }
 
-    fn apply_pod(&mut self, pod: WatchedPod, now: Instant, wall: Timestamp) -> Vec<ViewId> {
+    fn apply_pod(&mut self, pod: WatchedPod, is_listed: bool, now: Instant, wall: Timestamp) -> Vec<ViewId> {
         match pod.pod {
             Ok(pod) => {
                 let mut views = Vec::new();
+                // When a pod is listed first, nobody knows when its containers failed.
+                if !is_listed || self.index.contains(pod.uid) {
+                    for reason in self.terminations.new(&pod, self.index.suspect(pod.uid), wall) {
+                        self.metrics.container_terminated(&pod.namespace, &reason);
+                    }
+                }
                 if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
                     && let Some(job) = needs_job(&pod)
                 {
@@ -131,6 +139,9 @@ impl Reconciler {
     ) -> (Concerned, Vec<Event>) {
         let (mut views, mut about_controllers, mut concerns_all) = (Vec::new(), Vec::new(), false);
         for (scope, update) in updates {
+            if matches!(update, WatchUpdate::Failed(_)) {
+                self.metrics.watch_failed("events");
+            }
             match self.evidence.apply(&scope, update, now, wall) {
                 NewEvidence::Nothing => {}
                 NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),

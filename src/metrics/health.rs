@@ -1,0 +1,136 @@
+//! Whether the operator watches and delivers, for the readiness probe and the heartbeat.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::lock;
+use crate::api::NamespacedName;
+
+/// How long a webhook may fail before the heartbeat stops: two attempts with the longest backoff of five minutes.
+const TOLERATED: Duration = Duration::from_secs(10 * 60);
+
+/// Why the operator is not ready, or sends no heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unhealthy {
+    #[error("not all pods are known")]
+    NotSynced,
+    #[error("another replica leads")]
+    NotLeader,
+    #[error("a webhook has been failing for more than 10 minutes")]
+    NotDelivering,
+    #[error("the event loop makes no progress")]
+    NotAlive,
+}
+
+#[derive(Debug)]
+pub(super) struct Health {
+    is_synced: AtomicBool,
+    is_leader: AtomicBool,
+    /// Since when the webhooks of an object, by name and UID, have been failing.
+    failing: Mutex<HashMap<(NamespacedName, String), HashMap<String, Instant>>>,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { is_synced: AtomicBool::new(false), is_leader: AtomicBool::new(true), failing: Mutex::default() }
+    }
+}
+
+impl Health {
+    pub(super) fn set_synced(&self, is_synced: bool) {
+        self.is_synced.store(is_synced, Relaxed);
+    }
+
+    pub(super) fn set_leader(&self, is_leader: bool) {
+        self.is_leader.store(is_leader, Relaxed);
+    }
+
+    /// A follower is ready as well, because it can take over.
+    pub(super) fn readiness(&self) -> Result<(), Unhealthy> {
+        if self.is_synced.load(Relaxed) { Ok(()) } else { Err(Unhealthy::NotSynced) }
+    }
+
+    pub(super) fn is_delivering(&self, namespaces: Option<&[String]>, now: Instant) -> Result<(), Unhealthy> {
+        self.readiness()?;
+        if !self.is_leader.load(Relaxed) {
+            return Err(Unhealthy::NotLeader);
+        }
+        let counts = |namespace: &String| namespaces.is_none_or(|counted| counted.contains(namespace));
+        let failing = lock(&self.failing);
+        let mut counted = failing.iter().filter(|((object, _), _)| counts(&object.namespace));
+        let is_failing = counted
+            .any(|(_, webhooks)| webhooks.values().any(|since| now.saturating_duration_since(*since) > TOLERATED));
+        if is_failing { Err(Unhealthy::NotDelivering) } else { Ok(()) }
+    }
+
+    pub(super) fn set_failing_webhooks(&self, object: &NamespacedName, uid: &str, names: &[&str], now: Instant) {
+        let mut all = lock(&self.failing);
+        let key = (object.clone(), uid.to_owned());
+        if names.is_empty() {
+            all.remove(&key);
+            return;
+        }
+        let failing = all.entry(key).or_default();
+        failing.retain(|name, _| names.contains(&name.as_str()));
+        for name in names {
+            failing.entry((*name).to_owned()).or_insert(now);
+        }
+    }
+
+    /// How many webhooks of each object fail now.
+    pub(super) fn failing_webhooks(&self) -> Vec<(NamespacedName, usize)> {
+        let failing = lock(&self.failing);
+        failing.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, minutes: u64) -> Instant {
+        start + Duration::from_secs(60 * minutes)
+    }
+
+    #[test]
+    fn delivers_only_while_synced_and_leading() {
+        let (health, now) = (Health::default(), Instant::now());
+        assert_eq!(health.is_delivering(None, now), Err(Unhealthy::NotSynced));
+        health.set_synced(true);
+        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Ok(())));
+        health.set_leader(false);
+        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Err(Unhealthy::NotLeader)));
+    }
+
+    #[test]
+    fn a_webhook_that_fails_for_more_than_ten_minutes_is_no_delivery() {
+        let (health, start) = (Health::default(), Instant::now());
+        health.set_synced(true);
+        let (shop, ml) = (NamespacedName::new("shop", "cluster"), NamespacedName::new("ml", "cluster"));
+        health.set_failing_webhooks(&shop, "1", &["ops"], start);
+        health.set_failing_webhooks(&shop, "1", &["ops", "dev"], after(start, 9));
+        assert_eq!(health.is_delivering(None, after(start, 10)), Ok(()));
+        assert_eq!(health.is_delivering(None, after(start, 11)), Err(Unhealthy::NotDelivering));
+        health.set_failing_webhooks(&shop, "1", &["dev"], after(start, 11));
+        assert_eq!(health.is_delivering(None, after(start, 11)), Ok(()), "the other one fails for two minutes");
+        health.set_failing_webhooks(&ml, "2", &["chat"], start);
+        let counted = ["shop".to_owned()];
+        assert_eq!(health.is_delivering(Some(&counted), after(start, 12)), Ok(()), "a tenant's webhook");
+        assert_eq!(health.is_delivering(None, after(start, 12)), Err(Unhealthy::NotDelivering));
+        // A new object of the same name has its own state.
+        health.set_failing_webhooks(&ml, "3", &["chat"], after(start, 12));
+        health.set_failing_webhooks(&ml, "2", &[], after(start, 12));
+        assert_eq!(health.is_delivering(None, after(start, 13)), Ok(()));
+        let mut failing = health.failing_webhooks();
+        failing.sort_unstable();
+        assert_eq!(failing, [(ml, 1), (shop, 1)]);
+    }
+}

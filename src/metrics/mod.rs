@@ -1,0 +1,160 @@
+//! What the operator measures, for Prometheus and for the heartbeat.
+//!
+//! [`Metrics`] is a handle that the parts of the operator are passed: they count what happens where it happens, and report
+//! the state of each object. The [page](crate::telemetry) is encoded from it on another thread.
+
+mod address;
+mod clean;
+mod health;
+mod instruments;
+mod series;
+mod state;
+mod terminations;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use crate::api::{NamespacedName, ProblemKind};
+
+pub(crate) use self::state::{IncidentReport, ObjectReport, ProblemCount};
+pub use self::{
+    address::{AddressError, MetricsAddress},
+    health::Unhealthy,
+};
+
+use self::{
+    health::Health, instruments::Instruments, series::StateCollector, state::State, terminations::Terminations,
+};
+
+/// Clones share the values.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    instruments: Instruments,
+    terminations: Mutex<Terminations>,
+    health: Health,
+    /// Absent if nobody reads the metrics: then the state of the objects takes no memory.
+    state: Option<Mutex<State>>,
+}
+
+impl Metrics {
+    /// Metrics that also keep the state of the objects, for a page.
+    #[must_use]
+    pub fn with_state() -> Self {
+        Self(Arc::new(Shared { state: Some(Mutex::default()), ..Shared::default() }))
+    }
+
+    /// Registers all metrics.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        self.0.instruments.register(registry);
+        registry.register_collector(Box::new(StateCollector(self.clone())));
+    }
+
+    /// Whether the state of objects is wanted.
+    pub(crate) fn wants_state(&self) -> bool {
+        self.0.state.is_some()
+    }
+
+    /// Why the operator is not ready, if it is not.
+    pub fn readiness(&self) -> Result<(), Unhealthy> {
+        self.0.health.readiness()
+    }
+
+    /// Why a dead man's switch should go off, if it should. Only webhooks of objects in these namespaces count; absent: all.
+    ///
+    /// # Errors
+    /// While the operator does not lead, is not synced, or could not deliver for longer than is tolerated.
+    pub fn is_delivering(&self, namespaces: Option<&[String]>, now: Instant) -> Result<(), Unhealthy> {
+        self.0.health.is_delivering(namespaces, now)
+    }
+
+    pub(crate) fn set_synced(&self, is_synced: bool) {
+        self.0.health.set_synced(is_synced);
+        self.0.instruments.synced.set(i64::from(is_synced));
+    }
+
+    /// Whether this replica writes and sends. True unless it is one of several.
+    pub fn set_leader(&self, is_leader: bool) {
+        self.0.health.set_leader(is_leader);
+        self.0.instruments.leader.set(i64::from(is_leader));
+    }
+
+    pub(crate) fn pods_received(&self, at: Timestamp) {
+        self.0.instruments.last_pod_event.set(at.as_second());
+    }
+
+    /// A status that shows a change was written this long after the change was received.
+    pub(crate) fn detected(&self, latency: Duration) {
+        self.0.instruments.detection_latency.observe(latency.as_secs_f64());
+    }
+
+    pub(crate) fn status_written(&self, result: &'static str) {
+        self.0.instruments.status_writes.get_or_create(&instruments::ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn log_read(&self, result: &'static str) {
+        self.0.instruments.log_reads.get_or_create(&instruments::ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn notification_sent(&self, format: &'static str, result: &'static str) {
+        self.0.instruments.notifications.get_or_create(&instruments::NotificationLabels { format, result }).inc();
+    }
+
+    pub(crate) fn heartbeat_sent(&self, result: &'static str) {
+        self.0.instruments.heartbeats.get_or_create(&instruments::ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn api_request(&self, verb: &'static str, resource: &'static str, code: &'static str) {
+        self.0.instruments.api_requests.get_or_create(&instruments::RequestLabels { verb, resource, code }).inc();
+    }
+
+    pub(crate) fn watch_failed(&self, resource: &'static str) {
+        self.0.instruments.watch_restarts.get_or_create(&instruments::ResourceLabel { resource }).inc();
+    }
+
+    /// A container failed while it was watched.
+    pub(crate) fn container_terminated(&self, namespace: &str, reason: &str) {
+        let labels = lock(&self.0.terminations).labels(namespace, reason);
+        self.0.instruments.container_terminations.get_or_create(&labels).inc();
+    }
+
+    /// An object's pods are known.
+    pub(crate) fn object_reported(&self, object: &NamespacedName, report: &ObjectReport<'_>) {
+        let Some(state) = &self.0.state else { return };
+        let changes = lock(state).report(object, report);
+        for kind in changes.opened {
+            self.count_incident(&self.0.instruments.incidents_opened, kind);
+        }
+        for kind in changes.resolved {
+            self.count_incident(&self.0.instruments.incidents_resolved, kind);
+        }
+    }
+
+    /// Nothing is known about an object's pods: it is gone, paused or invalid, or its pods cannot be read.
+    pub(crate) fn object_withdrawn(&self, object: &NamespacedName) {
+        if let Some(state) = &self.0.state {
+            lock(state).withdraw(object);
+        }
+    }
+
+    /// The webhooks of an object that fail or cannot be used now. The UID separates it from an earlier one of its name.
+    pub(crate) fn set_failing_webhooks(&self, object: &NamespacedName, uid: &str, failing: &[&str], now: Instant) {
+        self.0.health.set_failing_webhooks(object, uid, failing, now);
+    }
+
+    fn count_incident(&self, counters: &instruments::ByKind, kind: ProblemKind) {
+        counters.get_or_create(&instruments::KindLabel { kind: kind.as_str() }).inc();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

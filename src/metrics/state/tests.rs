@@ -1,0 +1,155 @@
+use super::*;
+
+const KINDS: [ProblemKind; 2] = [ProblemKind::Crash, ProblemKind::Image];
+
+fn object(name: &str) -> NamespacedName {
+    NamespacedName::new("shop", name)
+}
+
+fn incident(key: u64, namespace: &str) -> IncidentReport<'_> {
+    IncidentReport {
+        key,
+        namespace,
+        owner_kind: "Deployment",
+        owner_name: "cart",
+        container: "app",
+        kind: KINDS[usize::try_from(key % 2).unwrap()],
+        reason: "OOMKilled",
+        cause: Cause::OutOfMemory,
+        pods: 3,
+        since: 100,
+    }
+}
+
+fn report<'a>(incidents: impl IntoIterator<Item = IncidentReport<'a>>) -> ObjectReport<'a> {
+    ObjectReport { generation: 1, pods: 10, incidents: incidents.into_iter().collect(), ..ObjectReport::default() }
+}
+
+fn namespaces(state: &State) -> Vec<(String, usize)> {
+    let mut counts = HashMap::new();
+    for (labels, ..) in state.snapshot().incidents {
+        *counts.entry(labels.namespace.clone()).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable();
+    counts
+}
+
+#[test]
+fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() {
+    let mut state = State::default();
+    state.report(&object("a"), &report([incident(1, "shop")]));
+    let partial = IncidentReport { pods: 1, reason: "Error", cause: Cause::Unknown, ..incident(1, "shop") };
+    state.report(&object("b"), &report([partial.clone()]));
+    let values = |state: &State| {
+        let incidents = state.snapshot().incidents;
+        incidents.into_iter().map(|(labels, pods, _)| (labels.reason.clone(), labels.cause, pods)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)]);
+    state.withdraw(&object("a"));
+    assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)], "until the other one reports again");
+    state.report(&object("b"), &report([partial]));
+    assert_eq!(values(&state), [("Error".to_owned(), "Unknown", 1)]);
+    state.report(&object("b"), &report([]));
+    assert_eq!(values(&state), []);
+}
+
+#[test]
+fn counts_incidents_that_begin_and_end_while_their_object_is_watched() {
+    let mut state = State::default();
+    let none = Changes::default();
+    assert_eq!(state.report(&object("a"), &report([incident(1, "shop")])), none, "it began before");
+    let changes = state.report(&object("a"), &report([incident(1, "shop"), incident(2, "shop")]));
+    assert_eq!(changes, Changes { opened: vec![KINDS[0]], resolved: vec![] });
+    assert_eq!(state.report(&object("b"), &report([incident(2, "shop")])), none);
+    assert_eq!(state.report(&object("a"), &report([incident(1, "shop")])), none, "another object reports it");
+    let changes = state.report(&object("b"), &report([]));
+    assert_eq!(changes, Changes { opened: vec![], resolved: vec![KINDS[0]] });
+    let other_pods = ObjectReport { generation: 2, ..report([incident(3, "shop")]) };
+    assert_eq!(state.report(&object("a"), &other_pods), none, "the spec selects other pods");
+    state.withdraw(&object("a"));
+    assert_eq!(state.report(&object("a"), &report([incident(3, "shop")])), none, "it was paused");
+}
+
+#[test]
+fn keeps_nothing_of_incidents_that_are_over() {
+    let mut state = State::default();
+    for round in 0..5 {
+        let keys = (0..3_000).map(|key| incident(1_000_000 * round + key, "shop"));
+        state.report(&object("a"), &report(keys));
+        assert_eq!((state.snapshot().incidents.len(), state.snapshot().omitted_incidents), (INCIDENTS, 1_000));
+    }
+    assert!(state.slots.len() <= 6_000, "{}", state.slots.len());
+    state.withdraw(&object("a"));
+    assert_eq!((state.ids.len(), state.with_series, state.namespaces.len()), (0, 0, 0));
+    assert_eq!(state.free.len(), state.slots.len());
+    assert!(state.slots.iter().all(|slot| slot.series.is_none() && slot.reports == 0));
+}
+
+#[test]
+fn namespaces_share_the_series_equally_whoever_came_first() {
+    let mut state = State::default();
+    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    assert_eq!((namespaces(&state), state.snapshot().omitted_incidents), (vec![("loud".to_owned(), 2_000)], 8_000));
+    state.report(&object("b"), &report((10_000..10_100).map(|key| incident(key, "shop"))));
+    assert_eq!(namespaces(&state), [("loud".to_owned(), 1_900), ("shop".to_owned(), 100)]);
+    state.report(&object("c"), &report((20_000..30_000).map(|key| incident(key, "ml"))));
+    let shared = namespaces(&state);
+    assert_eq!(shared.iter().map(|(_, count)| count).sum::<usize>(), INCIDENTS);
+    assert_eq!(shared[2], ("shop".to_owned(), 100), "it takes less than its share");
+    assert!(shared[..2].iter().all(|(_, count)| *count >= INCIDENTS / 3), "{shared:?}");
+    // Repeated reports change nothing.
+    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    assert_eq!(namespaces(&state), shared);
+    // When there is room again, the next report takes it.
+    state.withdraw(&object("c"));
+    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    assert_eq!(namespaces(&state), [("loud".to_owned(), 1_900), ("shop".to_owned(), 100)]);
+}
+
+#[test]
+fn knows_a_bounded_number_of_incidents() {
+    let mut state = State::default();
+    let all = KNOWN as u64 + 500;
+    state.report(&object("a"), &report((0..all).map(|key| incident(key, "shop"))));
+    assert_eq!(state.slots.len(), KNOWN);
+    assert_eq!(state.snapshot().omitted_incidents, KNOWN + 500 - INCIDENTS);
+}
+
+#[test]
+fn objects_that_report_the_same_incidents_share_their_list() {
+    let mut state = State::default();
+    for number in 0..1_000 {
+        state.report(&object(&number.to_string()), &report((0..500).map(|key| incident(key, "shop"))));
+    }
+    let first = &state.objects[&object("0")].incidents;
+    assert!(state.objects.values().all(|object| Arc::ptr_eq(&object.incidents, first)));
+    assert_eq!(state.snapshot().incidents.len(), 500);
+}
+
+#[test]
+fn adds_up_the_problems_beyond_the_limit() {
+    let namespaces: Vec<String> = (0..1_000).map(|number| format!("ns-{number}")).collect();
+    let counts: Vec<ProblemCount<'_>> =
+        namespaces.iter().map(|namespace| ProblemCount { namespace, reason: "Error", pods: 2 }).collect();
+    let listed = problems(&counts, 256);
+    assert_eq!((listed.len(), listed.iter().map(|own| own.pods).sum::<u64>()), (256, 2_000));
+    assert_eq!((listed[255].namespace.as_str(), listed[255].pods), (OTHER, 2 * 745));
+    // Names that differ only in characters that are replaced.
+    let odd = [("a\n", 1), ("a\r", 2)].map(|(reason, pods)| ProblemCount { namespace: "shop", reason, pods });
+    let listed = problems(&odd, 256);
+    assert_eq!(
+        listed.iter().map(|own| (own.reason.as_str(), own.pods)).collect::<Vec<_>>(),
+        [("a\u{fffd}", 2), (OTHER, 1)]
+    );
+}
+
+#[test]
+fn follows_the_reason_and_cause_of_an_incident() {
+    let mut state = State::default();
+    state.report(&object("a"), &report([incident(1, "shop")]));
+    let changed = IncidentReport { reason: "Error\n", cause: Cause::ExitCode, since: 50, ..incident(1, "shop") };
+    state.report(&object("a"), &report([changed]));
+    let (labels, _, since) = state.snapshot().incidents.remove(0);
+    assert_eq!((labels.reason.as_str(), labels.cause, since), ("Error\u{fffd}", "ExitCode", 50));
+}

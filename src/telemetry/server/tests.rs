@@ -1,0 +1,169 @@
+use std::{net::SocketAddr, time::Instant};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    task::JoinSet,
+};
+
+use super::*;
+use crate::{
+    api::{Cause, NamespacedName, ProblemKind},
+    metrics::{IncidentReport, ObjectReport},
+};
+
+struct Server {
+    address: SocketAddr,
+    metrics: Metrics,
+    heartbeat: Heartbeat,
+    /// Ends with this value.
+    _task: JoinSet<()>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (metrics, heartbeat) = (Metrics::with_state(), Heartbeat::default());
+        let mut task = JoinSet::new();
+        let (own_metrics, own_heartbeat) = (metrics.clone(), heartbeat.clone());
+        task.spawn(async move { serve(listener, &own_metrics, &own_heartbeat).await.unwrap() });
+        Self { address, metrics, heartbeat, _task: task }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// The status line and the body of the response.
+    async fn get(&self, path: &str) -> (String, String) {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await
+    }
+
+    async fn send(&self, request: &[u8]) -> (String, String) {
+        let mut stream = self.connect().await;
+        stream.write_all(request).await.unwrap();
+        let mut response = Vec::new();
+        timeout(Duration::from_secs(30), stream.read_to_end(&mut response)).await.expect("it answers").unwrap();
+        let response = String::from_utf8(response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    /// Reports incidents with the longest names that are shown.
+    fn report(&self, incidents: usize) {
+        let name = "n".repeat(253);
+        let incident = |key| IncidentReport {
+            key,
+            namespace: &name,
+            owner_kind: &name,
+            owner_name: &name,
+            container: &name,
+            kind: ProblemKind::Crash,
+            reason: &name,
+            cause: Cause::Unknown,
+            pods: 1,
+            since: 0,
+        };
+        let names: Vec<String> = (0..incidents).map(|index| format!("owner-{index}")).collect();
+        let incidents =
+            names.iter().zip(0..).map(|(owner_name, key)| IncidentReport { owner_name, ..incident(key) }).collect();
+        let report = ObjectReport { incidents, ..ObjectReport::default() };
+        self.metrics.object_reported(&NamespacedName::new("shop", "cluster"), &report);
+    }
+}
+
+fn series<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    page.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))).collect()
+}
+
+#[tokio::test]
+async fn livez_follows_the_event_loop_and_readyz_the_sync() {
+    let server = Server::start();
+    let ok = ("HTTP/1.1 200 OK".to_owned(), "ok\n".to_owned());
+    let unavailable = |why: &str| ("HTTP/1.1 503 Service Unavailable".to_owned(), format!("{why}\n"));
+    assert_eq!(server.get("/livez").await, ok);
+    assert_eq!(server.get("/readyz").await, unavailable("not all pods are known"));
+    server.metrics.set_synced(true);
+    server.heartbeat.set_late(true);
+    assert_eq!(server.get("/livez?verbose").await, unavailable("the event loop makes no progress"));
+    assert_eq!(server.get("/readyz").await, ok);
+    server.metrics.set_leader(false);
+    assert_eq!(server.get("/readyz").await, ok, "a follower can take over");
+    assert!(series(&server.get("/metrics").await.1, "orchestr_leader") == ["orchestr_leader 0"]);
+}
+
+#[tokio::test]
+async fn answers_only_get_and_head_of_its_three_paths() {
+    let server = Server::start();
+    assert_eq!(server.get("/").await.0, "HTTP/1.1 404 Not Found");
+    assert_eq!(server.send(b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.0, "HTTP/1.1 405 Method Not Allowed");
+    let head = server.send(b"HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(head, ("HTTP/1.1 200 OK".to_owned(), String::new()));
+    let huge = format!("GET /livez HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(64 * 1024));
+    let mut stream = server.connect().await;
+    // The server may close the connection before it has read all of it.
+    let _ = stream.write_all(huge.as_bytes()).await;
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    assert!(!response.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&response));
+    for odd in ["\r\n\r\n", "GET\r\n\r\n", "\u{0}\u{1}", "GET /livez HTTP/9\r\n\r\n"] {
+        let mut stream = server.connect().await;
+        stream.write_all(odd.as_bytes()).await.unwrap();
+    }
+    assert_eq!(server.get("/livez").await.0, "HTTP/1.1 200 OK");
+}
+
+#[tokio::test]
+async fn connections_that_send_nothing_do_not_fail_a_probe() {
+    let server = Server::start();
+    let mut idle = Vec::new();
+    for _ in 0..5 * CONNECTIONS {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /livez HT").await.unwrap();
+        idle.push(stream);
+    }
+    let begun = Instant::now();
+    assert_eq!(server.get("/livez").await.0, "HTTP/1.1 200 OK");
+    assert!(begun.elapsed() < REQUEST_TIMEOUT, "{:?}", begun.elapsed());
+    // The oldest were closed.
+    let mut byte = [0];
+    let closed = timeout(REQUEST_TIMEOUT / 2, idle[0].read(&mut byte)).await.expect("it is closed");
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn scrapers_that_never_read_delay_neither_probes_nor_the_operator() {
+    let server = Server::start();
+    server.report(2_000);
+    let mut stuck = Vec::new();
+    for _ in 0..PAGES {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        // The page has begun, so it takes a place.
+        stream.readable().await.unwrap();
+        stuck.push(stream);
+    }
+    assert_eq!(server.get("/metrics").await.0, "HTTP/1.1 503 Service Unavailable");
+    assert_eq!(server.get("/livez").await.0, "HTTP/1.1 200 OK");
+    let begun = Instant::now();
+    server.report(100);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let freed = async {
+        while server.get("/metrics").await.0 != "HTTP/1.1 200 OK" {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(2 * CONNECTION_TIMEOUT, freed).await.expect("the places are free again");
+}
+
+#[tokio::test]
+async fn ten_thousand_incidents_have_two_thousand_series() {
+    let server = Server::start();
+    server.report(10_000);
+    let (_, page) = server.get("/metrics").await;
+    assert_eq!(series(&page, "orchestr_incident_pods").len(), 2_000);
+    assert_eq!(series(&page, "orchestr_incident_start_time_seconds").len(), 2_000);
+    assert_eq!(series(&page, "orchestr_incident_series_omitted"), ["orchestr_incident_series_omitted 8000"]);
+    assert!(page.len() < 6 << 20, "{} bytes", page.len());
+}
