@@ -83,7 +83,7 @@ pub struct Explanation {
 }
 
 /// What an explanation is based on. Decides whether an earlier, stronger explanation is still valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Basis {
     /// The present state shows the cause, or shows that it is another one than before.
     #[default]

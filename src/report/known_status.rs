@@ -4,16 +4,18 @@
 //! and what the events about ended incidents name. Until the tracker has resumed from the lists, they are kept as well, but
 //! without logs and messages.
 
-use std::io;
+use std::{borrow::Cow, io};
 
+use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 use serde::Serialize;
 
-use crate::api::{Incident, LastTermination, OrchestrStatus, PodProblem};
+use crate::api::{Cause, Incident, LastTermination, OrchestrStatus, Owner, PodProblem, ProblemKind};
 
 use super::{
     change::{Change, compare},
     fit,
+    wire::wire_time,
 };
 
 /// The most bytes of JSON that are kept of the incidents and of the pods to resume from: more than a status of the operator
@@ -26,11 +28,16 @@ pub(crate) struct KnownStatus {
     /// All fields but the lists, which are empty.
     head: OrchestrStatus,
     lists: Digest,
-    /// The incidents, as JSON without the fields that no event names.
+    /// A [`Named`] for each incident, as JSON.
     incidents: Box<[u8]>,
     /// The lists, as JSON without the fields that the tracker does not resume from. Absent if it has resumed.
     resumable: Option<Box<[u8]>>,
 }
+
+/// What an event about the end of an incident names: the key, the kind, the namespace, the owner, the container and the
+/// reason; and when it began, in seconds since 1970. As a list, it takes a third of the incident with its field names.
+type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64);
+type Text<'a> = Cow<'a, str>;
 
 /// A hash of the lists of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +48,15 @@ impl KnownStatus {
     pub(crate) fn new(mut status: OrchestrStatus, is_resumed: bool) -> Self {
         let lists = Digest::of(&status);
         let pods = std::mem::take(&mut status.problematic_pods);
-        let mut incidents = std::mem::take(&mut status.incidents);
+        let incidents = std::mem::take(&mut status.incidents);
         status.common_causes = Vec::new();
-        incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::INCIDENT_BYTES);
+        let incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::INCIDENT_BYTES);
         let resumable = (!(is_resumed || pods.is_empty() && incidents.is_empty())).then(|| {
             let pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
             json(&OrchestrStatus { problematic_pods: pods, incidents: incidents.clone(), ..OrchestrStatus::default() })
         });
-        incidents.iter_mut().for_each(without_details);
-        Self { head: status, lists, incidents: json(&incidents), resumable }
+        let named: Vec<_> = incidents.iter().map(named).collect();
+        Self { head: status, lists, incidents: json(&named), resumable }
     }
 
     /// All fields but the lists, which are empty.
@@ -59,8 +66,8 @@ impl KnownStatus {
 
     /// The status with the names of its incidents, to compare them with those of the next status.
     pub(crate) fn with_incidents(&self) -> OrchestrStatus {
-        let incidents = serde_json::from_slice(&self.incidents).unwrap_or_default();
-        OrchestrStatus { incidents, ..self.head.clone() }
+        let named: Vec<Named<'_>> = serde_json::from_slice(&self.incidents).unwrap_or_default();
+        OrchestrStatus { incidents: named.into_iter().map(incident).collect(), ..self.head.clone() }
     }
 
     /// The status with its lists, to resume from.
@@ -120,12 +127,29 @@ fn json(value: &impl Serialize) -> Box<[u8]> {
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
-/// Keeps what an event about the end of the incident names, and since when it lasted.
-fn without_details(incident: &mut Incident) {
-    incident.message = String::new();
-    incident.revision = None;
-    incident.example_pods = Vec::new();
-    incident.controllers = Vec::new();
+fn named(incident: &Incident) -> Named<'_> {
+    let Incident { key, kind, namespace, owner, container, reason, since, .. } = incident;
+    let owner = [owner.kind.as_str().into(), owner.name.as_str().into()];
+    (key.into(), *kind, namespace.into(), owner, container.into(), reason.into(), since.0.as_second())
+}
+
+fn incident((key, kind, namespace, [owner_kind, owner_name], container, reason, since): Named<'_>) -> Incident {
+    Incident {
+        key: key.into_owned(),
+        kind,
+        namespace: namespace.into_owned(),
+        owner: Owner { kind: owner_kind.into_owned(), name: owner_name.into_owned() },
+        container: container.into_owned(),
+        reason: reason.into_owned(),
+        cause: Cause::default(),
+        message: String::new(),
+        pods: 0,
+        of: 0,
+        revision: None,
+        since: wire_time(Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH)),
+        example_pods: Vec::new(),
+        controllers: Vec::new(),
+    }
 }
 
 /// Keeps what the tracker resumes from.
@@ -188,7 +212,7 @@ mod tests {
         let mut known = KnownStatus::new(status, false);
         assert!((1_000..size / 3).contains(&known.bytes()), "{} of {size}", known.bytes());
         known.resumed();
-        assert!(known.bytes() < 16_000, "{}", known.bytes());
+        assert!(known.bytes() < 50 * 160, "{}", known.bytes());
         assert!(known.head().problematic_pods.is_empty() && known.head().incidents.is_empty());
     }
 
@@ -246,8 +270,8 @@ mod tests {
         assert_eq!((found.ended.len(), found.began.len()), (expected.ended.len(), 0));
         for (found, expected) in found.ended.iter().zip(expected.ended) {
             let named = |own: &Incident| {
-                let Incident { key, namespace, owner, container, kind, reason, .. } = own.clone();
-                (key, namespace, owner, container, kind, reason)
+                let Incident { key, namespace, owner, container, kind, reason, since, .. } = own.clone();
+                (key, namespace, owner, container, kind, reason, since)
             };
             assert_eq!(named(found), named(expected));
         }

@@ -246,6 +246,9 @@ impl Reconciler {
                 remains: &|uid| self.index.remains(uid),
             },
         );
+        if settings.webhooks.is_empty() && previous.is_none_or(|status| status.webhooks.is_empty()) {
+            object.tracker.forget_deleted();
+        }
         let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
         if let Some(due) = due {
             let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);

@@ -1,0 +1,149 @@
+//! The problems in the status in the API, from which a tracker resumes after a restart of the operator.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    api::{Cause, ContainerIssue, Incident, OrchestrStatus, ProblemKind},
+    diagnosis::{Basis, Explanation, Finding, is_known_reason, is_proven},
+    pods::Pod,
+};
+
+use super::{
+    super::{identity::Identity, known_causes::keep, truncate},
+    attribution::{CRON_JOB, choose, has_completed, keep_cron_job, keep_reason},
+    instant,
+};
+
+/// The problems in a status.
+#[derive(Default)]
+pub(super) struct Resumed<'a> {
+    pods: HashMap<(&'a str, &'a str), ResumedPod<'a>>,
+    /// By their keys. Incidents with the same key may have different identities.
+    incidents: HashMap<&'a str, Vec<ResumedIncident<'a>>>,
+    /// The kind and the container of incidents, by namespace and name of their example pods.
+    examples: HashMap<(&'a str, &'a str), (ProblemKind, &'a str)>,
+    /// The CronJobs that own the Jobs of pods, by namespace and name of the pods.
+    cron_jobs: HashMap<(&'a str, &'a str), &'a str>,
+}
+
+pub(super) struct ResumedIncident<'a> {
+    pub(super) listed: &'a Incident,
+    /// The proven cause.
+    pub(super) cause: Option<Explanation>,
+}
+
+struct ResumedPod<'a> {
+    kind: ProblemKind,
+    reason: &'a str,
+    since: i64,
+    cause: Cause,
+    containers: &'a [ContainerIssue],
+}
+
+impl<'a> Resumed<'a> {
+    pub(super) fn from(status: Option<&'a OrchestrStatus>) -> Self {
+        let Some(status) = status else { return Self::default() };
+        let pods = status.problematic_pods.iter().map(|pod| {
+            let resumed = ResumedPod {
+                kind: pod.kind,
+                reason: &pod.reason,
+                since: pod.since.0.as_second(),
+                cause: pod.cause,
+                containers: &pod.container_issues,
+            };
+            ((pod.namespace.as_str(), pod.name.as_str()), resumed)
+        });
+        let examples = status.incidents.iter().flat_map(|incident| {
+            let attributed = (incident.kind, incident.container.as_str());
+            incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), attributed))
+        });
+        let listed = status.problematic_pods.iter().filter_map(|pod| {
+            let owner = pod.owner.as_ref().filter(|owner| owner.kind == CRON_JOB)?;
+            Some(((pod.namespace.as_str(), pod.name.as_str()), owner.name.as_str()))
+        });
+        let grouped = status.incidents.iter().filter(|incident| incident.owner.kind == CRON_JOB).flat_map(|incident| {
+            let owner = incident.owner.name.as_str();
+            incident.example_pods.iter().map(move |pod| ((incident.namespace.as_str(), pod.as_str()), owner))
+        });
+        let pods: HashMap<_, _> = pods.collect();
+        let mut incidents: HashMap<&str, Vec<ResumedIncident<'_>>> = HashMap::new();
+        for listed in &status.incidents {
+            let cause = is_proven(listed.cause).then(|| {
+                let mut examples = listed.example_pods.iter();
+                let example = examples.find_map(|pod| pods.get(&(listed.namespace.as_str(), pod.as_str())));
+                let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &listed.container));
+                let (cause, message) = (listed.cause, listed.message.clone());
+                Explanation { cause, message, basis, ..Explanation::default() }
+            });
+            incidents.entry(&listed.key).or_default().push(ResumedIncident { listed, cause });
+        }
+        Self { pods, incidents, examples: examples.collect(), cron_jobs: listed.chain(grouped).collect() }
+    }
+
+    /// The incident with this identity.
+    pub(super) fn find(&self, identity: &Identity<'_>) -> Option<&ResumedIncident<'a>> {
+        if self.incidents.is_empty() {
+            return None;
+        }
+        let keys = identity.id().keys();
+        let with_key = keys.iter().filter_map(|key| self.incidents.get(key.as_str())).flatten();
+        with_key.into_iter().find(|own| identity.is_of(own.listed))
+    }
+
+    /// Continues the problem that the status lists for the pod, or an incident that the pod may belong to. Returns
+    /// whether the status lists either.
+    pub(super) fn attribute(&self, pod: &Pod, finding: &mut Finding) -> bool {
+        let name = (truncate::name(&pod.namespace), truncate::name(&pod.name));
+        keep_cron_job(pod, finding, self.cron_jobs.get(&name).copied());
+        let mut is_same_container = true;
+        if let Some((kind, container)) = self.examples.get(&name)
+            && choose(finding, *kind, container)
+        {
+            is_same_container = truncate::name(&finding.container) == *container;
+            if !is_same_container && !has_completed(pod, container) {
+                (*container).clone_into(&mut finding.container);
+            }
+        } else if !finding.others.is_empty() {
+            let is_open = |kind, container: &str| {
+                self.find(&Identity { kind, container, ..Identity::of(pod, finding) }).is_some()
+            };
+            if !is_open(finding.kind, truncate::name(&finding.container)) {
+                let open =
+                    finding.others.iter().position(|cause| is_open(cause.kind, truncate::name(&cause.container)));
+                if let Some(index) = open {
+                    finding.promote(index);
+                }
+            }
+        }
+        let is_listed = self.pods.get(&name).filter(|known| known.kind == finding.kind);
+        if let Some(known) = is_listed {
+            // A status that another writer changed must not set the start of a problem to a time before the pod's
+            // creation.
+            let since = instant(known.since).max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
+            finding.since = finding.since.min(since);
+            if is_same_container && is_known_reason(known.reason) {
+                keep_reason(finding, known.reason);
+            }
+            if is_same_container && is_proven(known.cause) {
+                let incident = self.find(&Identity::of(pod, finding)).and_then(|own| own.cause.as_ref());
+                let basis = basis_of(known.containers, truncate::name(&finding.container));
+                let message = match incident.filter(|incident| incident.cause == known.cause) {
+                    Some(incident) => incident.message.clone(),
+                    None => finding.message.clone(),
+                };
+                let earlier = Explanation { cause: known.cause, message, basis, ..Explanation::default() };
+                keep(&earlier, &mut finding.explanation);
+            }
+        }
+        is_listed.is_some() || self.find(&Identity::of(pod, finding)).is_some()
+    }
+}
+
+/// The basis of an explanation in a status.
+fn basis_of(containers: &[ContainerIssue], container: &str) -> Basis {
+    let own = containers.iter().find(|own| own.name == container);
+    let last = own.and_then(|own| own.last_termination.as_ref());
+    last.map_or(Basis::State, |last| Basis::Exit(last.exit_code))
+}
