@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::Hash,
     sync::Arc,
     time::Duration,
 };
@@ -25,33 +26,30 @@ const MAX_SOURCES: usize = 4;
 const MAX_AGE: Duration = Duration::from_secs(3600);
 /// How long to wait for the pod of an event: the watches of pods and events are independent.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What an entry and a pod take beside their texts, in bytes.
+/// What an entry, a pod and a namespace take beside their texts, in bytes.
 const ENTRY_BYTES: usize = 208;
 const POD_BYTES: usize = 256;
+const NAMESPACE_BYTES: usize = 512;
 
-/// The events by pod.
+/// The events by namespace and pod. If there are too many, the namespace with the most bytes loses those of the pod whose
+/// last event is the oldest. So a namespace that takes at most its share, the bound divided by the number of namespaces,
+/// loses none, whatever happens in the others.
 #[derive(Debug)]
 pub(crate) struct EventStore {
-    pods: HashMap<PodKey, PodEvents>,
-    /// The pods, in the order of their last event.
-    order: BTreeMap<u64, PodKey>,
+    /// An event may contain any UID, but is about pods in its own namespace only.
+    namespaces: HashMap<Box<str>, NamespaceEvents>,
     next_place: u64,
     bytes: usize,
     max_bytes: usize,
     dropped: u64,
 }
 
-/// The pod that an event names. An event may contain any UID, but is about pods in its own namespace only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PodKey {
-    uid: Uid,
-    namespace: Box<str>,
-}
-
-impl PodKey {
-    fn of(pod: &Pod) -> Self {
-        Self { uid: pod.uid, namespace: (*pod.namespace).into() }
-    }
+#[derive(Debug)]
+struct NamespaceEvents {
+    pods: HashMap<Uid, PodEvents>,
+    /// The pods, in the order of their last event.
+    order: BTreeMap<u64, Uid>,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -96,7 +94,7 @@ impl Default for EventStore {
 
 impl EventStore {
     fn with_limit(max_bytes: usize) -> Self {
-        Self { pods: HashMap::new(), order: BTreeMap::new(), next_place: 0, bytes: 0, max_bytes, dropped: 0 }
+        Self { namespaces: HashMap::new(), next_place: 0, bytes: 0, max_bytes, dropped: 0 }
     }
 
     /// Keeps an event about a pod. `id` identifies the event, whose count grows when it occurs again.
@@ -105,54 +103,102 @@ impl EventStore {
             return Recorded::Ignored;
         }
         let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
-        let uid = Uid::from_text(&event.involved.uid);
-        let key = PodKey { uid, namespace: (*event.involved.namespace).into() };
         let place = self.next_place;
         self.next_place += 1;
-        let pod = self.pods.entry(key.clone()).or_insert_with(|| {
-            self.bytes += POD_BYTES;
-            PodEvents { place, received: now, entries: Vec::new() }
+        let name: Box<str> = (*event.involved.namespace).into();
+        let namespace = self.namespaces.entry(name).or_insert_with_key(|name| {
+            let bytes = NAMESPACE_BYTES + name.len();
+            self.bytes += bytes;
+            NamespaceEvents { pods: HashMap::new(), order: BTreeMap::new(), bytes }
         });
-        self.order.remove(&pod.place);
-        self.order.insert(place, key);
-        pod.place = place;
-        pod.received = now;
-
-        let bytes_before: usize = pod.bytes();
-        let (recorded, dropped) = pod.record(id, reason, event, now);
+        let bytes_before = namespace.bytes;
+        let (recorded, dropped) = namespace.record(id, reason, event, place, now);
         self.dropped += u64::from(dropped);
-        self.bytes = self.bytes - bytes_before + pod.bytes();
-        while self.bytes > self.max_bytes
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            if let Some(pod) = self.pods.remove(&oldest) {
-                self.dropped += pod.entries.len() as u64;
-                self.bytes -= POD_BYTES + pod.bytes();
-            }
-        }
+        self.bytes = self.bytes - bytes_before + namespace.bytes;
+        while self.bytes > self.max_bytes && self.drop_oldest_of_largest() {}
         recorded
+    }
+
+    /// Drops the events about a pod. Returns whether there were any.
+    fn drop_oldest_of_largest(&mut self) -> bool {
+        let largest = self.namespaces.iter_mut().max_by(|(one, a), (other, b)| (a.bytes, one).cmp(&(b.bytes, other)));
+        let Some((name, largest)) = largest else { return false };
+        let bytes_before = largest.bytes;
+        if let Some((_, oldest)) = largest.order.pop_first()
+            && let Some(pod) = largest.pods.remove(&oldest)
+        {
+            self.dropped += pod.entries.len() as u64;
+            largest.bytes -= POD_BYTES + pod.bytes();
+        }
+        self.bytes = self.bytes - bytes_before + largest.bytes;
+        if largest.pods.is_empty() {
+            self.bytes -= largest.bytes;
+            let name = name.clone();
+            self.namespaces.remove(&name);
+        }
+        true
+    }
+
+    fn pod(&self, pod: &Pod) -> Option<&PodEvents> {
+        self.namespaces.get(&*pod.namespace)?.pods.get(&pod.uid)
     }
 
     /// The events about a pod, the most recent last. They do not contain the UID.
     pub(crate) fn about(&self, pod: &Pod) -> Arc<[Event]> {
-        let Some(events) = self.pods.get(&PodKey::of(pod)) else { return Arc::default() };
+        let Some(events) = self.pod(pod) else { return Arc::default() };
         let mut events: Vec<Event> = events.entries.iter().map(|entry| entry.event(pod)).collect();
         events.sort_by_key(|event| event.last);
         events.into()
     }
 
     pub(crate) fn has_events_about(&self, pod: &Pod) -> bool {
-        self.pods.contains_key(&PodKey::of(pod))
+        self.pod(pod).is_some()
     }
 
     /// Drops events that are old, or whose pod no longer exists.
     pub(crate) fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
+        let Self { namespaces, bytes, .. } = self;
+        namespaces.retain(|_, namespace| {
+            let bytes_before = namespace.bytes;
+            namespace.sweep(now, &exists);
+            let is_kept = !namespace.pods.is_empty();
+            *bytes = *bytes - bytes_before + if is_kept { namespace.bytes } else { 0 };
+            is_kept
+        });
+        shrink(namespaces);
+    }
+
+    /// How many events were dropped because of a limit.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+impl NamespaceEvents {
+    /// Returns whether an older event was dropped.
+    fn record(&mut self, id: u64, reason: &'static str, event: Event, place: u64, now: Instant) -> (Recorded, bool) {
+        let uid = Uid::from_text(&event.involved.uid);
+        let pod = self.pods.entry(uid).or_insert_with(|| {
+            self.bytes += POD_BYTES;
+            PodEvents { place, received: now, entries: Vec::new() }
+        });
+        self.order.remove(&pod.place);
+        self.order.insert(place, uid);
+        pod.place = place;
+        pod.received = now;
+        let bytes_before = pod.bytes();
+        let recorded = pod.record(id, reason, event, now);
+        self.bytes = self.bytes - bytes_before + pod.bytes();
+        recorded
+    }
+
+    fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
         let age = |received: Instant| now.saturating_duration_since(received);
-        let Self { pods, order, bytes, .. } = self;
-        pods.retain(|key, pod| {
+        let Self { pods, order, bytes } = self;
+        pods.retain(|uid, pod| {
             let bytes_before = pod.bytes();
             pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
-            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(key.uid));
+            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid));
             if is_kept {
                 *bytes = *bytes - bytes_before + pod.bytes();
             } else {
@@ -161,14 +207,14 @@ impl EventStore {
             }
             is_kept
         });
-        if self.pods.capacity() > 4 * self.pods.len().max(64) {
-            self.pods.shrink_to_fit();
-        }
+        shrink(pods);
     }
+}
 
-    /// How many events were dropped because of a limit.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+/// Returns memory that is no longer needed.
+fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.capacity() > 4 * map.len().max(16) {
+        map.shrink_to_fit();
     }
 }
 

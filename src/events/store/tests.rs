@@ -23,6 +23,11 @@ fn event(uid: u128, reason: &str, message: &str, count: u32) -> Event {
     }
 }
 
+fn in_namespace(namespace: &str, event: Event) -> Event {
+    let involved = InvolvedObject { namespace: namespace.to_owned(), ..event.involved };
+    Event { involved, ..event }
+}
+
 /// The texts and counts of the events about a pod.
 fn about(store: &EventStore, uid: u128) -> Vec<(String, u32)> {
     store.about(&pod(uid)).iter().map(|event| (event.message.clone(), event.count)).collect()
@@ -96,7 +101,8 @@ fn drops_events_that_explain_nothing_or_concern_other_objects() {
 
 #[test]
 fn drops_the_events_of_pods_without_news_first() {
-    let (mut store, now) = (EventStore::with_limit(10 * (POD_BYTES + ENTRY_BYTES + 100)), Instant::now());
+    let limit = NAMESPACE_BYTES + "shop".len() + 10 * (POD_BYTES + ENTRY_BYTES + 100);
+    let (mut store, now) = (EventStore::with_limit(limit), Instant::now());
     let message = "x".repeat(97);
     for uid in 0..10 {
         store.record(1, event(uid, "Failed", &message, 1), now);
@@ -121,7 +127,7 @@ fn drops_old_events_and_those_of_deleted_pods() {
     store.sweep(start + MAX_AGE, |_| true);
     assert_eq!(about(&store, 5), [("new".to_owned(), 1)]);
     store.sweep(start + 2 * MAX_AGE, |_| true);
-    assert_eq!((store.bytes, store.pods.len(), store.order.len()), (0, 0, 0));
+    assert!(store.bytes == 0 && store.namespaces.is_empty());
 }
 
 proptest! {
@@ -136,18 +142,20 @@ proptest! {
             if is_sweep {
                 store.sweep(now, |uid| u128::from(uid) % 2 == 0);
             }
-            let recorded = store.record(id, event(uid, ["Failed", "Unhealthy", "Other"][reason], &message, count), now);
+            let event = in_namespace(&format!("team-{}", uid % 3), event(uid, ["Failed", "Unhealthy", "Other"][reason], &message, count));
+            let recorded = store.record(id, event, now);
             prop_assert!(reason < 2 || recorded == Recorded::Ignored);
             prop_assert!(store.bytes <= limit);
-            let bytes: usize = store.pods.values().map(|pod| POD_BYTES + pod.bytes()).sum();
-            prop_assert_eq!(store.bytes, bytes);
-            prop_assert_eq!(store.order.len(), store.pods.len());
-            for (place, uid) in &store.order {
-                prop_assert_eq!(store.pods[uid].place, *place);
-            }
-            for pod in store.pods.values() {
-                prop_assert!((1..=MAX_PER_POD).contains(&pod.entries.len()));
-                prop_assert!(pod.entries.iter().all(|entry| entry.sources.len() <= MAX_SOURCES));
+            prop_assert_eq!(store.bytes, store.namespaces.values().map(|own| own.bytes).sum::<usize>());
+            for (name, own) in &store.namespaces {
+                let pods: usize = own.pods.values().map(|pod| POD_BYTES + pod.bytes()).sum();
+                prop_assert_eq!(own.bytes, NAMESPACE_BYTES + name.len() + pods);
+                prop_assert!(!own.pods.is_empty() && own.order.len() == own.pods.len());
+                prop_assert!(own.order.iter().all(|(place, uid)| own.pods[uid].place == *place));
+                for pod in own.pods.values() {
+                    prop_assert!((1..=MAX_PER_POD).contains(&pod.entries.len()));
+                    prop_assert!(pod.entries.iter().all(|entry| entry.sources.len() <= MAX_SOURCES));
+                }
             }
         }
     }
@@ -162,4 +170,28 @@ fn an_event_of_another_namespace_is_no_evidence_about_a_pod() {
     assert!(about(&store, 5).is_empty() && !store.has_events_about(&pod(5)));
     store.record(1, event(5, "Unhealthy", "503", 1), now);
     assert_eq!(about(&store, 5), [("503".to_owned(), 1)]);
+}
+
+#[test]
+fn a_namespace_within_its_share_keeps_its_events_whatever_others_record() {
+    let (mut store, now) = (EventStore::with_limit(64 * 1024), Instant::now());
+    for uid in 0..10 {
+        store.record(1, event(uid, "Unhealthy", "503", 1), now);
+    }
+    let message = "x".repeat(200);
+    for attacker in ["attacker", "zzz"] {
+        for uid in 100..2_000 {
+            store.record(1, in_namespace(attacker, event(uid, "Failed", &message, 1)), now);
+        }
+    }
+    for uid in 0..10 {
+        assert_eq!(about(&store, uid), [("503".to_owned(), 1)], "pod {uid}");
+    }
+    let bytes = ["attacker", "zzz"].map(|namespace| store.namespaces[namespace].bytes);
+    assert!(bytes[0].abs_diff(bytes[1]) < 1_000, "the others share what is left: {bytes:?}");
+    // Beyond its share, a namespace loses its own oldest ones.
+    for uid in 1_000..3_000 {
+        store.record(1, event(uid, "Failed", &message, 1), now);
+    }
+    assert!(!store.has_events_about(&pod(0)) && store.has_events_about(&pod(2_999)));
 }
