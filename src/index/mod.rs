@@ -8,22 +8,22 @@ mod label_set;
 mod memory;
 mod nodes;
 mod pod_map;
+mod room;
 mod stored_labels;
 mod texts;
 mod undecodable;
+mod view;
 
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
 
-use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
     diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
-    glob::NamespaceCache,
-    pods::{Controller, DecodeError, Labels, Pod, PodSelection, Uid, UndecodablePod},
+    pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
 use self::{
@@ -33,11 +33,10 @@ use self::{
     pod_map::PodMap,
     texts::Texts,
     undecodable::UndecodablePods,
+    view::{View, Views},
 };
 
-/// Identifies a view: the pods that one object selects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ViewId(pub usize);
+pub use self::view::ViewId;
 
 /// A number of pods, and how many of them are suspects: those that may not be healthy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +73,7 @@ pub struct Index {
     texts: Texts,
     label_sets: LabelSets,
     nodes: Nodes,
-    views: Vec<Option<View>>,
+    views: Views,
     undecodable: UndecodablePods,
     /// The number of lists so far.
     list: u32,
@@ -101,23 +100,6 @@ struct Suspect {
     pod: Box<Pod>,
 }
 
-#[derive(Debug)]
-struct View {
-    scope: PodSelection,
-    label_sets: BitSet,
-    namespaces: NamespaceCache,
-}
-
-impl View {
-    fn selects_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace, || self.scope.selects_namespace(namespace))
-    }
-
-    fn selects(&self, namespace: &str, labels: &(impl Labels + ?Sized)) -> bool {
-        self.selects_namespace(namespace) && self.scope.selects_labels(labels)
-    }
-}
-
 impl Index {
     /// An empty index for objects whose `restarted` threshold is at most `restart_lookback`.
     #[must_use]
@@ -129,7 +111,7 @@ impl Index {
             texts: Texts::default(),
             label_sets: LabelSets::default(),
             nodes: Nodes::default(),
-            views: Vec::new(),
+            views: Views::default(),
             undecodable: UndecodablePods::default(),
             list: 0,
             open_lists: HashMap::new(),
@@ -155,29 +137,11 @@ impl Index {
     }
 
     pub fn add_view(&mut self, scope: PodSelection) -> ViewId {
-        let mut label_sets = BitSet::default();
-        let mut namespaces = HashMap::new();
-        for (id, namespace, labels) in self.label_sets.iter() {
-            let is_selected = *namespaces.entry(namespace).or_insert_with(|| scope.selects_namespace(namespace));
-            label_sets.set(id, is_selected && scope.selects_labels(&labels));
-        }
-        let view = Some(View { scope, label_sets, namespaces: NamespaceCache::default() });
-        match self.views.iter().position(Option::is_none) {
-            Some(free) => {
-                self.views[free] = view;
-                ViewId(free)
-            }
-            None => {
-                self.views.push(view);
-                ViewId(self.views.len() - 1)
-            }
-        }
+        self.views.add(scope, &self.label_sets)
     }
 
     pub(crate) fn remove_view(&mut self, id: ViewId) {
-        if let Some(view) = self.views.get_mut(id.0) {
-            *view = None;
-        }
+        self.views.remove(id);
     }
 
     /// Adds or updates a pod. Returns the affected views: none if the pod was healthy and still is.
@@ -242,64 +206,6 @@ impl Index {
             self.label_sets.leave(before);
         }
         affected
-    }
-
-    /// Makes room for a suspect, at the cost of the namespaces that take the most. Returns its size, and the views of pods
-    /// that are not judged any more; or nothing if there is no room for it.
-    fn make_room(&mut self, pod: &mut Pod) -> Option<(u32, Vec<ViewId>)> {
-        let mut size = self.texts.share(pod);
-        let full = self.memory.full;
-        while self.memory.exceeds(full, size) {
-            if self.memory.exceeds_share(full, &pod.namespace, size) {
-                if !self.memory.is_reduced(&pod.namespace) {
-                    self.reduce_pods_of(pod.namespace.clone());
-                }
-                pod.reduce();
-                size = self.texts.share(pod);
-                break;
-            }
-            let largest = self.memory.largest(true);
-            let Some(largest) = largest.filter(|own| self.memory.exceeds_share(full, own, 0)) else { break };
-            self.reduce_pods_of(largest);
-        }
-        let mut affected = Vec::new();
-        while self.memory.exceeds(self.memory.all, size) {
-            let largest = self.memory.largest(false);
-            let own_share = self.memory.exceeds_share(self.memory.all, &pod.namespace, size);
-            let largest = largest.filter(|_| !own_share)?;
-            let before = self.suspects.len();
-            affected.extend(self.evict_pods_of(&largest));
-            if self.suspects.len() == before {
-                return None;
-            }
-        }
-        Some((u32::try_from(size).unwrap_or(u32::MAX), affected))
-    }
-
-    fn reduce_pods_of(&mut self, namespace: ArcStr) {
-        for suspect in self.suspects.values_mut().filter(|suspect| suspect.pod.namespace == namespace) {
-            suspect.pod.reduce();
-            let size = self.texts.share(&mut suspect.pod);
-            self.memory.remove(&namespace, suspect.size as usize);
-            self.memory.add(&namespace, size);
-            suspect.size = u32::try_from(size).unwrap_or(u32::MAX);
-        }
-        self.memory.set_reduced(namespace);
-    }
-
-    /// Stops judging some of a namespace's pods. Returns the affected views.
-    fn evict_pods_of(&mut self, namespace: &ArcStr) -> Vec<ViewId> {
-        // Some more than necessary, because all suspects are searched.
-        let mut wanted = self.memory.all / 16;
-        let own = self.suspects.values().filter(|suspect| suspect.pod.namespace == *namespace);
-        let evicted = own.take_while(|suspect| {
-            let is_wanted = wanted > 0;
-            wanted = wanted.saturating_sub(suspect.size as usize);
-            is_wanted
-        });
-        let evicted: Vec<_> =
-            evicted.map(|suspect| UndecodablePod::without_room(&suspect.pod, DecodeError::NoRoom)).collect();
-        evicted.into_iter().flat_map(|pod| self.insert_undecodable(pod)).collect()
     }
 
     /// Replaces a pod by one that could not be decoded. Returns the affected views.
@@ -380,17 +286,15 @@ impl Index {
     /// The number of pods in a view.
     #[must_use]
     pub fn watched(&self, id: ViewId) -> u64 {
-        let Some(view) = self.view(id) else { return 0 };
-        view.label_sets.iter().map(|label_set| u64::from(self.label_sets.members(label_set))).sum()
+        let Some(view) = self.views.get(id) else { return 0 };
+        view.label_sets().map(|label_set| u64::from(self.label_sets.members(label_set))).sum()
     }
 
     /// The pods in a view that may not be healthy, in no particular order.
     pub fn suspects(&self, id: ViewId) -> impl Iterator<Item = &Pod> {
-        let view = self.view(id);
-        let suspects = self
-            .suspects
-            .values()
-            .filter(move |suspect| view.is_some_and(|view| view.label_sets.contains(suspect.label_set)));
+        let view = self.views.get(id);
+        let suspects =
+            self.suspects.values().filter(move |suspect| view.is_some_and(|view| view.contains(suspect.label_set)));
         suspects.map(|suspect| &*suspect.pod)
     }
 
@@ -398,7 +302,7 @@ impl Index {
     /// all undecodable pods in the selected namespaces count.
     #[must_use]
     pub(crate) fn undecodable(&self, id: ViewId) -> Option<(u64, &UndecodablePod)> {
-        let view = self.view(id)?;
+        let view = self.views.get(id)?;
         self.undecodable.of(|namespace| view.selects_namespace(namespace))
     }
 
@@ -417,15 +321,12 @@ impl Index {
     /// Whether a view selects pods of this namespace with these labels, if there are any.
     #[must_use]
     pub(crate) fn selects(&self, id: ViewId, namespace: &str, labels: &[(String, String)]) -> bool {
-        self.view(id).is_some_and(|view| view.selects(namespace, labels))
+        self.views.get(id).is_some_and(|view| view.selects(namespace, labels))
     }
 
     /// The views that select pods of a namespace.
     pub(crate) fn views_of_namespace(&self, namespace: &str) -> impl Iterator<Item = ViewId> {
-        let views = self.views.iter().enumerate();
-        views
-            .filter(move |(_, view)| view.as_ref().is_some_and(|view| view.selects_namespace(namespace)))
-            .map(|(index, _)| ViewId(index))
+        self.views.find(move |view| view.selects_namespace(namespace))
     }
 
     /// Whether a pod exists, and is not being deleted.
@@ -522,57 +423,17 @@ impl Index {
         self.pods.len()
     }
 
-    fn view(&self, id: ViewId) -> Option<&View> {
-        self.views.get(id.0)?.as_ref()
-    }
-
     fn join(&mut self, pod: &Pod) -> Option<LabelSetId> {
         let (label_set, new) = self.label_sets.join(pod)?;
         if new {
-            for view in self.views.iter_mut().flatten() {
-                let is_selected = view.selects(&pod.namespace, &pod.labels);
-                view.label_sets.set(label_set, is_selected);
-            }
+            self.views.add_label_set(label_set, pod);
         }
         Some(label_set)
     }
 
     fn views_of(&self, label_set: LabelSetId, other: Option<LabelSetId>) -> Vec<ViewId> {
-        let sees = |view: &View| {
-            view.label_sets.contains(label_set) || other.is_some_and(|other| view.label_sets.contains(other))
-        };
-        let views = self.views.iter().enumerate();
-        views.filter(|(_, view)| view.as_ref().is_some_and(sees)).map(|(index, _)| ViewId(index)).collect()
-    }
-}
-
-#[derive(Debug, Default)]
-struct BitSet(Vec<u64>);
-
-impl BitSet {
-    fn set(&mut self, LabelSetId(index): LabelSetId, value: bool) {
-        let (word, bit) = (index as usize / 64, index % 64);
-        if word >= self.0.len() {
-            if !value {
-                return;
-            }
-            self.0.resize(word + 1, 0);
-        }
-        if value {
-            self.0[word] |= 1 << bit;
-        } else {
-            self.0[word] &= !(1 << bit);
-        }
-    }
-
-    fn contains(&self, LabelSetId(index): LabelSetId) -> bool {
-        self.0.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = LabelSetId> {
-        self.0.iter().enumerate().flat_map(|(word, &bits)| {
-            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| LabelSetId((word * 64 + bit) as u32))
-        })
+        let sees = |view: &View| view.contains(label_set) || other.is_some_and(|other| view.contains(other));
+        self.views.find(sees).collect()
     }
 }
 

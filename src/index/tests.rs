@@ -1,3 +1,4 @@
+mod counts;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
