@@ -12,7 +12,7 @@ use crate::{
     telemetry::{
         self, Telemetry,
         heartbeat::{HeartbeatTimings, HeartbeatWebhook},
-        logging,
+        logging, panics,
     },
     watchdog::{self, Heartbeat},
 };
@@ -106,6 +106,7 @@ impl RunFlags {
 pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     let (connection, config) = flags.into_config()?;
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
+    panics::report_without_contents();
     let heartbeat = Heartbeat::default();
     let metrics = start_telemetry(&config, &heartbeat)?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;

@@ -54,6 +54,12 @@ impl MaskRequest {
         let texts = texts.iter().map(|text| text.mask(&policy)).collect();
         MaskAnswer { namespace, key, texts }
     }
+
+    /// The answer if the texts could not be masked: they are masked whole, and not asked for again.
+    pub(super) fn failed(&self) -> MaskAnswer {
+        let texts = self.texts.iter().map(WantedText::mask_whole).collect();
+        MaskAnswer { namespace: self.namespace.clone(), key: self.key.clone(), texts }
+    }
 }
 
 impl MaskedTexts {
@@ -110,6 +116,8 @@ impl MaskedTexts {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::logs::{MASK, Pattern, clean_text};
 
@@ -145,6 +153,42 @@ mod tests {
         assert_eq!(woken, HashSet::from([first.clone(), second.clone()]));
         assert!(ask(&mut texts, &first, &policies[0], "card 1").is_none(), "it is remembered");
         assert!(ask(&mut texts, &second, &policies[1], "acct-1").is_some());
+    }
+
+    #[test]
+    fn texts_that_could_not_be_masked_are_shown_as_masks_and_not_asked_for_again() {
+        let mut texts = MaskedTexts::default();
+        let object = NamespacedName::new("team", "first");
+        let policy = policy("card [0-9]+");
+        let request = ask(&mut texts, &object, &policy, "card 1").unwrap();
+        assert_eq!(texts.answered(request.failed()), HashSet::from([object.clone()]));
+        let masking = texts.masking("team", Some(&policy));
+        assert_eq!(clean_text("card 1", Some(&masking), 100), MASK);
+        let wanted = masking.take_wanted();
+        assert!(wanted.texts.is_empty() && wanted.is_cut);
+        assert!(ask(&mut texts, &object, &policy, "card 2").is_some(), "the namespace has no request under way");
+    }
+
+    proptest! {
+        #[test]
+        fn masks_any_text_by_any_patterns(
+            patterns in prop::collection::vec(r"[a-cé\\wWbBds^$|()\[\]?*+{}0-9,:imx-]{1,12}", 1..4),
+            texts in prop::collection::vec(prop_oneof![any::<String>(), "[abcé \n\r\t=:/@.-]{0,200}"], 1..4),
+        ) {
+            let redact_patterns = patterns.iter().filter_map(|text| Some(Pattern::new(text).ok()?.0)).collect();
+            let policy = Arc::new(LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns });
+            let (mut memory, object) = (MaskedTexts::default(), NamespacedName::new("team", "first"));
+            for text in &texts {
+                let wanted = {
+                    let masking = memory.masking("team", Some(&policy));
+                    let _ = clean_text(text, Some(&masking), 100);
+                    masking.take_wanted()
+                };
+                if let Some(request) = memory.ask(&object, &policy, wanted) {
+                    prop_assert_eq!(memory.answered(request.mask()).len(), 1);
+                }
+            }
+        }
     }
 
     #[test]

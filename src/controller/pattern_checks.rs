@@ -6,7 +6,7 @@ use crate::{
     api::NamespacedName,
     logs::Pattern,
     settings::{Settings, check_patterns},
-    spec_error::SpecError,
+    spec_error::{SpecError, invalid},
 };
 
 use super::object::Object;
@@ -20,7 +20,7 @@ pub(super) struct PatternChecks {
 }
 
 /// The patterns of one version of an object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PatternCheck {
     pub(super) key: NamespacedName,
     pub(super) uid: String,
@@ -32,6 +32,11 @@ impl PatternCheck {
     /// Checks that the patterns are valid. This may take a tenth of a second.
     pub(super) fn run(&self) -> Result<(), SpecError> {
         check_patterns(&self.patterns)
+    }
+
+    /// The result if they could not be compiled.
+    pub(super) fn failed() -> SpecError {
+        invalid("spec.logs.redactPatterns", "could not be compiled within a minute")
     }
 }
 

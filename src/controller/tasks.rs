@@ -1,12 +1,13 @@
 //! The controller's requests to the API server. Each runs as a task of its own, so that a slow answer delays nothing else.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::Semaphore,
     task::{JoinSet, spawn_blocking},
+    time::timeout,
 };
 
 use crate::{
@@ -37,6 +38,10 @@ const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second:
 /// The limits of comparisons of revisions. Statuses do not wait for them as they do for Jobs.
 const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
 
+/// The longest time for work on another thread, which usually takes milliseconds. Its steps are bounded, so this is only
+/// for what nobody has thought of.
+const THREAD_TIMEOUT: Duration = Duration::from_secs(60);
+
 pub(super) struct Tasks {
     client: Client,
     log_reader: LogReader,
@@ -50,6 +55,7 @@ pub(super) struct Tasks {
     maskings: Arc<Semaphore>,
     /// Compiles patterns on another thread, for one object at a time.
     pattern_checks: Arc<Semaphore>,
+    thread_timeout: Duration,
 }
 
 pub(super) enum TaskResult {
@@ -109,6 +115,7 @@ impl Tasks {
             comparisons: RequestLimiter::new(COMPARISONS),
             maskings: Arc::new(Semaphore::new(1)),
             pattern_checks: Arc::new(Semaphore::new(1)),
+            thread_timeout: THREAD_TIMEOUT,
         }
     }
 
@@ -169,7 +176,8 @@ impl Tasks {
 
     /// Redaction takes milliseconds, so it runs on another thread.
     pub(super) fn redact(&mut self, redaction: Redaction) {
-        self.reads.spawn_blocking(move || TaskResult::LogRedacted(Box::new(redaction.run())));
+        let failed = TaskResult::LogRedacted(Box::new(redaction.failed()));
+        self.on_thread(None, failed, move || TaskResult::LogRedacted(Box::new(redaction.run())));
     }
 
     pub(super) fn read_job(&mut self, key: JobKey) {
@@ -210,30 +218,49 @@ impl Tasks {
 
     /// Masks texts on another thread, because that may take a tenth of a second.
     pub(super) fn mask_texts(&mut self, request: MaskRequest) {
-        let permits = Arc::clone(&self.maskings);
-        self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
-            match spawn_blocking(|| request.mask()).await {
-                Ok(answer) => TaskResult::TextsMasked(answer),
-                // The operator is ending.
-                Err(_) => pending().await,
-            }
-        });
+        let (permits, failed) = (Arc::clone(&self.maskings), TaskResult::TextsMasked(request.failed()));
+        self.on_thread(Some(permits), failed, || TaskResult::TextsMasked(request.mask()));
     }
 
     /// Compiles patterns on another thread, because that may take a tenth of a second.
     pub(super) fn check_patterns(&mut self, check: PatternCheck) {
         let permits = Arc::clone(&self.pattern_checks);
+        let failed = TaskResult::PatternsChecked(check.clone(), Err(PatternCheck::failed()));
+        self.on_thread(Some(permits), failed, move || {
+            let result = check.run();
+            TaskResult::PatternsChecked(check, result)
+        });
+    }
+
+    /// Runs work on another thread, once it has one of the permits. Objects wait for the result, so there always is one:
+    /// `failed`, if the work panics or takes too long.
+    ///
+    /// In the released build, a panic ends the process on any thread (`panic = "abort"`): after one, nothing is known about
+    /// the state, and a process that starts again reads it from the API. So one input must not make this work panic, or the
+    /// operator would end again and again. It depends on texts of tenants, and is tested with arbitrary ones.
+    fn on_thread(
+        &mut self,
+        permits: Option<Arc<Semaphore>>,
+        failed: TaskResult,
+        work: impl FnOnce() -> TaskResult + Send + 'static,
+    ) {
+        let limit = self.thread_timeout;
         self.reads.spawn(async move {
-            let _permit = permits.acquire_owned().await;
-            let checked = spawn_blocking(move || {
-                let result = check.run();
-                TaskResult::PatternsChecked(check, result)
-            });
-            match checked.await {
-                Ok(result) => result,
-                // The operator is ending.
-                Err(_) => pending().await,
+            let _permit = match permits {
+                Some(permits) => permits.acquire_owned().await.ok(),
+                None => None,
+            };
+            match timeout(limit, spawn_blocking(work)).await {
+                Ok(Ok(result)) => result,
+                // The error may quote the text that is being masked.
+                Ok(Err(error)) => {
+                    tracing::error!(panicked = error.is_panic(), "work on another thread failed");
+                    failed
+                }
+                Err(_) => {
+                    tracing::error!(seconds = limit.as_secs(), "work on another thread takes too long");
+                    failed
+                }
             }
         });
     }
@@ -248,7 +275,8 @@ impl Tasks {
             };
             match ended {
                 Ok(result) => return result,
-                Err(error) => tracing::error!(%error, "a task failed"),
+                // The error may quote what the task was about.
+                Err(error) => tracing::error!(panicked = error.is_panic(), "a task failed"),
             }
         }
     }
@@ -264,5 +292,57 @@ impl Tasks {
                 return Some(result);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::ReadLimits;
+
+    /// Without an API server: these tasks make no requests.
+    fn tasks() -> Tasks {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let log_reader = LogReader::new(client.clone(), ReadLimits::default());
+        Tasks::new(client, log_reader)
+    }
+
+    fn answer(key: &str, is_written: bool) -> TaskResult {
+        TaskResult::NoticeWritten { key: NamespacedName::new("shop", key), is_written }
+    }
+
+    #[tokio::test]
+    async fn work_on_another_thread_always_has_a_result_and_returns_its_permit() {
+        let mut tasks = tasks();
+        let permits = Arc::new(Semaphore::new(1));
+        for (key, panics) in [("first", true), ("second", false), ("third", true)] {
+            tasks.on_thread(Some(Arc::clone(&permits)), answer(key, false), move || {
+                assert!(!panics, "on purpose");
+                answer(key, true)
+            });
+        }
+        let mut results = Vec::new();
+        for _ in 0..3 {
+            let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
+            let TaskResult::NoticeWritten { key, is_written } = result else { panic!("another result") };
+            results.push((key.name, is_written));
+        }
+        results.sort_unstable();
+        let expected = [("first", false), ("second", true), ("third", false)];
+        assert_eq!(results, expected.map(|(name, is_written)| (name.to_owned(), is_written)));
+        assert_eq!(permits.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn work_on_another_thread_that_takes_too_long_has_a_result() {
+        let mut tasks = Tasks { thread_timeout: Duration::from_millis(20), ..tasks() };
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        tasks.on_thread(None, answer("slow", false), move || {
+            let _ = blocked.recv();
+            answer("slow", true)
+        });
+        let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
+        drop(release);
+        assert!(matches!(result, TaskResult::NoticeWritten { is_written: false, .. }));
     }
 }

@@ -3,30 +3,18 @@
 //! A kubelet starts its response before it opens the log, so its errors are sent in the body of a 200. The texts are those
 //! of Kubernetes v1.36: `pkg/kubelet/kuberuntime/kuberuntime_container.go` and `k8s.io/cri-client/pkg/logs`.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::pattern::constant;
-
 /// The longest error text that is recognized, in bytes.
 const MAX_ERROR: usize = 4096;
 
-static ERRORS: LazyLock<Regex> = LazyLock::new(|| {
-    constant(
-        r#"(?x)\A(?:
-          unable\ to\ retrieve\ container\ logs\ for\ [a-z][a-z0-9.+-]*://[0-9A-Za-z_-]*
-        | failed\ to\ try\ resolving\ symlinks\ in\ path\ ".*
-        | failed\ to\ open\ log\ file\ ".*
-        | failed\ to\ (?:tail|seek)\ -?[0-9]+\ (?:lines\ of|in)\ log\ file\ ".*
-        | failed\ to\ read\ log\ file\ ".*
-        | failed\ to\ get\ parse\ function:\ unsupported\ log\ format:\ ".*
-        | failed\ to\ (?:create\ fsnotify\ watcher|watch\ directory).*
-        | rpc\ error:\ code\ =\ [A-Za-z]+\ desc\ =\ .*
-        | container\ status\ is\ nil
-        )\z"#,
-    )
-});
+/// The beginnings of errors that end in any text.
+const BEGINNINGS: [&str; 6] = [
+    "failed to try resolving symlinks in path \"",
+    "failed to open log file \"",
+    "failed to read log file \"",
+    "failed to get parse function: unsupported log format: \"",
+    "failed to create fsnotify watcher",
+    "failed to watch directory",
+];
 
 /// Returns where a kubelet's error begins at the end of a body, and the meaning of the error. `whole` means that the
 /// body is complete.
@@ -43,7 +31,36 @@ pub(super) fn error_in(body: &[u8], whole: bool) -> Option<(usize, &'static str)
         return None;
     }
     let line = std::str::from_utf8(line).ok()?;
-    ERRORS.is_match(line).then(|| (start, meaning(line)))
+    is_error(line).then(|| (start, meaning(line)))
+}
+
+fn is_error(line: &str) -> bool {
+    line == "container status is nil"
+        || BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))
+        || line.strip_prefix("unable to retrieve container logs for ").is_some_and(is_container_id)
+        || line
+            .strip_prefix("rpc error: code = ")
+            .and_then(|rest| rest.split_once(" desc = "))
+            .is_some_and(|(code, _)| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        || ["failed to tail ", "failed to seek "].iter().filter_map(|verb| line.strip_prefix(verb)).any(is_position)
+}
+
+/// Such as `containerd://0123abcd`.
+fn is_container_id(text: &str) -> bool {
+    let Some((runtime, id)) = text.split_once("://") else { return false };
+    let is_runtime =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b'-');
+    runtime.starts_with(|first: char| first.is_ascii_lowercase())
+        && runtime.bytes().all(is_runtime)
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Such as `20 lines of log file "/var/log/…`.
+fn is_position(text: &str) -> bool {
+    let Some((number, rest)) = text.split_once(' ') else { return false };
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && ["lines of log file \"", "in log file \""].iter().any(|file| rest.starts_with(file))
 }
 
 /// The meaning of an error, in our own words because its text may quote the log.
@@ -79,6 +96,10 @@ mod tests {
             ),
             ("failed to open log file \"/var/log/pods/a\": open /var/log/pods/a: too many open files".to_owned(), "too many"),
             ("failed to get parse function: unsupported log format: \"\\x00password=hunter2\"".to_owned(), "can't read"),
+            ("failed to tail 20 lines of log file \"/var/log/pods/a\": seek: invalid argument".to_owned(), "can't read"),
+            ("failed to seek -1 in log file \"/var/log/pods/a\": invalid argument".to_owned(), "can't read"),
+            ("failed to watch directory \"/var/log\": no space left on device".to_owned(), "can't read"),
+            ("container status is nil".to_owned(), "can't read"),
             ("failed to read log file \"/var/log/pods/a\": read: input/output error".to_owned(), "can't read"),
             ("rpc error: code = Unavailable desc = connection error".to_owned(), "doesn't answer"),
         ] {
@@ -103,6 +124,11 @@ mod tests {
             "unable to retrieve container logs for the user",
             "rpc error: the code is bad",
             "failed to open log file: permission denied",
+            "failed to tail the log file \"/var/log/app\"",
+            "failed to seek 1x in log file \"a\"",
+            "rpc error: code = 14 desc = unavailable",
+            "unable to retrieve container logs for Containerd://abc",
+            "container status is nil, retrying",
         ] {
             assert_eq!(error_in(log.as_bytes(), true), None, "{log:?}");
         }

@@ -139,6 +139,11 @@ impl WantedText {
         let (line, is_cut) = mask_line(&self.text, policy.redact, &policy.redact_patterns);
         MaskedText { key: self.key, line: self.key.kept_of(&line), is_cut }
     }
+
+    /// The text masked whole, if it could not be masked.
+    pub(crate) fn mask_whole(&self) -> MaskedText {
+        MaskedText { key: self.key, line: MASK.into(), is_cut: true }
+    }
 }
 
 impl TextKey {

@@ -9,7 +9,6 @@ mod log_end;
 mod log_queue;
 mod masking;
 mod node_limiter;
-mod pattern;
 mod read_error;
 mod reader;
 mod redact;

@@ -8,6 +8,8 @@
 //! The store has no clock and does no I/O: the caller asks with [`TailStore::ask`], runs what [`TailStore::next_read`] and
 //! [`TailStore::next_redaction`] return, and passes the results back.
 
+mod redaction;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -15,13 +17,16 @@ use std::{
 };
 
 use super::{
-    ContainerInstance, LogEnd, LogPolicy, LogRead, LogRequest, ReadResult, Tail,
+    ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
     ledger::Ledger,
     life::{Life, OVERHEAD, TailEntry, TailState},
     log_end::Need,
     log_queue::{LogQueue, Place, QueueLimits, Turn},
 };
 use crate::api::{LogSource, NamespacedName};
+
+use self::redaction::TailKey;
+pub use self::redaction::{Redacted, Redaction};
 
 /// A namespace with this many waiting redactions starts no further read, so that texts do not pile up.
 const MAX_BACKLOG: usize = 32;
@@ -71,24 +76,6 @@ pub struct LogAnswer {
     pub due: Option<Instant>,
 }
 
-/// A redaction to run, which may take milliseconds.
-#[derive(Debug)]
-pub struct Redaction {
-    key: TailKey,
-    end: Arc<LogEnd>,
-    generation: u64,
-    message: Arc<str>,
-    _turn: Turn,
-}
-
-/// The result of a [`Redaction`].
-#[derive(Debug)]
-pub struct Redacted {
-    key: TailKey,
-    generation: u64,
-    tail: Tail,
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct TailStore {
@@ -99,22 +86,6 @@ pub struct TailStore {
     redactions: LogQueue<TailKey>,
     /// The number of sweeps.
     epoch: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct TailKey {
-    instance: ContainerInstance,
-    policy: Arc<LogPolicy>,
-}
-
-impl Redaction {
-    /// Makes the tail that the policy shows.
-    #[must_use]
-    pub fn run(self) -> Redacted {
-        let Self { key, end, generation, message, _turn } = self;
-        let tail = end.show(&key.policy, &message);
-        Redacted { key, generation, tail }
-    }
 }
 
 impl Default for TailStore {
@@ -248,22 +219,6 @@ impl TailStore {
         loser != *namespace
     }
 
-    /// Queues a redaction for a namespace. Returns false if it gets no place.
-    fn queue_redaction(&mut self, key: &TailKey, namespace: &Arc<str>) -> bool {
-        let Some(tail) = self.tail_mut(key) else { return false };
-        if tail.is_masking || tail.queued.contains(namespace) {
-            return true;
-        }
-        tail.queued.push(Arc::clone(namespace));
-        let anywhere: Arc<str> = Arc::default();
-        let place = Place { namespace: Arc::clone(namespace), node: Arc::clone(&anywhere), pod_namespace: anywhere };
-        let Some((loser, displaced)) = self.redactions.push(&place, key.clone()) else { return true };
-        if let Some(tail) = self.tail_mut(&displaced) {
-            tail.queued.retain(|own| *own != loser);
-        }
-        loser != *namespace
-    }
-
     /// The next log to read, with what `allow` returned for its node.
     pub fn next_read<P>(
         &mut self,
@@ -340,42 +295,6 @@ impl TailStore {
         users.iter().for_each(|(_, namespace)| self.ends.touch(instance, namespace));
     }
 
-    /// The next redaction to run.
-    pub fn next_redaction(&mut self) -> Option<Redaction> {
-        loop {
-            let (namespace, key, (), turn) = self.redactions.pop(|_| true, |_| Some(()))?;
-            let Some(life) = self.lives.get_mut(&key.instance) else { continue };
-            let Some(tail) = life.tails.get_mut(&key.policy) else { continue };
-            tail.queued.retain(|own| *own != namespace);
-            if tail.is_masking || tail.is_shown() {
-                continue;
-            }
-            // If the end was evicted in the meantime, the log is read again when an object asks for it.
-            let Some(end) = life.end.clone() else { continue };
-            tail.is_masking = true;
-            let message = Arc::clone(&tail.message);
-            return Some(Redaction { key, end, generation: life.generation, message, _turn: turn });
-        }
-    }
-
-    /// Stores the result of a redaction. Returns the objects that waited for it.
-    pub fn redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
-        let Redacted { key, generation, tail: shown } = result;
-        let Some(life) = self.lives.get_mut(&key.instance) else { return HashSet::new() };
-        let is_current = life.generation == generation;
-        let Some(tail) = life.tails.get_mut(&key.policy) else { return HashSet::new() };
-        tail.is_masking = false;
-        // Otherwise the end was replaced in the meantime, perhaps because it may be that of another instance. The objects
-        // ask again.
-        if is_current && !matches!(tail.state, TailState::Evicted(_)) {
-            tail.show(shown);
-            self.tails.resize(&key, tail.size());
-        }
-        let waiting = tail.take_waiting();
-        self.evict();
-        waiting
-    }
-
     /// Forgets logs that no object has asked for since the sweep before the last one.
     pub fn sweep(&mut self) {
         let epoch = self.epoch;
@@ -433,12 +352,6 @@ impl TailStore {
             self.lives.remove(&key.instance);
             self.ends.remove(&key.instance);
         }
-    }
-}
-
-impl TailKey {
-    fn of(request: &LogRequest) -> Self {
-        Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
     }
 }
 

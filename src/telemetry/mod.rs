@@ -7,6 +7,7 @@ pub mod api_requests;
 pub mod heartbeat;
 pub mod logging;
 mod page;
+pub mod panics;
 mod process;
 pub mod server;
 

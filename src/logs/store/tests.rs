@@ -1,5 +1,8 @@
 use super::*;
-use crate::{logs::InstanceId, pods::Uid};
+use crate::{
+    logs::{InstanceId, LogPolicy},
+    pods::Uid,
+};
 
 mod tenants;
 
