@@ -1,6 +1,7 @@
 //! Publishes Kubernetes events about an object when problems begin and end, for `kubectl describe orchestr`. Events are
 //! limited in rate and not retried, because the status holds the same information.
 
+mod dropped;
 mod limiter;
 mod recorder;
 
@@ -25,7 +26,7 @@ use crate::{
 };
 
 pub(super) use self::limiter::EventLimiter;
-use self::{limiter::NamespaceLimiter, recorder::Recorder};
+use self::{dropped::DroppedEvents, limiter::NamespaceLimiter, recorder::Recorder};
 use super::write_error::WriteError;
 
 /// The API limits a note to 1 kB.
@@ -47,8 +48,7 @@ pub(super) struct EventPublisher {
     queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
     task: JoinHandle<()>,
     limiter: NamespaceLimiter,
-    /// How many events were dropped since this was last logged.
-    dropped: usize,
+    dropped: DroppedEvents,
 }
 
 impl EventPublisher {
@@ -65,7 +65,7 @@ impl EventPublisher {
                 }
             }
         }));
-        Self { queue: Some(queue), task, limiter: NamespaceLimiter::default(), dropped: 0 }
+        Self { queue: Some(queue), task, limiter: NamespaceLimiter::default(), dropped: DroppedEvents::default() }
     }
 
     /// Queues an object's events, to be published in this order. Returns how many were dropped, because its namespace has had
@@ -78,17 +78,20 @@ impl EventPublisher {
         let is_queued = |queue: &mpsc::Sender<_>| queue.try_send((reference(key, uid), events)).is_ok();
         let is_queued = queued == 0 || self.queue.as_ref().is_some_and(is_queued);
         let dropped = if is_queued { count - queued } else { count };
-        self.dropped += dropped;
+        self.dropped.add(&key.namespace, dropped);
         dropped
+    }
+
+    /// How many events were dropped.
+    #[expect(dead_code, reason = "for the metrics")]
+    pub(super) fn dropped(&self) -> &DroppedEvents {
+        &self.dropped
     }
 
     /// Logs how many events were dropped, and forgets what the limits no longer need.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.limiter.sweep(now);
-        let dropped = std::mem::take(&mut self.dropped);
-        if dropped > 0 {
-            tracing::warn!(dropped, "events about Orchestr objects were dropped, because there were too many");
-        }
+        self.dropped.log();
     }
 
     /// Waits until all queued events are published. Later ones are dropped.
