@@ -11,6 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    ending::Ending,
     http_client::HttpClient,
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
@@ -30,19 +31,15 @@ const API_REQUESTS: usize = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
 
-/// The most deleted objects of a namespace, and of all, whose workers may still notify receivers. Further ones end without.
-const ENDING_IN_NAMESPACE: usize = 16;
-const ENDING: usize = 128;
-
 /// Runs a task for each object with webhooks.
 pub struct Dispatcher {
     context: Arc<Context>,
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
-    /// Each returns its namespace.
-    tasks: JoinSet<String>,
-    /// The workers of deleted objects, by namespace.
-    ending: HashMap<String, usize>,
+    /// Each returns its namespace if its object was deleted.
+    tasks: JoinSet<Option<String>>,
+    /// The workers of deleted objects.
+    ending: Ending,
 }
 
 /// The latest state of an object.
@@ -85,7 +82,7 @@ impl Dispatcher {
             metrics,
             shutdown: CancellationToken::new(),
         };
-        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new(), ending: HashMap::new() }
+        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new(), ending: Ending::default() }
     }
 
     /// Replaces the input of an object's worker. Starts a worker if the object has webhooks, or a stored state of them.
@@ -114,10 +111,10 @@ impl Dispatcher {
         let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned() };
         let worker = Worker::new(Arc::clone(&self.context), object, Arc::clone(&input.observed));
         let (sender, receiver) = watch::channel(input);
-        let namespace = key.namespace.clone();
+        let (namespace, last) = (key.namespace.clone(), receiver.clone());
         self.tasks.spawn(async move {
             worker.run(receiver).await;
-            namespace
+            last.borrow().deleted.then_some(namespace)
         });
         self.inputs.insert(key.clone(), sender);
     }
@@ -134,10 +131,7 @@ impl Dispatcher {
     pub fn forget(&mut self, key: &NamespacedName) {
         let Some(sender) = self.inputs.remove(key) else { return };
         self.join_ended();
-        let all: usize = self.ending.values().sum();
-        let own = self.ending.entry(key.namespace.clone()).or_default();
-        if *own < ENDING_IN_NAMESPACE && all < ENDING {
-            *own += 1;
+        if self.ending.admit(&key.namespace) {
             sender.send_modify(|input| input.deleted = true);
         } else {
             let NamespacedName { namespace, name } = key;
@@ -151,14 +145,10 @@ impl Dispatcher {
 
     fn join_ended(&mut self) {
         while let Some(ended) = self.tasks.try_join_next() {
-            // The workers of abandoned objects count as well, so the limit is never too strict.
-            if let Ok(namespace) = ended
-                && let Some(own) = self.ending.get_mut(&namespace)
-            {
-                *own = own.saturating_sub(1);
+            if let Ok(Some(namespace)) = ended {
+                self.ending.ended(&namespace);
             }
         }
-        self.ending.retain(|_, own| *own > 0);
     }
 
     /// Ends the worker of an object that still exists but is no longer watched. Its receivers are sent nothing.

@@ -7,6 +7,7 @@
 mod deletion;
 mod delivered_condition;
 mod dispatcher;
+mod ending;
 mod hints;
 pub mod http_client;
 mod options;
