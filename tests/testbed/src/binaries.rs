@@ -1,5 +1,5 @@
 //! Finds or builds the programs. Those of a control plane come from `KUBEBUILDER_ASSETS`, or are built with Go and kept
-//! in `target/`. Alertmanager is always built.
+//! in `target/`. The other programs are always built.
 
 use std::{
     env,
@@ -68,6 +68,18 @@ static ALERTMANAGER: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
+static HELM: GoTools = GoTools {
+    names: "Helm",
+    takes: "about two minutes on 2 cores",
+    instead: "",
+    folder: "tools/helm",
+    go_mod: include_str!("../tools/helm/go.mod"),
+    go_sum: include_str!("../tools/helm/go.sum"),
+    programs: &[("helm.sh/helm/v4/cmd/helm", "helm", "helm")],
+    linker_flags: |_| "-s -w".to_owned(),
+    built: OnceCell::const_new(),
+};
+
 /// The programs of a control plane.
 #[derive(Debug, Clone)]
 pub struct Binaries {
@@ -123,6 +135,15 @@ pub async fn kubectl() -> Result<PathBuf> {
 /// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub(crate) async fn alertmanager() -> Result<PathBuf> {
     Ok(ALERTMANAGER.built().await?.join("alertmanager"))
+}
+
+/// Builds Helm, once, with Go.
+///
+/// # Errors
+///
+/// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
+pub async fn helm() -> Result<PathBuf> {
+    Ok(HELM.built().await?.join("helm"))
 }
 
 fn assets() -> Option<PathBuf> {

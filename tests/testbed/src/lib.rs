@@ -32,7 +32,7 @@ mod wait;
 
 pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use alertmanager::Alertmanager;
-pub use binaries::{Binaries, binaries, kubectl};
+pub use binaries::{Binaries, binaries, helm, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
 pub use etcd::Writer;
