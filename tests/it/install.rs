@@ -98,6 +98,12 @@ pub(crate) async fn apply(plane: &ControlPlane, path: &str) {
     assert_eq!(warnings.collect::<Vec<_>>(), [""; 0]);
 }
 
+/// Applies a file.
+pub(crate) async fn apply_file(plane: &ControlPlane, path: &str) {
+    let output = plane.kubectl(&["apply", "-f", &repository(path)], None).await.unwrap();
+    assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
+}
+
 /// The shared control plane with the operator installed. It is installed once, because tests run concurrently.
 pub(crate) async fn installed() -> &'static ControlPlane {
     static INSTALLED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();

@@ -5,6 +5,7 @@ mod alerts;
 mod arbitrary;
 mod cases;
 mod causes;
+mod chart;
 mod columns;
 mod command;
 mod crd;

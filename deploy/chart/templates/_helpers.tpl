@@ -1,0 +1,106 @@
+{{- define "orchestr.fullname" -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
+{{- else if contains "orchestr" .Release.Name }}{{ .Release.Name }}
+{{- else }}{{ .Release.Name }}-orchestr
+{{- end }}
+{{- end }}
+
+{{- define "orchestr.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (include "orchestr.fullname" .) }}
+{{- end }}
+
+{{- define "orchestr.selectorLabels" -}}
+app.kubernetes.io/name: orchestr
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "orchestr.labels" -}}
+{{ include "orchestr.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "orchestr.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The subject of bindings. */}}
+{{- define "orchestr.subjects" -}}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "orchestr.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* The permissions of the operator. deploy/cluster/role.yaml says what each of them is for. */}}
+{{- define "orchestr.rules" -}}
+rules:
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, watch]
+- apiGroups: [batch]
+  resources: [jobs, cronjobs]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets, daemonsets]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [get]
+- apiGroups: [kopf.dev]
+  resources: [orchestrs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [kopf.dev]
+  resources: [orchestrs/status]
+  verbs: [patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{/* An environment variable for each flag of the operator that is set: podLogReads is ORCHESTR_POD_LOG_READS. */}}
+{{- define "orchestr.env" -}}
+{{- range $name, $value := .Values.operator }}
+{{- if kindIs "slice" $value }}{{ if empty $value }}{{ continue }}{{ end }}{{ $value = join "," $value }}{{ end }}
+{{- if kindIs "float64" $value }}{{ $value = int64 $value }}{{ end }}
+{{- if not (kindIs "invalid" $value) }}
+- name: ORCHESTR_{{ $name | snakecase | upper }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- end }}
+{{- if .Values.leaderElection.enabled }}
+- name: ORCHESTR_LEADER_ELECT
+  value: "true"
+{{- if ne (include "orchestr.fullname" .) "orchestr" }}
+- name: ORCHESTR_LEASE_NAME
+  value: {{ include "orchestr.fullname" . }}
+{{- end }}
+{{- end }}
+{{- if .Values.metrics.enabled }}
+- name: ORCHESTR_METRICS_ADDRESS
+  value: ":{{ int64 .Values.metrics.port }}"
+{{- end }}
+{{- if .Values.heartbeat.secretName }}
+- name: ORCHESTR_HEARTBEAT_URL_FILE
+  value: /heartbeat/url
+{{- with .Values.heartbeat.namespaces }}
+- name: ORCHESTR_HEARTBEAT_NAMESPACES
+  value: {{ join "," . }}
+{{- end }}
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

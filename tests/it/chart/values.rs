@@ -1,0 +1,145 @@
+//! The schema of the values: what it refuses, and that each flag of `orchestr run` has a value.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{Helm, documents};
+use crate::command::{ends, orchestr};
+
+/// Values that contradict each other or are wrong, and what the message contains.
+const REFUSED: [(&str, &str); 31] = [
+    ("heartbeat: {namespaces: [shop]}", "at '/heartbeat/secretName': minLength: got 0, want 1"),
+    ("replicas: 2", "at '/leaderElection/enabled': value must be true"),
+    ("{replicas: 3, leaderElection: {enabled: false}}", "at '/leaderElection/enabled': value must be true"),
+    (
+        "{operator: {namespaces: [shop]}, tenancy: {policy: {enabled: true}}}",
+        "at '/tenancy/policy/enabled': value must be false",
+    ),
+    ("metrics: {enabled: false, podMonitor: {enabled: true}}", "at '/metrics/enabled': value must be true"),
+    ("metrics: {enabled: false, serviceMonitor: {enabled: true}}", "at '/metrics/enabled': value must be true"),
+    ("metrics: {enabled: false, rules: {enabled: true}}", "at '/metrics/enabled': value must be true"),
+    (
+        "metrics: {podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}",
+        "at '/metrics/serviceMonitor/enabled': value must be false",
+    ),
+    ("serviceAccount: {create: false}", "at '/serviceAccount/name': minLength: got 0, want 1"),
+    ("rbac: {create: false, webhookSecrets: {shop: [ops]}}", "at '/rbac/webhookSecrets': maxProperties: got 1, want 0"),
+    ("rbac: {webhookSecrets: {shop: []}}", "at '/rbac/webhookSecrets/shop': minItems: got 0, want 1"),
+    ("rbac: {webhookSecrets: {Shop: [ops]}}", "at '/rbac/webhookSecrets': additional properties 'Shop' not allowed"),
+    (
+        "{operator: {namespaces: [bank]}, rbac: {webhookSecrets: {shop: [ops]}}}",
+        "rbac.webhookSecrets: the operator does not watch the namespace \"shop\": add it to operator.namespaces",
+    ),
+    ("image: {repository: ''}", "at '/image/repository': minLength: got 0, want 1"),
+    ("image: {repository: 'registry.example/orchestr:1.0'}", "at '/image/repository'"),
+    ("image: {digest: latest}", "at '/image/digest'"),
+    ("image: {tag: 1.0}", "at '/image/tag': got number, want string"),
+    ("image: {pullPolicy: Sometimes}", "at '/image/pullPolicy': value must be one of"),
+    ("image: null", "missing property 'image'"),
+    ("replicas: two", "at '/replicas': got string, want integer"),
+    ("replicas: -1", "at '/replicas': minimum: got -1, want 0"),
+    ("replicaCount: 2", "additional properties 'replicaCount' not allowed"),
+    ("operator: {namespace: shop}", "at '/operator': additional properties 'namespace' not allowed"),
+    ("operator: {namespaces: shop}", "at '/operator/namespaces'"),
+    ("operator: {namespaces: [Shop]}", "at '/operator/namespaces/0'"),
+    ("operator: {namespaces: [shop, shop]}", "at '/operator/namespaces'"),
+    ("operator: {podLogReads: 0}", "at '/operator/podLogReads': minimum: got 0, want 1"),
+    ("operator: {webhookAllowHttp: \"yes\"}", "at '/operator/webhookAllowHttp'"),
+    ("env: [{name: ORCHESTR_LOG, value: debug}]", "at '/env/0/name'"),
+    ("metrics: {port: 80}", "at '/metrics/port': minimum: got 80, want 1,024"),
+    ("podLabels: {app.kubernetes.io/name: other}", "at '/podLabels/app.kubernetes.io~1name'"),
+];
+
+#[tokio::test]
+async fn refuses_wrong_and_contradictory_values_with_a_message_that_names_them() {
+    let helm = Helm::offline().await;
+    let mut wrong = vec![];
+    for (values, part) in REFUSED {
+        let output = helm.template(values).await;
+        if output.succeeded {
+            wrong.push(format!("{values} is accepted"));
+        } else if !output.stderr.contains(part) {
+            wrong.push(format!("{values}\n  {}\n  does not contain {part}", output.stderr));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// All values of `operator`, with values that differ from the defaults, and those that set other flags.
+const ALL_FLAGS: &str = "
+operator:
+  clusterName: prod
+  namespaces: [shop, bank]
+  ownNamespaceOnly: true
+  streamingLists: never
+  podLogReads: 16
+  maxObjectsPerNamespace: 4294967295
+  webhookAllowHttp: true
+  webhookRefusePrivate: true
+  webhookAllowLoopback: true
+  webhookProxyFromEnv: true
+  logFormat: json
+  log: orchestr=debug
+metrics: {enabled: true}
+heartbeat: {secretName: ping, namespaces: [shop]}
+fullnameOverride: watcher
+env: [{name: HTTPS_PROXY, value: http://proxy:3128}]
+";
+
+/// Flags of `orchestr run` that the chart does not set.
+const OTHER_FLAGS: [&str; 3] = ["ORCHESTR_KUBECONFIG", "ORCHESTR_CONTEXT", "ORCHESTR_LEASE_NAMESPACE"];
+
+fn container(rendered: &str) -> Value {
+    let deployment = documents(rendered).into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+    deployment["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+#[tokio::test]
+async fn sets_each_flag_of_the_operator() {
+    let helm = Helm::offline().await;
+    let container = container(&helm.template(ALL_FLAGS).await.ok());
+    let env = container["env"].as_array().unwrap();
+    let set: BTreeSet<&str> = env.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    assert_eq!(set.len(), env.len(), "each variable is set once");
+
+    let (_, help, _) = ends(&mut orchestr(&["run", "--help"]));
+    let variables = Regex::new(r"\[env: (ORCHESTR_\w+)").unwrap();
+    let flags: BTreeSet<&str> = variables.captures_iter(&help).map(|found| found.extract::<1>().1[0]).collect();
+    assert!(flags.len() > 10, "{help}");
+    let flags: BTreeSet<&str> = flags.into_iter().filter(|flag| !OTHER_FLAGS.contains(flag)).collect();
+    let ours: BTreeSet<&str> = set.into_iter().filter(|name| *name != "HTTPS_PROXY").collect();
+    assert_eq!(ours, flags);
+
+    // The operator understands each value.
+    let mut run = orchestr(&["run", "--kubeconfig", "/nonexistent"]);
+    for variable in env {
+        run.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+    }
+    let (_, _, errors) = ends(&mut run);
+    assert_eq!(errors, "orchestr: there is no kubeconfig at /nonexistent\n");
+}
+
+#[tokio::test]
+async fn chooses_the_image_by_tag_or_digest() {
+    let helm = Helm::offline().await;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    for (values, image) in [
+        (String::new(), format!("orchestr:{}", env!("CARGO_PKG_VERSION"))),
+        (
+            "image: {repository: registry.example:5000/orchestr, tag: '2.0'}".to_owned(),
+            "registry.example:5000/orchestr:2.0".to_owned(),
+        ),
+        (format!("image: {{tag: '2.0', digest: '{digest}'}}"), format!("orchestr@{digest}")),
+    ] {
+        assert_eq!(container(&helm.template(&values).await.ok())["image"], image, "{values}");
+    }
+}
+
+#[tokio::test]
+async fn helm_lint_finds_nothing() {
+    let helm = Helm::offline().await;
+    let output = helm.run(&["lint", "--strict", &super::chart()]).await.ok();
+    assert!(output.contains("1 chart(s) linted, 0 chart(s) failed"), "{output}");
+}
