@@ -79,6 +79,13 @@ pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> 
     (line, found.is_cut)
 }
 
+/// A log that lost its end, without the last word: too little of a secret may be left for it to be recognized. At most
+/// 8 KiB are removed.
+pub(super) fn without_last_word(raw: &[u8]) -> &[u8] {
+    let word = raw.iter().rev().take(MARGIN).take_while(|byte| !byte.is_ascii_whitespace()).count();
+    raw.get(..raw.len() - word).unwrap_or_default()
+}
+
 /// At most `limit` bytes of a line.
 pub(super) fn shorten(line: &str, limit: usize) -> String {
     if line.len() <= limit {

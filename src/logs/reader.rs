@@ -13,7 +13,9 @@ use kube::{Api, Client, api::LogParams};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    LogEnd, LogRead, kubelet,
+    LogEnd, LogRead,
+    clean::without_last_word,
+    kubelet,
     node_limiter::{NodeLimiter, Permit, UNRESPONSIVE_FOR},
     read_error::ReadError,
     tail_buffer::TailBuffer,
@@ -190,6 +192,9 @@ impl LogReader {
                 });
                 retry = Some(RETRY_DELAY);
             }
+        }
+        if !matches!(end, StreamEnd::Complete) {
+            body = without_last_word(body);
         }
         let end = LogEnd {
             bytes: body.into(),

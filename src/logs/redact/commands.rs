@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::{
     bytes::{BLANK, QUOTE, WORD, is, is_at, line_before, near, run, starts_word},
     looks::{is_reference, is_secret_like},
-    words::Words,
 };
 
 /// Where a program takes a secret.
@@ -15,6 +14,8 @@ enum Place {
     Attached(&'static str),
     /// `-p SECRET`
     Next(&'static str),
+    /// `-p SECRET`, after the word "login"
+    Login(&'static str),
     /// `-p SECRET` or `-pSECRET`
     Either(&'static str),
     /// `-u USER:SECRET`, with this sign between them
@@ -25,7 +26,7 @@ enum Place {
     Argument(&'static str, usize),
 }
 
-use Place::{Argument, Attached, Either, Next, Pair, Source};
+use Place::{Argument, Attached, Either, Login, Next, Pair, Source};
 
 /// Programs, separated by spaces, and where they take secrets.
 const PROGRAMS: &[(&str, &[Place])] = &[
@@ -65,7 +66,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ),
     ("vault", &[Argument("login", 1), Argument("unseal", 1)]),
     ("rclone", &[Argument("obscure", 1)]),
-    ("mc", &[Argument("alias", 5)]),
+    ("mc", &[Argument("alias", 4), Argument("alias", 5)]),
     ("smbclient smbget rpcclient winexe wmic smbmap", &[Pair("-U", '%'), Pair("--user", '%')]),
     ("lftp", &[Pair("-u", ',')]),
     ("curl", &[Pair("-u", ':'), Pair("-U", ':'), Pair("--user", ':'), Pair("--proxy-user", ':'), Next("--pass")]),
@@ -80,11 +81,12 @@ const PROGRAMS: &[(&str, &[Place])] = &[
             Pair("--dest-creds", ':'),
         ],
     ),
-    ("docker podman nerdctl crane oras helm az oc cf argocd snyk cosign", &[Next("-p")]),
+    ("docker podman nerdctl buildah skopeo crane oras helm az oc cf argocd snyk cosign", &[Login("-p"), Login("-P")]),
+    ("twine", &[Next("-p")]),
+    ("ansible-vault", &[Argument("encrypt_string", 1)]),
+    ("snyk", &[Argument("auth", 1)]),
+    ("ngrok", &[Argument("authtoken", 1), Argument("add-authtoken", 1)]),
 ];
-
-/// Programs that have an option of the same name for something else, unless this word is among their arguments.
-static ONLY_AFTER_LOGIN: Words = Words::new("docker podman nerdctl crane oras helm az oc cf argocd snyk cosign");
 
 /// The most of a command that is examined, in bytes.
 const MAX_COMMAND: usize = 512;
@@ -114,9 +116,7 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
     }
     let words = arguments(text, &name);
     let word = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
-    if ONLY_AFTER_LOGIN.contains(found) && !words.iter().any(|range| word(range) == "login") {
-        return;
-    }
+    let has_login = words.iter().any(|range| word(range) == "login");
     let mut push = |value: Range<usize>, strict: bool| {
         let found = word(&value);
         let masked = found.starts_with("[REDACTED");
@@ -137,7 +137,9 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
                 Attached(name) | Either(name) if option.len() > name.len() && option.starts_with(name) => {
                     push(unquoted(text, range.start + name.len()..range.end), false);
                 }
-                Next(name) | Either(name) if option == name => {
+                Login(name) | Next(name) | Either(name)
+                    if option == name && (has_login || !matches!(place, Login(_))) =>
+                {
                     if let Some(next) = next {
                         push(next.clone(), false);
                     }

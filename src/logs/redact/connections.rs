@@ -27,6 +27,7 @@ pub(super) const MARKS: &[Mark] = &[
     Mark { needle: "@//", find: oracle },
     Mark { needle: "@", find: oracle_or_pair },
     Mark { needle: "code=", find: parameter },
+    Mark { needle: "&p=", find: short_parameter },
     Mark { needle: "sig=", find: signature },
     Mark { needle: "signature=", find: signature },
     Mark { needle: "bearer", find: scheme },
@@ -183,14 +184,30 @@ fn oracle_or_pair(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Ran
     }
     // Without a scheme, only with a port: `user:password@host:5432`.
     let host_name = near(text, needle.end, needle.end + host);
-    if !port || host_name.starts_with("sha") {
+    if host_name.starts_with("sha") {
         return None;
     }
     let length = run_before_password(bytes, needle.start);
     let pair = near(text, needle.start - length, needle.start);
     let (user, password) = pair.split_once(':')?;
-    let fits = !user.is_empty() && user.bytes().all(|byte| is(byte, WORD | DOT | DASH)) && !password.is_empty();
+    let fits = !user.is_empty()
+        && user.bytes().all(|byte| is(byte, WORD | DOT | DASH))
+        && !password.is_empty()
+        && (port || (looks_mixed(password) && !NO_USERS.contains(&user)));
     fits.then(|| needle.start - password.len()..needle.start)
+}
+
+/// Words before a colon and a mail address, or before a package and its version.
+const NO_USERS: &[&str] =
+    &["mailto", "sip", "sips", "acct", "xmpp", "npm", "pkg", "docker", "image", "jsr", "file", "link"];
+
+/// Whether a text has signs that neither names nor versions have, or small letters, capitals and digits.
+fn looks_mixed(text: &str) -> bool {
+    let any = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
+    text.len() >= 6
+        && any(u8::is_ascii_alphabetic)
+        && (any(|byte| b"!#$^*~".contains(byte))
+            || (any(u8::is_ascii_digit) && any(u8::is_ascii_lowercase) && any(u8::is_ascii_uppercase)))
 }
 
 /// `?code=…`, if the value looks random
@@ -198,6 +215,15 @@ fn parameter(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<R
     let value = parameter_value(text, &needle)?;
     *searched = value.end;
     text.get(value.clone()).is_some_and(|value| is_random(value, true)).then_some(value)
+}
+
+/// `?u=user&p=password`, as clients of InfluxDB write it
+fn short_parameter(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+    let head = line_before(text, needle.start, 256);
+    let query = head.rsplit([' ', '"', '\'']).next()?;
+    let rest = rest_of_line(text, needle.end, 256);
+    let length = rest.find([' ', '&', '"', '\'']).unwrap_or(rest.len());
+    (query.contains("?u=") || query.contains("&u=")).then(|| needle.end..needle.end + length)
 }
 
 /// `?sig=…`, in signed URLs
@@ -230,13 +256,17 @@ fn scheme(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize
     let gap = match bytes.get(needle.end..)? {
         [b'%', b'2', b'0', ..] => 3,
         [b'+', ..] => 1,
+        // A list of protocols: `bearer, …`
+        [b',', ..] => 1 + run(bytes, needle.end + 1, BLANK, 8),
         _ => run(bytes, needle.end, BLANK, 8),
     };
     let start = needle.end + gap;
     let body = run(bytes, start, URL_SAFE | DOT | TILDE | super::bytes::PLUS_SLASH, usize::MAX);
     let padding = run(bytes, start + body, super::bytes::EQUALS, 2);
     let token = text.get(start..start + body)?;
-    (gap > 0 && body >= 8 && is_token(token)).then(|| start..start + body + padding)
+    let listed = bytes.get(needle.end) == Some(&b',');
+    let fits = if listed { is_random(token, true) } else { is_token(token) };
+    (gap > 0 && body >= 8 && fits).then(|| start..start + body + padding)
 }
 
 /// Distinguishes a token from a word such as "authentication": by its length, a digit, a sign, or a capital letter after a

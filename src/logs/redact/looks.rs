@@ -49,7 +49,8 @@ pub(super) fn has_random_end(part: &str) -> bool {
 
 /// Whether the value is a variable: `${NAME}`, `$(NAME)`, `{{ .name }}`, `$NAME`, `%NAME%`, `{name}`, `<name>`, `%(name)s`.
 pub(super) fn is_reference(value: &str) -> bool {
-    let simple = |value: &str| value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"${}()_.- :?".contains(&byte));
+    let simple =
+        |value: &str| value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"${}()_.- :?/|\"'".contains(&byte));
     if (value.starts_with("{{") || value.starts_with("${{")) && !value.contains('\n') {
         return true;
     }
@@ -66,7 +67,7 @@ pub(super) fn is_reference(value: &str) -> bool {
         value.strip_prefix(open).and_then(|value| value.strip_suffix(close)).is_some_and(|name| {
             !name.is_empty()
                 && name.len() <= 40
-                && name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-. ".contains(&byte))
+                && name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-. !:?".contains(&byte))
         })
     };
     within('{', '}') || within('<', '>') || within('%', '%') || value.starts_with("%(") || value.starts_with("YOUR_")

@@ -11,6 +11,7 @@ mod commands;
 mod connections;
 mod cursor;
 mod encoded;
+mod headless;
 mod keys;
 mod looks;
 mod pem;
@@ -67,6 +68,9 @@ impl Mask<'_> {
         if self.credentials {
             pem::find(text, self.cut, &mut ranges);
             search::all(text, &mut ranges);
+            if self.cut {
+                headless::find(text, &mut ranges);
+            }
         }
         ranges.extend_from_slice(self.patterns);
         redact_patterns::merge(&mut ranges);

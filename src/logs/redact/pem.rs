@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::bytes::{BLANK, DIGIT, UPPER, run_before};
+use super::{
+    bytes::{BLANK, DIGIT, UPPER, run_before},
+    looks::is_random,
+};
 
 /// The longest block that is recognized, in bytes: a PGP key with many subkeys.
 const MAX_BLOCK: usize = 64 * 1024;
@@ -99,14 +102,21 @@ fn body_before(text: &str, from: usize, end: usize) -> usize {
 /// MIME (76), do not count.
 fn headless(text: &str) -> usize {
     let first = text.find('\n').map_or(text.len(), |end| end + 1);
+    let begins = text.get(..first).unwrap_or_default().trim_end();
+    let begins = !begins.is_empty() && begins.bytes().all(is_base64);
     let mut end = first;
     for line in text.get(first..).unwrap_or_default().split_inclusive('\n') {
         let body = line.trim();
         let full = (48..=76).contains(&body.len()) && !body.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !(full && body.bytes().all(is_base64)) {
+        // The last line is shorter.
+        let is_last = (16..48).contains(&body.len()) && (end > first || (begins && is_random(body, true)));
+        if !((full || is_last) && body.bytes().all(is_base64)) {
             break;
         }
         end += line.len();
+        if !full {
+            break;
+        }
     }
     if end == first { 0 } else { text.get(..end).unwrap_or_default().trim_end().len() }
 }

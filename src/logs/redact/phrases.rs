@@ -24,6 +24,22 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "secret", value: with_value },
     Phrase { needle: "token", value: with_value },
     Phrase { needle: "key", value: with_value },
+    Phrase { needle: "credentials are ", value: stated_credentials },
+    Phrase { needle: "credentials: ", value: stated_credentials },
+    Phrase { needle: "verification code", value: one_time_code },
+    Phrase { needle: "confirmation code", value: one_time_code },
+    Phrase { needle: "security code", value: one_time_code },
+    Phrase { needle: "login code", value: one_time_code },
+    Phrase { needle: "one-time code", value: one_time_code },
+    Phrase { needle: "otp for ", value: one_time_code },
+    Phrase { needle: "stored cookie ", value: stored_cookie },
+    Phrase { needle: "__construct(", value: third_argument },
+    Phrase { needle: "mysqli_connect(", value: third_argument },
+    Phrase { needle: "mysqli(", value: third_argument },
+    Phrase { needle: "PDO(", value: third_argument },
+    Phrase { needle: "getConnection(", value: third_argument },
+    Phrase { needle: "insert into ", value: inserted },
+    Phrase { needle: "\"AUTH\" \"", value: monitored_auth },
     Phrase { needle: "identified ", value: identified },
     Phrase { needle: "mnemonic", value: wallet },
     Phrase { needle: "seed phrase", value: wallet },
@@ -58,6 +74,8 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if !starts_word(bytes, needle.start) || !(spaced || ends_word(bytes, needle.end)) {
         return None;
     }
+    // Setting --password (password) to …
+    cursor.eat(")");
     if !spaced && !cursor.blanks() {
         return None;
     }
@@ -88,6 +106,9 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
             return Some(value);
         }
     }
+    if let Some(value) = stated_later(text, after).filter(likely) {
+        return Some(value);
+    }
     cursor = after;
     let quoted = cursor.peek() == Some(b'\'');
     let value = cursor.value();
@@ -112,14 +133,45 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     announced(text, after)
 }
 
-/// `password for root (…): …` at the end of a line
-fn announced(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
-    cursor.until(192, |byte| matches!(byte, b':' | b'=' | b'"' | b'{' | b'}' | b'\''));
-    if !cursor.eat(":") || !cursor.blanks() {
+/// The value in `of user ann was set to …`, `for ann is …`.
+fn stated_later(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
+    if !cursor.eat_word(&["for", "of"]) {
         return None;
     }
-    let value = cursor.until(256, |byte| byte.is_ascii_whitespace() || matches!(byte, b',' | b'{' | b'}'));
+    let rest = super::bytes::rest_of_line(text, cursor.at, 96);
+    let verbs = [" is ", " was ", " set to ", " changed to ", " reset to ", " is: ", " now "];
+    let end = verbs.iter().filter_map(|verb| rest.find(verb).map(|at| at + verb.len())).max()?;
+    cursor.at += end;
+    let value = without_stop(text, cursor.value());
+    (cursor.at_line_end() || text.as_bytes().get(value.end).is_some_and(|byte| b".,;\"'".contains(byte)))
+        .then_some(value)
+}
+
+/// `password for root (…): …` at the end of a line, or alone on the next one
+fn announced(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
+    cursor.until(192, |byte| matches!(byte, b':' | b'=' | b'{' | b'}'));
+    if !cursor.eat(":") {
+        return None;
+    }
+    if cursor.at_line_end() {
+        return below(text, cursor.at);
+    }
+    if !cursor.blanks() {
+        return None;
+    }
+    let value = cursor.until(256, |byte| byte.is_ascii_whitespace());
+    let value = without_stop(text, value);
     (cursor.at_line_end() && text.get(value.clone()).is_some_and(is_secret_like)).then_some(value)
+}
+
+/// The single word of the next line, after at most one empty line.
+fn below(text: &str, at: usize) -> Option<Range<usize>> {
+    let rest = text.get(at..)?;
+    let start = at + rest.bytes().take(64).take_while(u8::is_ascii_whitespace).count();
+    let breaks = text.get(at..start)?.matches('\n').count();
+    let line = super::bytes::rest_of_line(text, start, 256).trim_end();
+    ((1..=2).contains(&breaks) && !line.contains(char::is_whitespace) && line.len() >= 8 && is_secret_like(line))
+        .then(|| start..start + line.len())
 }
 
 /// Whether a line so far ends with `login NAME`.
@@ -148,6 +200,10 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if cursor.eat_word(&["is", "was"]) {
         cursor.eat(":");
         cursor.blanks();
+    } else if let Some(value) = announced_value(cursor) {
+        cursor = value;
+    } else if let Some(value) = stated_later(text, cursor) {
+        cursor.at = value.start;
     } else if cursor.eat_word(&["for", "of"]) {
         // The token for a user: …
         cursor.until(64, |byte| matches!(byte, b':' | b'=' | b'"' | b'\''));
@@ -165,6 +221,15 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
         return None;
     }
     (length >= 24 && is_random(value, !quoted) && ends_word(bytes, start + length)).then(|| start..start + length)
+}
+
+/// After a few words that announce a value: `token generated for ann: …`, `key created: …`.
+fn announced_value(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    if !cursor.eat_word(&["created", "generated", "issued", "rotated", "renewed", "now", "set", "added", "received"]) {
+        return None;
+    }
+    cursor.until(64, |byte| !(byte.is_ascii_alphanumeric() || b" _-.@".contains(&byte)));
+    (cursor.eat(":") && cursor.blanks()).then_some(cursor)
 }
 
 /// Whether `api`, with or without a sign after it, precedes "key".
@@ -185,6 +250,98 @@ fn identified(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     }
     cursor.eat_word(&["password"]);
     matches!(cursor.peek(), Some(b'\'' | b'"')).then(|| cursor.value()).filter(|value| !value.is_empty())
+}
+
+/// `credentials are admin / …`, `credentials: admin:…`
+fn stated_credentials(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let mut cursor = Cursor::new(text, needle.end);
+    let user = cursor.until(64, |byte| byte.is_ascii_whitespace() || matches!(byte, b'/' | b':' | b'=' | b'{' | b'['));
+    cursor.blanks();
+    if user.is_empty() || !(cursor.eat("/") || cursor.eat(":")) {
+        return None;
+    }
+    cursor.blanks();
+    Some(without_stop(text, cursor.value())).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
+}
+
+/// `verification code for ann is 493027`
+fn one_time_code(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut cursor = Cursor::new(text, needle.end);
+    cursor.until(64, |byte| byte.is_ascii_digit());
+    let start = cursor.at;
+    let length = run(bytes, start, DIGIT, 9);
+    let head = text.get(needle.end..start)?.trim_end();
+    let stated = head.is_empty() || head.ends_with([':', '=', '"']) || head.ends_with(" is") || head.ends_with(" was");
+    ((4..=8).contains(&length) && stated && ends_word(bytes, start + length)).then(|| start..start + length)
+}
+
+/// `Stored cookie example.org 443 / … name value`, as wget logs it
+fn stored_cookie(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let line = super::bytes::rest_of_line(text, needle.end, 1024).trim_end();
+    let value = line.rsplit(' ').next()?;
+    (line.len() > value.len()).then(|| needle.end + line.len() - value.len()..needle.end + line.len())
+}
+
+/// `new PDO('mysql:host=db', 'user', '…')`: the third argument, if all are quoted
+fn third_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let mut cursor = Cursor::new(text, needle.end);
+    for place in 0..3 {
+        cursor.blanks();
+        if place > 0 {
+            if !cursor.eat(",") {
+                return None;
+            }
+            cursor.blanks();
+        }
+        let quote = cursor.peek().filter(|byte| matches!(byte, b'"' | b'\''))?;
+        let value = cursor.value();
+        if cursor.peek() != Some(quote) {
+            return None;
+        }
+        cursor.at += 1;
+        if place == 2 {
+            return Some(value).filter(|value| !value.is_empty());
+        }
+    }
+    None
+}
+
+/// `INSERT INTO users (name, password) VALUES ('ann', '…')`: the value in the place of the column
+fn inserted(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let line = super::bytes::rest_of_line(text, needle.end, 1024);
+    let open = line.find('(')?;
+    let close = open + line.get(open..)?.find(')')?;
+    let columns = line.get(open + 1..close)?;
+    let place = columns
+        .split(',')
+        .position(|column| super::keys::is_credential(column.trim_matches([' ', '"', '`', '\'', '[', ']'])))?;
+    let rest = line.get(close + 1..)?;
+    let values =
+        rest.find('(').filter(|&at| rest.get(..at).is_some_and(|word| word.trim().eq_ignore_ascii_case("values")))?;
+    let mut cursor = Cursor::new(text, needle.end + close + 1 + values + 1);
+    for index in 0..=place {
+        cursor.blanks();
+        let quoted = cursor.peek() == Some(b'\'');
+        let value = if quoted { cursor.value() } else { cursor.until(256, |byte| matches!(byte, b',' | b')')) };
+        cursor.at += usize::from(quoted);
+        cursor.blanks();
+        if index == place {
+            return (quoted && !value.is_empty()).then_some(value);
+        }
+        if !cursor.eat(",") {
+            return None;
+        }
+    }
+    None
+}
+
+/// `"AUTH" "…"`, `"AUTH" "user" "…"`, as Redis monitors it
+fn monitored_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let rest = super::bytes::rest_of_line(text, needle.end, 512);
+    let end = rest.rfind('"')?;
+    let start = rest.get(..end)?.rfind('"').map_or(0, |at| at + 1);
+    (start < end).then(|| needle.end + start..needle.end + end)
 }
 
 /// The words of a wallet: 12 to 24 short ones.

@@ -1,4 +1,5 @@
 mod corpus;
+mod cuts;
 
 use super::{MASK, Mask};
 

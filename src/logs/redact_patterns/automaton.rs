@@ -87,10 +87,7 @@ fn parse(pattern: &str) -> Result<Hir, PatternError> {
     if ast::visit(&ast, WideSets::default()).unwrap_or(usize::MAX) > MAX_WIDE_SETS {
         return Err(PatternError::TooSlow);
     }
-    TranslatorBuilder::new()
-        .build()
-        .translate(pattern, &ast)
-        .map_err(|error| PatternError::Syntax(last_line(&error)))
+    TranslatorBuilder::new().build().translate(pattern, &ast).map_err(|error| PatternError::Syntax(last_line(&error)))
 }
 
 fn compile(hir: &Hir, max_bytes: usize) -> Result<NFA, PatternError> {

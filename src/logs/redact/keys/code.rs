@@ -45,6 +45,12 @@ pub(super) fn is_code(rest: &str, context: &Context<'_>) -> bool {
             if has_path {
                 return OBJECTS.contains(head.trim_start_matches('$'));
             }
+            // api_key: str = Field(…)
+            if TYPES.contains(head)
+                && let Some(value) = rest.get(expression.end..).and_then(|rest| rest.strip_prefix(" = "))
+            {
+                return !has_secret_literal(value);
+            }
             let declared = matches!(next, None | Some(b';' | b',' | b')' | b'|' | b'?'));
             let variable = !head.bytes().any(|byte| byte.is_ascii_digit());
             // password=password, but not PASSWORD=password.

@@ -5,7 +5,7 @@ use super::{
     values::{Context, Notation},
 };
 use crate::logs::redact::{
-    looks::{is_path, is_random, is_reference},
+    looks::{is_path, is_random, is_reference, is_secret_like},
     words::Words,
 };
 
@@ -99,7 +99,7 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
         // A URL may hold a password, which another rule finds.
         return true;
     }
-    if is_number(bare) && (context.secret == Secret::Plural || context.name.counts()) {
+    if is_number(bare) && (context.secret == Secret::Plural || context.name.counts() || context.name.is_qualified()) {
         return true;
     }
     if (context.name.is("pwd") || context.name.is("oldpwd"))
@@ -111,6 +111,16 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
         return true;
     }
     if context.name.is("token") && (2..=16).contains(&bare.len()) && is_constant(bare) {
+        return true;
+    }
+    if is_description(bare) || (context.notation == Notation::Colon && is_label(bare)) {
+        return true;
+    }
+    if context.secret == Secret::Cookie && has_only_attributes(bare) {
+        return true;
+    }
+    // PASS: TestLogin (0.02s)
+    if context.name.is("pass") && context.notation == Notation::Colon && is_test_name(bare) {
         return true;
     }
     // [--password PASSWORD], as in the usage of a program.
@@ -127,6 +137,7 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
             return true;
         }
         Secret::Plural | Secret::Object if bare.starts_with('[') && is_list_of_names(bare) => return true,
+        Secret::Opaque if context.name.last() == "auth" && has_password(bare) => return false,
         Secret::Opaque if !is_random(bare, context.name.is("key") || context.name.last() == "id") => return true,
         _ => {}
     }
@@ -143,6 +154,56 @@ fn is_placeholder(value: &str) -> bool {
         || value.bytes().all(|byte| byte == b'*')
         || value.chars().all(|letter| letter == '•')
         || (value.len() > 2 && value.bytes().all(|byte| matches!(byte, b'x' | b'X' | b'.' | b'#' | b'-' | b'?')))
+}
+
+/// Whether the value is a text in brackets that stands for another: `(protected)`, `<set to the key 'a' in secret 'b'>`.
+fn is_description(value: &str) -> bool {
+    let lower = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-'));
+    // Punctuation at the end may have been removed.
+    let angle = value.strip_prefix('<').map(|value| value.strip_suffix('>').unwrap_or(value));
+    angle.is_some_and(|inner| inner.contains(' ') && !inner.contains(['=', '/']))
+        || value.strip_prefix('(').is_some_and(|inner| !inner.is_empty() && lower(inner.trim_end_matches(')')))
+}
+
+/// Whether the value is an error code before a message, or the name of a setting: `invalid_grant: …`, `STRIPE_KEY`.
+fn is_label(value: &str) -> bool {
+    let word = value.split([' ', ':']).next().unwrap_or_default();
+    let code = value.get(word.len()..).is_some_and(|rest| rest == ":" || rest.starts_with(": "))
+        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let name = value.contains('_') && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    (code && word.len() > 2) || name
+}
+
+/// Attributes of cookies, and values of settings, in lower case.
+static ATTRIBUTES: Words = Words::new(
+    "secure httponly partitioned samesite path domain expires max-age true false none lax strict yes no on off enabled \
+     disabled name",
+);
+
+/// Whether the value of a cookie header consists of settings: `secure=true httponly=true`.
+fn has_only_attributes(value: &str) -> bool {
+    let parts = value.split([' ', ',', ';', '=']).filter(|part| !part.is_empty());
+    parts.clone().count() > 0
+        && parts
+            .into_iter()
+            .all(|part| ATTRIBUTES.contains_lower(part) || part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether the value is the name of a test, perhaps with its duration.
+fn is_test_name(value: &str) -> bool {
+    let (name, rest) = value.split_once(' ').unwrap_or((value, ""));
+    let path = |byte: u8| byte.is_ascii_alphanumeric() || b"_/.:-#[".contains(&byte);
+    (rest.starts_with('(') || name.contains(['/', '_']) || name.starts_with("Test") || name.starts_with("test"))
+        && name.bytes().all(path)
+}
+
+/// Whether the value is a user and a password: `neo4j/…`, `admin:…`.
+fn has_password(value: &str) -> bool {
+    let word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    let pair = value.split_once(['/', ':']);
+    pair.is_some_and(|(user, password)| word(user) && is_secret_like(password) && !password.contains(['/', ':']))
 }
 
 fn is_lower_word(value: &str) -> bool {
@@ -227,8 +288,8 @@ fn is_object(value: &str) -> bool {
 }
 
 fn is_list_of_names(value: &str) -> bool {
-    let names = value.trim_matches(['[', ']']).split([',', ' ']).map(|name| name.trim_matches(['"', '\'', ' ']));
+    let names = value.split([',', ' ']).map(|name| name.trim_matches(['[', ']', '{', '}', '"', '\'', ' ']));
     names
-        .filter(|name| !name.is_empty())
+        .filter(|name| !matches!(*name, "" | "name:" | "Name:"))
         .all(|name| is_object(name) || name.split('-').any(|word| word.ends_with("cred")))
 }

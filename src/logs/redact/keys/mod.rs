@@ -12,7 +12,7 @@ use std::ops::Range;
 use self::{
     names::{Name, Secret},
     notation::Key,
-    values::Context,
+    values::{Context, Notation},
 };
 use super::bytes::{self, DIGIT, NAME, QUOTE, is, is_at, run, run_before};
 
@@ -49,6 +49,7 @@ pub(super) const STEMS: &[&str] = &[
     "kennwort",
     "senha",
     "hec",
+    "verifier",
 ];
 
 /// How much of a name is considered on either side of its stem, in bytes.
@@ -69,9 +70,17 @@ impl Keys {
         let range = name_around(text, stem, self.done);
         self.done = range.end;
         let Some(key) = Key::new(text, range) else { return };
+        if key.is_of_data() {
+            return;
+        }
         let Some(place) = key.value() else { return };
         let name = Name::new(key.name);
-        let Some(secret) = name.classify(place.strict) else { return };
+        let Some(secret) = name.classify(place.strict).or_else(|| {
+            // In prose, only a random value follows other names: `hub.token.ci: …`.
+            name.classify(false).filter(|_| place.strict && place.notation == Notation::Colon && place.has_random(text))
+        }) else {
+            return;
+        };
         if place.certain && secret == Secret::Opaque {
             return;
         }
@@ -87,6 +96,11 @@ impl Keys {
     }
 }
 
+/// Whether a name is that of a credential.
+pub(super) fn is_credential(name: &str) -> bool {
+    matches!(Name::new(name).classify(true), Some(Secret::Plain | Secret::Object))
+}
+
 /// The whole name that contains a stem. It does not start before `floor`.
 fn name_around(text: &str, stem: Range<usize>, floor: usize) -> Range<usize> {
     let bytes = text.as_bytes();
@@ -100,6 +114,10 @@ fn name_around(text: &str, stem: Range<usize>, floor: usize) -> Range<usize> {
     // Names of several words: `api key`.
     start -= first_word(text.get(floor..start).unwrap_or_default(), text.get(stem.clone()).unwrap_or_default());
     let mut end = stem.end + run(bytes, stem.end, NAME, MAX_NAME);
+    // Dots may fill the space up to the value: `password......value`.
+    if let Some(dots) = text.get(stem.end..end).and_then(|rest| rest.find("...")) {
+        end = stem.end + dots;
+    }
     // OTP code, recovery codes
     if end == stem.end
         && ["otp", "recovery", "backup"]

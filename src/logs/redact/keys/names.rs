@@ -98,6 +98,11 @@ pub(super) fn precedes_key(word: &str) -> bool {
     BEFORE_KEY.contains_lower(word)
 }
 
+/// Whether "key" after this word is one of data: `primary key`.
+pub(super) fn is_data_key(word: &str) -> bool {
+    DATA_KEYS.contains_lower(word)
+}
+
 /// The name of a key, in words.
 #[derive(Debug)]
 pub(super) struct Name {
@@ -120,6 +125,14 @@ impl Name {
     /// Whether the name is the single word.
     pub(super) fn is(&self, word: &str) -> bool {
         self.words == word
+    }
+
+    /// Whether a word follows that no credential is named with, as in `password_history`. A number is then a quantity.
+    pub(super) fn is_qualified(&self) -> bool {
+        let words: Vec<&str> = self.words.split(' ').collect();
+        let end =
+            (0..words.len()).rev().find(|&at| classify_word(&words, at).is_some()).map_or(words.len(), |at| at + 1);
+        words.get(end..).unwrap_or_default().iter().any(|word| !ALLOWED_SUFFIXES.contains(word))
     }
 
     pub(super) fn last(&self) -> &str {
@@ -162,6 +175,7 @@ fn classify_word(words: &[&str], at: usize) -> Option<Secret> {
             return Some(Secret::Plain);
         }
         "codes" if matches!(before, Some("recovery" | "backup")) => return Some(Secret::Plural),
+        "verifier" if before == Some("code") => return Some(Secret::Plain),
         "community" if before == Some("snmp") => return Some(Secret::Plain),
         "sid" if before == Some("connect") => return Some(Secret::Plain),
         "sid" if words.len() == 1 => return Some(Secret::Opaque),

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{is_blank, is_quote, markup, values::Notation};
+use super::{is_blank, is_quote, markup, names, values::Notation};
 use crate::logs::redact::{
     bytes::{BLANK, is_at, line_before, near, rest_of_line, run},
-    looks::is_secret_like,
+    looks::{is_random, is_secret_like},
     words::Words,
 };
 
@@ -48,6 +48,12 @@ pub(super) struct Place {
 impl Place {
     fn new(start: usize, notation: Notation, strict: bool) -> Self {
         Self { start, end: None, notation, strict, certain: false }
+    }
+
+    /// Whether the value looks random, and not like a hash with its algorithm.
+    pub(super) fn has_random(&self, text: &str) -> bool {
+        let value = first_word(rest_of_line(text, self.start, 256)).trim_matches(['"', '\'', ',', ';']);
+        value.len() >= 24 && is_random(value, false)
     }
 }
 
@@ -95,6 +101,7 @@ impl<'a> Key<'a> {
             .or_else(|| self.field())
             .or_else(|| self.pair(at, quoted_after))
             .or_else(|| self.setting(at, quoted_after))
+            .or_else(|| self.cell(at, quoted_after))
             .or_else(|| self.flag(at, quoted_after))
     }
 
@@ -114,6 +121,18 @@ impl<'a> Key<'a> {
             [b'?', b'=', ..] | [b'+', b'=', ..] if gap > 0 => 2,
             [b'-', b'>', ..] if gap > 0 => 2,
             [b'=', ..] => 1,
+            // An arrow, also as one character.
+            [0xe2, 0x86, 0x92, ..] if gap > 0 => {
+                let value = first_word(rest_of_line(self.text, self.after_blanks(value + 3), 128));
+                if !is_secret_like(value) {
+                    return None;
+                }
+                3
+            }
+            [b'.', b'.', b'.', rest @ ..] => {
+                let dots = 3 + rest.iter().take(128).take_while(|&&byte| byte == b'.').count();
+                dots + usize::from(sign.get(dots) == Some(&b':'))
+            }
             // A path in code, or a URL's scheme.
             [b':', b':', ..] | [b':', b'/', b'/', ..] => return None,
             [b':', ..] if gap == 0 || quoted_after => 1,
@@ -219,6 +238,7 @@ impl<'a> Key<'a> {
         }
         match self.byte_before(back) {
             Some(b'(') => Some(Place::new(start, Notation::Sign, true)),
+            Some(b' ') if self.opens_call(back) => Some(Place::new(start, Notation::Sign, true)),
             // A list of names has the same form as a list of names and values.
             Some(b'[' | b'{' | b',' | b' ') if !self.name.starts_with('-') => {
                 let value = rest_of_line(self.text, start + prefix + 1, 256).split(['"', '\'']).next()?;
@@ -229,6 +249,19 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// `| name | value |`
+    fn cell(&self, at: usize, quoted_after: bool) -> Option<Place> {
+        let bar = self.after_blanks(at);
+        let head = line_before(self.text, self.range.start, MAX_INDENT);
+        if quoted_after || self.byte(bar) != Some(b'|') || !head.trim_end().ends_with('|') {
+            return None;
+        }
+        let start = self.after_blanks(bar + 1);
+        let value = rest_of_line(self.text, start, 256).split('|').next()?.trim_end();
+        let is_value = is_secret_like(value) && !value.contains(' ');
+        is_value.then(|| Place { end: Some(start + value.len()), ..Place::new(start, Notation::Sign, true) })
+    }
+
     /// `name value`, as the only words of a line, perhaps after `ENV`
     fn setting(&self, at: usize, quoted_after: bool) -> Option<Place> {
         let start = self.after_blanks(at);
@@ -236,7 +269,9 @@ impl<'a> Key<'a> {
             return None;
         }
         let line = line_before(self.text, self.range.start, MAX_INDENT).trim();
-        let is_written = self.name.contains('_') || matches!(self.name, "requirepass" | "masterauth" | "masterpass");
+        let is_written = self.name.contains(['_', '.'])
+            || self.byte(at) == Some(b'\t')
+            || matches!(self.name, "requirepass" | "masterauth" | "masterpass");
         let is_set = SETTERS.contains(line.rsplit(' ').next().unwrap_or_default())
             || ["config set", "configure set"].iter().any(|command| line.contains(command));
         if !(is_set || (is_written && line.is_empty())) {
@@ -263,6 +298,21 @@ impl<'a> Key<'a> {
             && !matches!(self.byte(start), Some(b'-' | b'\n' | b'|' | b'\\'))
             && comma == quoted_after;
         fits.then(|| Place::new(start, Notation::Flag, true))
+    }
+
+    /// Whether blanks and an opening parenthesis precede the name's quote: `define( 'NAME', 'value' )`.
+    fn opens_call(&self, back: usize) -> bool {
+        let end = self.range.start.saturating_sub(back - 1);
+        line_before(self.text, end, 16).trim_end().ends_with('(')
+    }
+
+    /// Whether the name is "key" after a word such as "public" or "primary".
+    pub(super) fn is_of_data(&self) -> bool {
+        self.name.eq_ignore_ascii_case("key")
+            && self.byte_before(1) == Some(b' ')
+            && names::is_data_key(
+                line_before(self.text, self.range.start - 1, 24).rsplit(' ').next().unwrap_or_default(),
+            )
     }
 
     /// Whether the name is that of a function that sets a value.

@@ -48,7 +48,9 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
         let end = at + length(bytes, at, |byte| byte == b'<');
         return redactable(text, at..end, context);
     }
-    // PHP prints the type and length of a string.
+    // PHP prints the type and length of a string, perhaps on the next line.
+    let below = at + bytes.get(at..)?.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
+    let at = if text.get(below..)?.starts_with("string(") { below } else { at };
     let rest = text.get(at..)?;
     let at = match rest.strip_prefix("string(").and_then(|rest| rest.split_once(") ")) {
         Some((length, _)) if length.len() <= 6 && length.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -58,7 +60,7 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
     };
     // The brackets of a list of header values.
     let list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
-    let at = at + usize::from(list);
+    let at = if list { at + 1 + bytes::run(bytes, at + 1, bytes::BLANK, 8) } else { at };
     // String prefixes, as in b'…'.
     let at = at + usize::from(byte(at).is_some_and(|byte| b"bBrRuUfF".contains(&byte)) && is_quote(byte(at + 1)));
     let slashes = length(bytes, at, |byte| byte != b'\\').min(8);
@@ -77,7 +79,14 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
         }
         return redactable(text, start..end, context);
     }
-    if context.notation != Notation::Flag && is_code(rest_of_line(text, at, MAX_CODE), context) {
+    // In the environment, `PASSWORD=open(!)sesame` is no call.
+    let is_variable = !context.name.has_lower && at > 0 && byte(at - 1) == Some(b'=');
+    let code = rest_of_line(text, at, MAX_CODE);
+    let is_call = |code: &str| code.contains("(\"") || code.contains("('") || code.contains("()");
+    if context.notation != Notation::Flag
+        && (!is_variable || is_call(code) || !code.contains('('))
+        && is_code(code, context)
+    {
         return None;
     }
     match byte(at)? {
@@ -94,6 +103,7 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
     let end = match (context.secret, context.leads) {
         (Secret::Authorization, _) => return authorization(text, at, None, context),
         (Secret::Cookie, _) => cookies(bytes, at),
+        (Secret::Plural, _) if context.name.last() == "codes" => line_value(bytes, at),
         (Secret::Opaque, _) => word_value(bytes, at),
         (_, Some(_)) if context.notation != Notation::Flag => line_value(bytes, at),
         _ => word_value(bytes, at),

@@ -11,8 +11,8 @@ use regex::{Captures, Regex};
 
 use crate::logs::redact::Mask;
 
-const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
-const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
+pub(super) const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
+pub(super) const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
 const HELD_OUT: &str = include_str!("../../../../tests/fixtures/redaction/held-out.tsv");
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Score {
 }
 
 /// A line's text, and the ranges of its secrets.
-fn parse(line: &str, seed: usize) -> (String, Vec<Range<usize>>) {
+pub(super) fn parse(line: &str, seed: usize) -> (String, Vec<Range<usize>>) {
     let (mut text, mut secrets) = (String::new(), Vec::new());
     for (at, part) in expand(line, seed).split(['«', '»']).enumerate() {
         let start = text.len();
@@ -52,7 +52,8 @@ fn expand(line: &str, seed: usize) -> String {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
-    let placeholder = Regex::new(r"\{([dhHaAxub])(\d+)\}|\{base64:((?:[^{}]|\{[^{}]*\})*)\}").unwrap();
+    let placeholder =
+        Regex::new(r"\{([dhHaAxub])(\d+)\}|\{base64:((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}").unwrap();
     let replaced = placeholder.replace_all(line, |found: &Captures<'_>| {
         if let Some(plain) = found.get(3) {
             return STANDARD.encode(plain.as_str());
@@ -135,7 +136,11 @@ fn table() -> (String, Vec<String>) {
         row(&mut table, class, score);
     }
     row(&mut table, "**all**", &total(&scores));
-    row(&mut table, "held out", &total(&measure(&[HELD_OUT]).0));
+    let (held_out, _) = measure(&[HELD_OUT]);
+    for (class, score) in &held_out {
+        row(&mut table, &format!("held out: {class}"), score);
+    }
+    row(&mut table, "**held out, all**", &total(&held_out));
     (table, wrong)
 }
 

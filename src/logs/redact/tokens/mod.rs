@@ -88,8 +88,11 @@ fn cut_end(bytes: &[u8], at: usize, prefix: &str, shape: &Shape) -> Option<usize
     if !(8..=MAX_RUN).contains(&rest.len()) || !rest.iter().any(u8::is_ascii_digit) {
         return None;
     }
-    let Some(Part::Run(class, ..)) = shape.rest.first() else { return None };
+    let Some(Part::Run(class, _, max)) = shape.rest.first() else { return None };
     let first = run(bytes, at, *class, MAX_RUN);
+    if first > *max {
+        return None;
+    }
     let second = rest.get(first + 1..).filter(|_| first >= 8);
     let ends_in_second = second.is_some_and(|second| {
         shape.rest.get(1..).unwrap_or_default().iter().any(|part| match part {

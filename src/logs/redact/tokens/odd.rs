@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::logs::redact::{
-    bytes::{ALNUM, BASE64, Class, DIGIT, DOT, EQUALS, HEX, TILDE, URL_SAFE, ends_word, is_at, run, run_before},
+    bytes::{
+        ALNUM, BASE64, Class, DIGIT, DOT, EQUALS, HEX, TILDE, UNDERSCORE, URL_SAFE, ends_word, is_at, run, run_before,
+    },
     looks::has_random_end,
     words::Words,
 };
@@ -23,6 +25,8 @@ const AROUNDS: &[Around] = &[
     Around { middle: "8Q~", before: (URL_SAFE | DOT | TILDE, 3, 3), after: (URL_SAFE | DOT | TILDE, 31, 40) },
     // Terraform Cloud
     Around { middle: ".atlasv1.", before: (ALNUM, 14, 14), after: (URL_SAFE | EQUALS, 40, 200) },
+    // MaxMind
+    Around { middle: "_mmk", before: (ALNUM | UNDERSCORE, 36, 36), after: (ALNUM, 0, 0) },
     // Mailchimp
     Around { middle: "-us", before: (HEX, 32, 32), after: (DIGIT, 1, 2) },
 ];
@@ -93,11 +97,17 @@ fn is_of_unknown_issuer(word: &str) -> bool {
     let Some((prefix, random)) = word.rsplit_once(['_', '-']) else { return false };
     let mixed =
         random.bytes().any(|byte| byte.is_ascii_uppercase()) && random.bytes().any(|byte| byte.is_ascii_lowercase());
+    // Ids with a prefix have up to 29 characters.
+    let long = mixed
+        && random.len() >= 34
+        && random.bytes().filter(u8::is_ascii_digit).count() >= 3
+        && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'))
+        && prefix.len() <= 20;
     let announces =
         |part: &str| SECRET_PREFIXES.contains_lower(part) || (mixed && LIKELY_PREFIXES.contains_lower(part));
     prefix.len() <= 40
         && has_random_end(random)
-        && prefix.split(['_', '-']).any(announces)
+        && (long || prefix.split(['_', '-']).any(announces))
         && !prefix.split(['_', '-']).any(|part| PUBLIC_PREFIXES.contains_lower(part))
 }
 

@@ -191,6 +191,7 @@ pub(super) const SHAPES: &[Shape] = &[
     shape(&["fc-"], &[exactly(HEX, 32), End]),
     shape(&["e2b_"], &[min(HEX, 36)]),
     shape(&["co_"], &[exactly(ALNUM, 40), End]),
+    shape(&["co_"], &[exactly(ALNUM, 48), End]),
     // monitoring
     shape(
         &["dt0c01.", "dt0c02.", "dt0s01.", "dt0s02.", "dt0s08.", "dt0s16."],
@@ -239,9 +240,43 @@ pub(super) const SHAPES: &[Shape] = &[
     shape(&["A3-"], &[exactly(UPPER | DIGIT, 6), Text("-"), min(UPPER | DIGIT | DASH, 30)]),
     shape(&["sha256~"], &[min(URL_SAFE, 40)]),
     shape(&["AGE-SECRET-KEY-1"], &[min(UPPER | DIGIT, 40)]),
+    shape(&["sm_pat_", "sm_aat_", "sm_sat_"], &[min(ALNUM, 16)]),
+    shape(&["dnkey-"], &[exactly(LOWER | UPPER | DIGIT, 26), Text("-"), min(ALNUM, 40)]),
+    // single sign-on and access
+    shape(&["SSWS "], &[min(URL_SAFE, 30)]),
+    shape(&["v1.local.", "v2.local.", "v3.local.", "v4.local."], &[min(DOTTED, 32)]),
+    shape(&["v1.public.", "v2.public.", "v3.public.", "v4.public."], &[min(DOTTED, 64)]),
+    // devices and media
+    shape(&["aio_"], &[exactly(ALNUM, 28), End]),
+    shape(&["fio-u-"], &[min(URL_SAFE, 40)]),
+    shape(&["s-s4t2ud-", "s-s4t2af-"], &[min(HEX, 40)]),
+    // feature flags, customer messaging
+    shape(
+        &["sdk-", "api-", "mob-"],
+        &[
+            exactly(HEX, 8),
+            Text("-"),
+            exactly(HEX, 4),
+            Text("-"),
+            exactly(HEX, 4),
+            Text("-"),
+            exactly(HEX, 4),
+            Text("-"),
+            exactly(HEX, 12),
+            End,
+        ],
+    ),
+    shape(&["dG9rOm"], &[min(BASE64_PADDED, 30)]),
     // hashes of passwords
     shape(&["$2a$", "$2b$", "$2y$"], &[exactly(DIGIT, 2), Text("$"), min(CRYPT, 40)]),
     shape(&["$5$", "$6$", "$1$", "$apr1$"], &[min(CRYPT, 4), Text("$"), min(CRYPT, 22)]),
+    shape(&["$5$rounds=", "$6$rounds="], &[min(DIGIT, 1), Text("$"), min(CRYPT, 4), Text("$"), min(CRYPT, 22)]),
+    shape(&["$y$j", "$7$"], &[min(CRYPT, 1), Text("$"), min(CRYPT, 4), Text("$"), min(CRYPT, 22)]),
+    shape(&["{SSHA}", "{SSHA256}", "{SSHA512}", "{CRYPT}"], &[min(BASE64_PADDED | DOT, 24)]),
+    shape(
+        &["pbkdf2_sha256$", "pbkdf2_sha512$"],
+        &[min(DIGIT, 1), Text("$"), min(ALNUM, 4), Text("$"), min(BASE64_PADDED, 24)],
+    ),
     shape(
         &["$argon2id$v=", "$argon2i$v="],
         &[
@@ -291,6 +326,8 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         &[min(DIGIT, 1), Text("/"), min(URL_SAFE, 1)],
     ),
+    // a path that ends with a token
+    after(&["webhook/", "webhooks/", "hook/", "hooks/"], &[min(ALNUM, 32), End]),
     after(&["webhook.office.com/webhookb2/"], &[min(URL_SAFE | PLUS_SLASH | AT, 8)]),
     after(&["maker.ifttt.com/trigger/"], &[min(URL_SAFE, 1), Text("/with/key/"), min(URL_SAFE, 16)]),
 ];

@@ -1,0 +1,44 @@
+//! Finds values whose key may have been on the first line of a text that lost its head, and with it that line.
+
+use std::ops::Range;
+
+use super::looks::{is_random, is_secret_like};
+
+/// The most lines that are examined.
+const MAX_LINES: usize = 64;
+
+/// The lines below the first one that continue it: `value: …`, the items of a list, and lines of a block. Each is a single
+/// word, which sentences and stack traces are not.
+pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
+    let Some(mut at) = text.find('\n').map(|end| end + 1) else { return };
+    // A value alone after an empty line: `Password for the user:␤␤…`
+    let rest = text.get(at..).unwrap_or_default();
+    let alone = rest.strip_prefix('\n').unwrap_or(if at == 1 { rest } else { "" });
+    let word = alone.split('\n').next().unwrap_or_default().trim_end();
+    if is_random(word, false) {
+        let start = text.len() - alone.len();
+        ranges.push(start..start + word.len());
+    }
+    for line in text.get(at..).unwrap_or_default().split_inclusive('\n').take(MAX_LINES) {
+        let Some(value) = continuation(line) else { return };
+        let start = at + line.len() - line.trim_start().len();
+        let end = at + line.trim_end().len();
+        ranges.push(end - value.len().min(end - start)..end);
+        at += line.len();
+    }
+}
+
+/// The value of a line that continues another.
+fn continuation(line: &str) -> Option<&str> {
+    let line = line.trim_end();
+    let text = line.trim_start();
+    let is_indented = text.len() < line.len();
+    let named = ["value:", "\"value\":", "value ="].iter().find_map(|name| text.strip_prefix(name));
+    let named =
+        named.or_else(|| text.strip_prefix("string(").and_then(|rest| rest.split_once(") ")).map(|(_, value)| value));
+    let item = text.strip_prefix("- ");
+    let value = named.or(item).unwrap_or(text).trim();
+    let fits = if named.is_some() { is_indented && value.len() >= 4 } else { is_indented || item.is_some() };
+    let is_word = !value.is_empty() && !value.contains(char::is_whitespace);
+    (fits && is_word && (named.is_some() || is_secret_like(value))).then_some(value)
+}
