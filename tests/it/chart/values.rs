@@ -117,8 +117,12 @@ async fn sets_each_flag_of_the_operator() {
     for variable in env {
         run.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
     }
+    // What the Secret contains, and a port that is free.
+    let url = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&url, "https://example.com/ping").unwrap();
+    run.env("ORCHESTR_HEARTBEAT_URL_FILE", url.path()).env("ORCHESTR_METRICS_ADDRESS", "127.0.0.1:0");
     let (_, _, errors) = ends(&mut run);
-    assert_eq!(errors, "orchestr: there is no kubeconfig at /nonexistent\n");
+    assert!(errors.ends_with("orchestr: there is no kubeconfig at /nonexistent\n"), "{errors}");
 }
 
 #[tokio::test]
