@@ -25,6 +25,7 @@ static CONTROL_PLANE: GoTools = GoTools {
         ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver"),
         ("k8s.io/kubernetes/cmd/kubectl", "kubectl", "kubectl"),
     ],
+    tags: "",
     linker_flags: of_kubernetes,
     built: OnceCell::const_new(),
 };
@@ -38,6 +39,7 @@ static OLD_API_SERVER: GoTools = GoTools {
     go_mod: include_str!("../tools/kubernetes-1.32/go.mod"),
     go_sum: include_str!("../tools/kubernetes-1.32/go.sum"),
     programs: &[("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver")],
+    tags: "",
     linker_flags: of_kubernetes,
     built: OnceCell::const_new(),
 };
@@ -64,6 +66,24 @@ static ALERTMANAGER: GoTools = GoTools {
     go_mod: include_str!("../tools/alertmanager/go.mod"),
     go_sum: include_str!("../tools/alertmanager/go.sum"),
     programs: &[("github.com/prometheus/alertmanager/cmd/alertmanager", "alertmanager", "alertmanager")],
+    tags: "",
+    linker_flags: |_| "-s -w".to_owned(),
+    built: OnceCell::const_new(),
+};
+
+/// Without the discovery of targets in clouds, which takes most of the time to build.
+static PROMETHEUS: GoTools = GoTools {
+    names: "Prometheus and promtool",
+    takes: "about 3 minutes on 2 cores",
+    instead: "",
+    folder: "tools/prometheus",
+    go_mod: include_str!("../tools/prometheus/go.mod"),
+    go_sum: include_str!("../tools/prometheus/go.sum"),
+    programs: &[
+        ("github.com/prometheus/prometheus/cmd/prometheus", "prometheus", "prometheus"),
+        ("github.com/prometheus/prometheus/cmd/promtool", "promtool", "promtool"),
+    ],
+    tags: "remove_all_sd",
     linker_flags: |_| "-s -w".to_owned(),
     built: OnceCell::const_new(),
 };
@@ -76,6 +96,7 @@ static HELM: GoTools = GoTools {
     go_mod: include_str!("../tools/helm/go.mod"),
     go_sum: include_str!("../tools/helm/go.sum"),
     programs: &[("helm.sh/helm/v4/cmd/helm", "helm", "helm")],
+    tags: "",
     linker_flags: |_| "-s -w".to_owned(),
     built: OnceCell::const_new(),
 };
@@ -144,6 +165,15 @@ pub(crate) async fn alertmanager() -> Result<PathBuf> {
 /// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub async fn helm() -> Result<PathBuf> {
     Ok(HELM.built().await?.join("helm"))
+}
+
+/// Builds Prometheus and promtool, once, with Go, and returns their folder.
+///
+/// # Errors
+///
+/// [`Error::NoGo`] or [`Error::Build`] if they cannot be built.
+pub(crate) async fn prometheus() -> Result<PathBuf> {
+    PROMETHEUS.built().await.map(Path::to_owned)
 }
 
 fn assets() -> Option<PathBuf> {

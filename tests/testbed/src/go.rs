@@ -40,6 +40,8 @@ pub(crate) struct GoTools {
     pub go_sum: &'static str,
     /// For each program: the package, the file name that Go gives it, and the file name to use instead.
     pub programs: &'static [(&'static str, &'static str, &'static str)],
+    /// The build tags; may be empty.
+    pub tags: &'static str,
     /// The linker flags, which may depend on go.mod.
     pub linker_flags: fn(go_mod: &str) -> String,
     /// The folder of the programs; set once they are built.
@@ -65,6 +67,7 @@ impl GoTools {
         let mut hash = Context::new(&SHA256);
         hash.update((self.linker_flags)(self.go_mod).as_bytes());
         hash.update(format!("{:?}", self.programs).as_bytes());
+        hash.update(self.tags.as_bytes());
         hash.update(self.go_mod.as_bytes());
         hash.update(self.go_sum.as_bytes());
         hash.finish().as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -143,7 +146,7 @@ impl GoTools {
         let mut folder = out.as_os_str().to_owned();
         folder.push("/");
         let mut args: Vec<OsString> = vec!["build".into(), "-C".into(), tools.into()];
-        args.extend(["-mod=readonly", "-trimpath", "-ldflags"].map(OsString::from));
+        args.extend(["-mod=readonly", "-trimpath", "-tags", self.tags, "-ldflags"].map(OsString::from));
         args.extend([(self.linker_flags)(self.go_mod).into(), "-o".into(), folder]);
         args.extend(self.programs.iter().map(|(package, _, _)| package.into()));
         args
