@@ -7,6 +7,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::api::ProblemKind;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct KindLabel {
     pub(super) kind: &'static str,
@@ -48,6 +50,9 @@ struct BuildLabels {
 
 pub(super) type ByKind = Family<KindLabel, Counter>;
 
+/// The resources that are watched.
+const WATCHED: [&str; 3] = ["events", "orchestrs", "pods"];
+
 /// The upper bounds of the buckets of the detection latency, in seconds. Most statuses are written after the debounce of
 /// 20 ms, after waiting 150 ms for logs, or a second after the last one.
 const LATENCY_BUCKETS: [f64; 11] = [0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 60.0];
@@ -71,11 +76,9 @@ pub(super) struct Instruments {
 }
 
 impl Default for Instruments {
+    /// Series of few labels begin at zero, because Prometheus does not count the first value of a series as an increase.
     fn default() -> Self {
-        let (build, leader) = (Family::<BuildLabels, Gauge>::default(), Gauge::default());
-        build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
-        leader.set(1);
-        Self {
+        let instruments = Self {
             container_terminations: Family::default(),
             incidents_opened: Family::default(),
             incidents_resolved: Family::default(),
@@ -87,10 +90,21 @@ impl Default for Instruments {
             watch_restarts: Family::default(),
             detection_latency: Histogram::new(LATENCY_BUCKETS),
             synced: Gauge::default(),
-            leader,
+            leader: Gauge::default(),
             last_pod_event: Gauge::default(),
-            build,
+            build: Family::default(),
+        };
+        for kind in ProblemKind::ALL {
+            let label = KindLabel { kind: kind.as_str() };
+            drop(instruments.incidents_opened.get_or_create(&label));
+            drop(instruments.incidents_resolved.get_or_create(&label));
         }
+        for resource in WATCHED {
+            drop(instruments.watch_restarts.get_or_create(&ResourceLabel { resource }));
+        }
+        instruments.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        instruments.leader.set(1);
+        instruments
     }
 }
 

@@ -336,7 +336,8 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
-    let expected = [("ORCHESTR_CLUSTER_NAME", ""), ("ORCHESTR_NAMESPACES", "shop")];
+    let expected =
+        [("ORCHESTR_CLUSTER_NAME", ""), ("ORCHESTR_METRICS_ADDRESS", ":8080"), ("ORCHESTR_NAMESPACES", "shop")];
     assert_eq!(env.collect::<Vec<_>>(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 

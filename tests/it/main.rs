@@ -27,6 +27,7 @@ mod scan;
 mod sequences;
 mod status_recorder;
 mod support;
+mod telemetry;
 mod tenancy;
 mod test_env;
 mod threats;

@@ -2,14 +2,10 @@
 
 use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
-
 use crate::{
     binaries::alertmanager,
-    error::{Doing, Error, Result},
+    error::{Doing, Result},
+    http_get::get,
     port::pick,
     process::{Env, Process, Program, run_dir},
     wait::eventually,
@@ -17,9 +13,6 @@ use crate::{
 
 /// The limit for its start.
 const START: Duration = Duration::from_secs(60);
-
-/// The limit for an answer.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// The server. It ends with this value and with this process.
 #[derive(Debug)]
@@ -54,7 +47,7 @@ impl Alertmanager {
         let program =
             Program { name: "alertmanager", path: built, args: args.map(OsString::from).to_vec(), env: Env::Clean };
         let started = Self { port, _process: Process::spawn(&run, program)? };
-        eventually("Alertmanager is ready", START, async || match started.get("/-/ready").await {
+        eventually("Alertmanager is ready", START, async || match get("Alertmanager", port, "/-/ready", "").await {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         })
@@ -72,29 +65,6 @@ impl Alertmanager {
     ///
     /// When it does not answer.
     pub async fn alerts(&self) -> Result<serde_json::Value> {
-        Ok(serde_json::from_str(&self.get("/api/v2/alerts").await?)?)
-    }
-
-    async fn get(&self, path: &str) -> Result<String> {
-        let late = |_| Error::Timeout {
-            what: format!("Alertmanager's answer for {path}"),
-            after: ANSWER,
-            last: "there was none".to_owned(),
-        };
-        tokio::time::timeout(ANSWER, self.ask(path)).await.map_err(late)?
-    }
-
-    async fn ask(&self, path: &str) -> Result<String> {
-        let doing = || format!("ask Alertmanager for {path}");
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.doing(doing)?;
-        // HTTP/1.0, so that the body is not chunked.
-        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.doing(doing)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.doing(doing)?;
-        match answer.split_once("\r\n\r\n") {
-            Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
-            _ => Err(std::io::Error::other(answer.lines().next().unwrap_or_default().to_owned())).doing(doing),
-        }
+        Ok(serde_json::from_str(&get("Alertmanager", self.port, "/api/v2/alerts", "").await?)?)
     }
 }

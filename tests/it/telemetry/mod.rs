@@ -1,0 +1,9 @@
+//! Metrics, probes and the heartbeat.
+
+mod dashboard;
+mod documents;
+mod flags;
+mod heartbeat;
+mod rules;
+mod support;
+mod values;
