@@ -1,7 +1,8 @@
+{{/* Short enough for the suffixes of names, which may have 63 characters. */}}
 {{- define "orchestr.fullname" -}}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
-{{- else if contains "orchestr" .Release.Name }}{{ .Release.Name }}
-{{- else }}{{ .Release.Name }}-orchestr
+{{- else if contains "orchestr" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}{{ .Release.Name | trunc 43 | trimSuffix "-" }}-orchestr
 {{- end }}
 {{- end }}
 

@@ -3,7 +3,12 @@
 use super::repository;
 
 /// The copies, and their originals.
-const COPIES: [(&str, &str); 2] = [("crd.yaml", "crd/orchestr.yaml"), ("policy.yaml", "deploy/tenancy/policy.yaml")];
+const COPIES: [(&str, &str); 4] = [
+    ("crd.yaml", "crd/orchestr.yaml"),
+    ("dashboard.json", "deploy/monitoring/dashboard.json"),
+    ("policy.yaml", "deploy/tenancy/policy.yaml"),
+    ("prometheus-rule.yaml", "deploy/monitoring/prometheus-rule.yaml"),
+];
 
 /// `UPDATE_SNAPSHOTS=1` copies them.
 #[test]

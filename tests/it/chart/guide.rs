@@ -7,10 +7,10 @@ use std::{
 };
 
 use futures::TryStreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, watcher},
 };
 use orchestr_testbed::{ControlPlane, Options, eventually};
@@ -68,7 +68,7 @@ async fn workspace(plane: &ControlPlane) -> tempfile::TempDir {
     folder
 }
 
-/// Reports each Deployment as rolled out, as its controller would.
+/// Reports each Deployment as rolled out, as its controller would, and creates the Lease, as the operator would.
 async fn roll_out(client: Client) {
     let deployments = Api::<Deployment>::all(client.clone());
     let changes = watcher(deployments, watcher::Config::default()).default_backoff().applied_objects();
@@ -79,7 +79,11 @@ async fn roll_out(client: Client) {
             "observedGeneration": metadata.generation, "replicas": replicas, "updatedReplicas": replicas,
             "readyReplicas": replicas, "availableReplicas": replicas,
         }});
-        let api = Api::<Deployment>::namespaced(client.clone(), &metadata.namespace.unwrap_or_default());
+        let namespace = metadata.namespace.unwrap_or_default();
+        let lease = serde_json::from_value(json!({"metadata": {"name": "orchestr"}})).unwrap();
+        // It may exist.
+        let _ = Api::<Lease>::namespaced(client.clone(), &namespace).create(&PostParams::default(), &lease).await;
+        let api = Api::<Deployment>::namespaced(client.clone(), &namespace);
         // It may have been deleted.
         let _ =
             api.patch_status(&metadata.name.unwrap_or_default(), &PatchParams::default(), &Patch::Merge(status)).await;

@@ -189,6 +189,18 @@ async fn installs_upgrades_rolls_back_and_uninstalls() {
 }
 
 #[tokio::test]
+async fn changes_nothing_if_a_kind_is_not_installed() {
+    let plane = Plane::start(Options::default()).await;
+    plane.ensure_namespace(SYSTEM).await.unwrap();
+    let before = inventory(&plane).await;
+    let helm = Helm::of(&plane).await;
+    let refusal = helm.release("install", &chart(), &["--set", "metrics.podMonitor.enabled=true"]).await.failed();
+    assert!(refusal.contains(r#"no matches for kind "PodMonitor" in version "monitoring.coreos.com/v1""#), "{refusal}");
+    let left: BTreeSet<_> = inventory(&plane).await.difference(&before).cloned().collect();
+    assert_eq!(left, BTreeSet::new());
+}
+
+#[tokio::test]
 async fn reports_what_others_have_changed_and_overwrites_it_only_if_asked() {
     let plane = Plane::start(Options::default()).await;
     let helm = Helm::of(&plane).await;

@@ -17,7 +17,7 @@ pub(super) struct Case {
     files: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const CASES: [Case; 7] = [
+pub(super) const CASES: [Case; 10] = [
     Case { name: "defaults", values: "", overlays: &["."], files: &[] },
     Case { name: "some namespaces", values: "operator: {namespaces: [shop]}", overlays: &["namespaced"], files: &[] },
     Case {
@@ -48,6 +48,24 @@ pub(super) const CASES: [Case; 7] = [
         name: "a heartbeat",
         values: "heartbeat: {secretName: orchestr-heartbeat}",
         overlays: &[".", "components/heartbeat"],
+        files: &[],
+    },
+    Case {
+        name: "a network policy",
+        values: "networkPolicy: {enabled: true}",
+        overlays: &[".", "network-policy"],
+        files: &[],
+    },
+    Case {
+        name: "monitoring",
+        values: "metrics: {podMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}",
+        overlays: &[".", "monitoring"],
+        files: &[],
+    },
+    Case {
+        name: "a ServiceMonitor",
+        values: "metrics: {serviceMonitor: {enabled: true}}",
+        overlays: &[".", "monitoring/service"],
         files: &[],
     },
 ];

@@ -36,6 +36,9 @@ async fn the_api_server_accepts_all_objects_and_pods_meet_the_restricted_standar
     let cases = CASES.iter().map(|case| (case.name, case.values)).chain(MORE);
     for (name, values) in cases {
         let rendered = helm.template(values).await.ok();
+        // The CRDs of the Prometheus Operator are not installed.
+        let is_ours = |document: &&str| !document.contains("apiVersion: monitoring.coreos.com/");
+        let rendered = rendered.split("\n---\n").filter(is_ours).collect::<Vec<_>>().join("\n---\n");
         let apply = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"];
         let applied = plane.kubectl(&apply, Some(&rendered)).await.unwrap();
         assert!(applied.status.success(), "{name}: {}", applied.stderr);

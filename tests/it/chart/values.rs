@@ -82,7 +82,6 @@ operator:
   webhookProxyFromEnv: true
   logFormat: json
   log: orchestr=debug
-metrics: {enabled: true}
 heartbeat: {secretName: ping, namespaces: [shop]}
 fullnameOverride: watcher
 env: [{name: HTTPS_PROXY, value: http://proxy:3128}]
@@ -138,6 +137,33 @@ async fn chooses_the_image_by_tag_or_digest() {
         (format!("image: {{tag: '2.0', digest: '{digest}'}}"), format!("orchestr@{digest}")),
     ] {
         assert_eq!(container(&helm.template(&values).await.ok())["image"], image, "{values}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_short_enough_for_their_suffixes() {
+    let helm = Helm::offline().await;
+    let values = helm.values_file("metrics: {enabled: true, serviceMonitor: {enabled: true}}");
+    for (release, name) in [
+        ("r".repeat(53), format!("{}-orchestr", "r".repeat(43))),
+        (format!("orchestr-{}", "r".repeat(44)), format!("orchestr-{}", "r".repeat(43))),
+        ("orchestr".to_owned(), "orchestr".to_owned()),
+    ] {
+        let rendered = helm.run(&["template", &release, &super::chart(), "--values", &values]).await.ok();
+        let names =
+            documents(&rendered).into_iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned());
+        let names: Vec<String> = names.filter(|name| name != "orchestrs.kopf.dev").collect();
+        assert!(names.iter().all(|own| own.starts_with(&name) && own.len() <= 63), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn refuses_older_kubernetes() {
+    let helm = Helm::offline().await;
+    for (version, accepted) in [("1.29.9", false), ("1.30.0", true), ("1.31.2-eks-1", true)] {
+        let output = helm.run(&["template", "orchestr", &super::chart(), "--kube-version", version]).await;
+        assert_eq!(output.succeeded, accepted, "{version}: {}", output.stderr);
+        assert!(accepted || output.stderr.contains("chart requires kubeVersion: >=1.30.0-0"), "{}", output.stderr);
     }
 }
 
