@@ -108,6 +108,7 @@ async fn run(once: bool) -> Result<()> {
         println!("  kubectl get orchestr -A");
         println!("  kubectl get orchestr -n {} {} -o yaml", cluster::NAMESPACE, cluster::OBJECT);
         println!("  curl {metrics_url}");
+        println!("  cargo run -- show {}/{}", cluster::NAMESPACE, cluster::OBJECT);
         println!("  cargo run -- scan");
         println!("Alerts from now on:");
         receiver::receive_more(&receiver).await?;

@@ -5,10 +5,13 @@ mod api_error;
 mod connect;
 mod failure;
 mod kube_client;
+mod object_name;
 mod preflight;
+mod printable;
 mod proxy;
 mod run;
 mod scan;
+mod show;
 mod webhook;
 mod webhook_flags;
 
@@ -36,6 +39,8 @@ enum Command {
     Run(run::RunFlags),
     /// Check the pods once and print those with a problem; exits 1 if there are any
     Scan(scan::ScanFlags),
+    /// Print the status of an Orchestr object: incidents, causes, pods and logs; exits 1 if pods have problems
+    Show(show::ShowFlags),
     /// Test the webhooks of an Orchestr object
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
@@ -56,6 +61,7 @@ impl Cli {
         match self.command {
             Command::Run(flags) => runtime()?.block_on(run::run(flags)),
             Command::Scan(flags) => runtime()?.block_on(scan::scan(flags)),
+            Command::Show(flags) => runtime()?.block_on(show::show(flags)),
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
             Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {

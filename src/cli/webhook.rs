@@ -25,6 +25,7 @@ use super::{
     account::{OperatorAccount, SecretAccess},
     connect::{ConnectionFlags, Retries, connect},
     ignore_broken_pipe,
+    object_name::object_name,
     webhook_flags::WebhookFlags,
 };
 
@@ -61,15 +62,6 @@ pub(super) struct TestFlags {
 
     #[command(flatten)]
     webhook_flags: WebhookFlags,
-}
-
-fn object_name(text: &str) -> Result<NamespacedName, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
-        }
-        _ => Err("must be NAMESPACE/NAME".to_owned()),
-    }
 }
 
 pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<ExitCode, Failure> {

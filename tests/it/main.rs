@@ -25,6 +25,7 @@ mod replay;
 mod running_operator;
 mod scan;
 mod sequences;
+mod show;
 mod status_recorder;
 mod support;
 mod telemetry;

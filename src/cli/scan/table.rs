@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::{
+    cli::printable::printable,
     diagnosis::{Finding, human_duration, ready_counts, restarts},
     pods::Pod,
 };
@@ -132,15 +133,6 @@ fn truncate(text: &mut String, width: usize) {
 
 fn or_none(text: &str) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text.to_owned() }
-}
-
-/// Replaces control characters and those that change the writing direction by U+FFFD: the file may come from anyone.
-fn printable(text: &str) -> String {
-    let is_control = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if is_control(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]

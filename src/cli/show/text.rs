@@ -1,0 +1,287 @@
+//! A status as text.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use textwrap::{Options, WordSplitter};
+
+use crate::{
+    api::{
+        Cause, CommonCause, ContainerIssue, ContainerKind, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
+        PodProblem, condition, reason,
+    },
+    cli::printable::printable,
+    diagnosis::human_duration,
+};
+
+use super::selection::Selection;
+
+const HEADING: Style = Style::new().bold();
+const REASON: Style = AnsiColor::Red.on_default();
+const LOG: Style = Style::new().dimmed();
+/// The operator updates each status at least every five minutes.
+const STALE: SignedDuration = SignedDuration::from_mins(10);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The width of wrapped text, in terminal columns. Names and lines of logs are never broken.
+    pub(super) width: usize,
+    /// How many lines of each log are printed, the last ones.
+    pub(super) log_lines: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    Healthy,
+    Unhealthy,
+    /// The status does not say, for instance because the pods cannot be read.
+    Unknown,
+}
+
+pub(super) fn health(status: &OrchestrStatus) -> Health {
+    match find(status, condition::PODS_HEALTHY).map(|condition| condition.status.as_str()) {
+        Some("True") => Health::Healthy,
+        Some("False") => Health::Unhealthy,
+        _ => Health::Unknown,
+    }
+}
+
+fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// Writes the selected parts of the status, always with colours: the stream removes them if it is not a terminal.
+pub(super) fn write(
+    out: &mut impl Write,
+    object: &NamespacedName,
+    status: &OrchestrStatus,
+    generation: Option<i64>,
+    selection: &Selection<'_>,
+    layout: Layout,
+    now: Timestamp,
+) -> io::Result<()> {
+    let mut text = Text { out, layout, now, shows_keys: !selection.is_everything };
+    text.overview(object, status, generation)?;
+    if selection.is_everything && !status.common_causes.is_empty() {
+        text.heading("Common causes")?;
+        status.common_causes.iter().try_for_each(|cause| text.common_cause(cause))?;
+    }
+    if !selection.incidents.is_empty() {
+        text.heading("Incidents")?;
+        selection.incidents.iter().try_for_each(|incident| text.incident(incident))?;
+        if selection.is_everything && status.omitted_incidents > 0 {
+            text.line(2, &format!("and {} more, which the status omits", status.omitted_incidents))?;
+        }
+    }
+    if !selection.pods.is_empty() {
+        text.heading("Pods")?;
+        selection.pods.iter().try_for_each(|pod| text.pod(pod))?;
+        if selection.is_everything && status.omitted_pods > 0 {
+            text.line(2, &format!("and {} more, which the status omits", status.omitted_pods))?;
+        }
+    }
+    Ok(())
+}
+
+struct Text<'w, W> {
+    out: &'w mut W,
+    layout: Layout,
+    now: Timestamp,
+    /// Whether to print the keys of incidents, for which the lines of an overview have no room.
+    shows_keys: bool,
+}
+
+impl<W: Write> Text<'_, W> {
+    /// How the pods are, how old the status is, and every condition that limits what it says.
+    fn overview(
+        &mut self,
+        object: &NamespacedName,
+        status: &OrchestrStatus,
+        generation: Option<i64>,
+    ) -> io::Result<()> {
+        let NamespacedName { namespace, name } = object;
+        let checked = match &status.last_check_time {
+            Some(time) => format!("checked {} ago", self.age(time)),
+            None => "never checked".to_owned(),
+        };
+        self.heading_line(&format!("{namespace}/{name}"), &checked)?;
+        let healthy = find(status, condition::PODS_HEALTHY);
+        match (health(status), healthy) {
+            (Health::Unknown, Some(healthy)) => {
+                let Condition { reason, message, .. } = healthy;
+                self.line(0, &format!("It is unknown whether the pods are healthy ({reason}): {message}"))?;
+            }
+            (Health::Unknown, None) => self.line(0, "It is unknown whether the pods are healthy.")?,
+            (_, Some(healthy)) => self.line(0, &healthy.message)?,
+            (_, None) => {}
+        }
+        if status.ignored_pods > 0 {
+            self.line(0, &format!("{} with ignored problems.", pods(status.ignored_pods)))?;
+        }
+        for Condition { type_, status, reason, message, .. } in &status.conditions {
+            match (type_.as_str(), status.as_str()) {
+                (condition::PODS_HEALTHY | condition::STALLED, _) => {}
+                // Warnings follow the number of pods, such as permissions that are missing.
+                (condition::READY, "True") => {
+                    self.line(0, message.split_once("; ").map_or("", |(_, warnings)| warnings))?;
+                }
+                (condition::ALERTS_DELIVERED, "True") => {}
+                (condition::ALERTS_DELIVERED, _) if reason == reason::NOTHING_SENT => {}
+                _ => self.line(0, &format!("{type_}={status} ({reason}): {message}"))?,
+            }
+        }
+        if status.last_check_time.as_ref().is_some_and(|time| self.now.duration_since(time.0) > STALE) {
+            self.line(0, "The status is old: the operator updates it every few minutes while it runs.")?;
+        }
+        if generation.is_some() && status.observed_generation.is_some() && generation != status.observed_generation {
+            self.line(0, "The spec was changed since: the status is that of an older spec.")?;
+        }
+        Ok(())
+    }
+
+    fn common_cause(&mut self, cause: &CommonCause) -> io::Result<()> {
+        let CommonCause { kind, name, owners, pods: affected, since, message } = cause;
+        let owners = if *owners == 1 { "1 owner".to_owned() } else { format!("{owners} owners") };
+        let since = self.age(since);
+        self.title(&format!("{kind} {name}"), "", &[&format!("{} of {owners}", pods(*affected)), &since])?;
+        self.line(6, message)
+    }
+
+    fn incident(&mut self, incident: &Incident) -> io::Result<()> {
+        let Incident { namespace, owner: Owner { kind, name }, .. } = incident;
+        let affected = match incident.of {
+            ..=0 => pods(incident.pods),
+            of => format!("{} of {}", incident.pods, pods(of)),
+        };
+        let age = self.age(&incident.since);
+        let cause = cause_or_nothing(&incident.cause);
+        let key = if self.shows_keys { incident.key.as_str() } else { "" };
+        self.title(&format!("{namespace}/{name} ({kind})"), &incident.reason, &[&cause, &affected, &age, key])?;
+        self.line(6, &incident.message)?;
+        if let Some(revision) = &incident.revision {
+            let healthy = pods(revision.healthy_before);
+            self.line(6, &format!("only revision {} fails; {healthy} of the one before are healthy", revision.name))?;
+            for change in &revision.changes {
+                self.line(6, &format!("changed: {change}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pod(&mut self, pod: &PodProblem) -> io::Result<()> {
+        let reason = if pod.reason == pod.status { "" } else { pod.reason.as_str() };
+        let node = if pod.node.is_empty() { String::new() } else { format!("on {}", pod.node) };
+        let age = self.age(&pod.since);
+        self.title(&format!("{}/{}", pod.namespace, pod.name), &pod.status, &[reason, &node, &age])?;
+        self.line(6, &pod.message)?;
+        for evidence in &pod.evidence {
+            self.line(6, &format!("evidence: {evidence}"))?;
+        }
+        pod.container_issues.iter().try_for_each(|issue| self.container(issue))
+    }
+
+    fn container(&mut self, issue: &ContainerIssue) -> io::Result<()> {
+        let state = format!("{:?}", issue.state);
+        let mut parts = vec![if issue.reason.is_empty() { state } else { format!("{state} ({})", issue.reason) }];
+        match issue.restarts {
+            0 => {}
+            1 => parts.push("1 restart".to_owned()),
+            restarts => parts.push(format!("{restarts} restarts")),
+        }
+        if let Some(last) = &issue.last_termination {
+            let ago = last.finished_at.as_ref().map(|time| format!(" {} ago", self.age(time))).unwrap_or_default();
+            let is_known = last.reason.is_empty() || last.reason == issue.reason;
+            let reason = if is_known { String::new() } else { format!(" ({})", last.reason) };
+            parts.push(format!("terminated{ago} with exit code {}{reason}", last.exit_code));
+        }
+        let kind = match issue.kind {
+            ContainerKind::App => "container",
+            ContainerKind::Init => "init container",
+            ContainerKind::Sidecar => "sidecar container",
+        };
+        self.line(6, &format!("{kind} {}: {}", issue.name, parts.join(", ")))?;
+        self.log(issue)
+    }
+
+    fn log(&mut self, issue: &ContainerIssue) -> io::Result<()> {
+        let ContainerIssue { logs, log_source, log_note, .. } = issue;
+        let source = match log_source {
+            None => return Ok(()),
+            Some(LogSource::Unavailable) => return self.line(8, &format!("no log: {log_note}")),
+            Some(LogSource::Current) => "log",
+            Some(LogSource::Previous) => "log of the previous run",
+            Some(LogSource::TerminationMessage) => "termination message",
+        };
+        let lines: Vec<_> = logs.lines().collect();
+        let omitted = lines.len().saturating_sub(self.layout.log_lines);
+        let mut notes = Vec::new();
+        if !log_note.is_empty() {
+            notes.push(log_note.clone());
+        }
+        if omitted > 0 {
+            notes.push(format!("the last {} of {} lines here", lines.len() - omitted, lines.len()));
+        }
+        let note = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        self.line(8, &format!("{source}{note}:"))?;
+        for line in lines.iter().skip(omitted) {
+            // A tab is harmless, and common in stack traces.
+            let line = printable(&line.replace('\t', "    "));
+            writeln!(self.out, "        | {LOG}{line}{LOG:#}")?;
+        }
+        Ok(())
+    }
+
+    fn heading(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{HEADING}{text}{HEADING:#}")
+    }
+
+    fn heading_line(&mut self, text: &str, note: &str) -> io::Result<()> {
+        writeln!(self.out, "{HEADING}{}{HEADING:#}, {note}", printable(text))
+    }
+
+    /// The first line of an entry: what it is, its reason, and further facts.
+    fn title(&mut self, name: &str, reason: &str, facts: &[&str]) -> io::Result<()> {
+        write!(self.out, "  {HEADING}{}{HEADING:#}", printable(name))?;
+        if !reason.is_empty() {
+            write!(self.out, "  {REASON}{}{REASON:#}", printable(reason))?;
+        }
+        for fact in facts.iter().filter(|fact| !fact.is_empty()) {
+            write!(self.out, "  {}", printable(fact))?;
+        }
+        writeln!(self.out)
+    }
+
+    /// A text at this indentation, wrapped. Nothing if the text is empty.
+    fn line(&mut self, indent: usize, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
+        let options = Options::new(self.layout.width)
+            .initial_indent(&first)
+            .subsequent_indent(if indent == 0 { "" } else { &rest })
+            .break_words(false)
+            .word_splitter(WordSplitter::NoHyphenation);
+        // Line breaks of a message from a cluster would look like further entries.
+        let text = printable(&text.replace(['\n', '\t'], " "));
+        textwrap::wrap(&text, options).iter().try_for_each(|line| writeln!(self.out, "{line}"))
+    }
+
+    fn age(&self, time: &Time) -> String {
+        // A clock that is behind by seconds is no error.
+        human_duration(self.now.duration_since(time.0).max(SignedDuration::ZERO))
+    }
+}
+
+fn cause_or_nothing(cause: &Cause) -> String {
+    if *cause == Cause::Unknown { String::new() } else { cause.to_string() }
+}
+
+fn pods(count: i64) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+#[cfg(test)]
+mod tests;
