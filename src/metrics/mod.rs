@@ -127,9 +127,14 @@ impl Metrics {
     }
 
     /// An object's pods are known.
-    pub(crate) fn object_reported(&self, object: &NamespacedName, report: &ObjectReport<'_>) {
+    pub(crate) fn object_reported<'a>(
+        &self,
+        object: &NamespacedName,
+        report: &ObjectReport<'_>,
+        incidents: impl Iterator<Item = IncidentReport<'a>> + Clone,
+    ) {
         let Some(state) = &self.0.state else { return };
-        let changes = lock(state).report(object, report);
+        let changes = lock(state).report(object, report, incidents);
         for kind in changes.opened {
             self.count_incident(&self.0.instruments.incidents_opened, kind);
         }

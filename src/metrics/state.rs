@@ -31,7 +31,6 @@ pub(crate) struct ObjectReport<'a> {
     pub(crate) generation: i64,
     pub(crate) pods: u64,
     pub(crate) problems: Vec<ProblemCount<'a>>,
-    pub(crate) incidents: Vec<IncidentReport<'a>>,
     pub(crate) common_causes: &'a [CommonCause],
 }
 
@@ -158,16 +157,25 @@ pub(super) struct ObjectSeries {
 }
 
 impl State {
-    pub(super) fn report(&mut self, object: &NamespacedName, report: &ObjectReport<'_>) -> Changes {
+    /// Iterates over the incidents twice, because a list of them would take as much memory as what is kept of them.
+    pub(super) fn report<'a>(
+        &mut self,
+        object: &NamespacedName,
+        report: &ObjectReport<'_>,
+        incidents: impl Iterator<Item = IncidentReport<'a>> + Clone,
+    ) -> Changes {
         let previous = self.objects.remove(object);
         let number = previous.as_ref().map_or(self.next_object, |known| known.number);
         if previous.is_none() {
             self.next_object += 1;
         }
-        let known: Vec<_> =
-            report.incidents.iter().filter_map(|incident| Some((self.id(incident)?, incident))).collect();
-        let unknown = report.incidents.len() - known.len();
-        let mut ids: Vec<u32> = known.iter().map(|(id, _)| *id).collect();
+        let (mut ids, mut unknown) = (Vec::new(), 0);
+        for incident in incidents.clone() {
+            match self.id(&incident) {
+                Some(id) => ids.push(id),
+                None => unknown += 1,
+            }
+        }
         ids.sort_unstable();
         ids.dedup();
         let ids = if *self.latest == *ids { Arc::clone(&self.latest) } else { Arc::from(ids) };
@@ -186,8 +194,10 @@ impl State {
             changes.resolved.extend(self.release(*id, number));
         }
         // After those that are over have made room.
-        for (id, incident) in known {
-            self.show(id, incident, number);
+        for incident in incidents {
+            if let Some(id) = self.ids.get(&incident.key) {
+                self.show(*id, &incident, number);
+            }
         }
         // What a first report finds has begun before, and after a change of the spec other pods are selected.
         if previous.is_none_or(|known| known.generation != report.generation) {

@@ -9,7 +9,7 @@ use crate::{
     api::OrchestrStatus,
     diagnosis::{ContainerFinding, Finding},
     logs::{Masking, Tail},
-    metrics::{ObjectReport, ProblemCount},
+    metrics::{IncidentReport, ObjectReport, ProblemCount},
     pods::Pod,
 };
 
@@ -97,8 +97,12 @@ impl Report<'_> {
             generation: self.status.observed_generation.unwrap_or_default(),
             pods: u64::try_from(self.status.watched_pods).unwrap_or_default(),
             problems: problems.collect(),
-            incidents: self.groups.iter().map(Group::for_metrics).collect(),
             common_causes: &self.status.common_causes,
         }
+    }
+
+    /// All incidents, for the metrics.
+    pub(crate) fn incidents_for_metrics(&self) -> impl Iterator<Item = IncidentReport<'_>> + Clone {
+        self.groups.iter().map(Group::for_metrics)
     }
 }

@@ -58,3 +58,36 @@ pub fn start(telemetry: Telemetry) -> io::Result<()> {
     };
     thread::Builder::new().name("telemetry".to_owned()).spawn(run).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpStream,
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_while_the_thread_of_the_event_loop_is_stuck() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (metrics, heartbeat) = (Metrics::default(), Heartbeat::default());
+        let own = heartbeat.clone();
+        start(Telemetry { listener: Some(listener), heartbeat_webhook: None, metrics, heartbeat: own }).unwrap();
+        // Blocks the only thread of this runtime, as a stuck event loop does.
+        let get = || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            let mut response = String::new();
+            stream.read_to_string(&mut response).unwrap();
+            response
+        };
+        assert!(get().starts_with("HTTP/1.1 200 OK"));
+        heartbeat.set_late(true);
+        assert!(get().starts_with("HTTP/1.1 503 Service Unavailable"));
+    }
+}

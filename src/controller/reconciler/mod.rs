@@ -283,7 +283,7 @@ impl Reconciler {
         };
         let report = report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?, &asker));
         if self.metrics.wants_state() {
-            self.metrics.object_reported(key, &report.for_metrics());
+            self.metrics.object_reported(key, &report.for_metrics(), report.incidents_for_metrics());
         }
         let Report { status, incidents, shown, .. } = report;
 

@@ -21,8 +21,19 @@ fn incident(key: u64, namespace: &str) -> IncidentReport<'_> {
     }
 }
 
-fn report<'a>(incidents: impl IntoIterator<Item = IncidentReport<'a>>) -> ObjectReport<'a> {
-    ObjectReport { generation: 1, pods: 10, incidents: incidents.into_iter().collect(), ..ObjectReport::default() }
+fn report<'a>(state: &mut State, name: &str, incidents: impl IntoIterator<Item = IncidentReport<'a>>) -> Changes {
+    report_of(state, name, 1, incidents)
+}
+
+fn report_of<'a>(
+    state: &mut State,
+    name: &str,
+    generation: i64,
+    incidents: impl IntoIterator<Item = IncidentReport<'a>>,
+) -> Changes {
+    let incidents: Vec<_> = incidents.into_iter().collect();
+    let report = ObjectReport { generation, pods: 10, ..ObjectReport::default() };
+    state.report(&object(name), &report, incidents.iter().cloned())
 }
 
 fn namespaces(state: &State) -> Vec<(String, usize)> {
@@ -38,9 +49,9 @@ fn namespaces(state: &State) -> Vec<(String, usize)> {
 #[test]
 fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() {
     let mut state = State::default();
-    state.report(&object("a"), &report([incident(1, "shop")]));
+    report(&mut state, "a", [incident(1, "shop")]);
     let partial = IncidentReport { pods: 1, reason: "Error", cause: Cause::Unknown, ..incident(1, "shop") };
-    state.report(&object("b"), &report([partial.clone()]));
+    report(&mut state, "b", [partial.clone()]);
     let values = |state: &State| {
         let incidents = state.snapshot().incidents;
         incidents.into_iter().map(|(labels, pods, _)| (labels.reason.clone(), labels.cause, pods)).collect::<Vec<_>>()
@@ -48,9 +59,9 @@ fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() 
     assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)]);
     state.withdraw(&object("a"));
     assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)], "until the other one reports again");
-    state.report(&object("b"), &report([partial]));
+    report(&mut state, "b", [partial]);
     assert_eq!(values(&state), [("Error".to_owned(), "Unknown", 1)]);
-    state.report(&object("b"), &report([]));
+    report(&mut state, "b", []);
     assert_eq!(values(&state), []);
 }
 
@@ -58,17 +69,16 @@ fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() 
 fn counts_incidents_that_begin_and_end_while_their_object_is_watched() {
     let mut state = State::default();
     let none = Changes::default();
-    assert_eq!(state.report(&object("a"), &report([incident(1, "shop")])), none, "it began before");
-    let changes = state.report(&object("a"), &report([incident(1, "shop"), incident(2, "shop")]));
+    assert_eq!(report(&mut state, "a", [incident(1, "shop")]), none, "it began before");
+    let changes = report(&mut state, "a", [incident(1, "shop"), incident(2, "shop")]);
     assert_eq!(changes, Changes { opened: vec![KINDS[0]], resolved: vec![] });
-    assert_eq!(state.report(&object("b"), &report([incident(2, "shop")])), none);
-    assert_eq!(state.report(&object("a"), &report([incident(1, "shop")])), none, "another object reports it");
-    let changes = state.report(&object("b"), &report([]));
+    assert_eq!(report(&mut state, "b", [incident(2, "shop")]), none);
+    assert_eq!(report(&mut state, "a", [incident(1, "shop")]), none, "another object reports it");
+    let changes = report(&mut state, "b", []);
     assert_eq!(changes, Changes { opened: vec![], resolved: vec![KINDS[0]] });
-    let other_pods = ObjectReport { generation: 2, ..report([incident(3, "shop")]) };
-    assert_eq!(state.report(&object("a"), &other_pods), none, "the spec selects other pods");
+    assert_eq!(report_of(&mut state, "a", 2, [incident(3, "shop")]), none, "the spec selects other pods");
     state.withdraw(&object("a"));
-    assert_eq!(state.report(&object("a"), &report([incident(3, "shop")])), none, "it was paused");
+    assert_eq!(report(&mut state, "a", [incident(3, "shop")]), none, "it was paused");
 }
 
 #[test]
@@ -76,7 +86,7 @@ fn keeps_nothing_of_incidents_that_are_over() {
     let mut state = State::default();
     for round in 0..5 {
         let keys = (0..3_000).map(|key| incident(1_000_000 * round + key, "shop"));
-        state.report(&object("a"), &report(keys));
+        report(&mut state, "a", keys);
         assert_eq!((state.snapshot().incidents.len(), state.snapshot().omitted_incidents), (INCIDENTS, 1_000));
     }
     assert!(state.slots.len() <= 6_000, "{}", state.slots.len());
@@ -89,21 +99,21 @@ fn keeps_nothing_of_incidents_that_are_over() {
 #[test]
 fn namespaces_share_the_series_equally_whoever_came_first() {
     let mut state = State::default();
-    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    report(&mut state, "a", (0..10_000).map(|key| incident(key, "loud")));
     assert_eq!((namespaces(&state), state.snapshot().omitted_incidents), (vec![("loud".to_owned(), 2_000)], 8_000));
-    state.report(&object("b"), &report((10_000..10_100).map(|key| incident(key, "shop"))));
+    report(&mut state, "b", (10_000..10_100).map(|key| incident(key, "shop")));
     assert_eq!(namespaces(&state), [("loud".to_owned(), 1_900), ("shop".to_owned(), 100)]);
-    state.report(&object("c"), &report((20_000..30_000).map(|key| incident(key, "ml"))));
+    report(&mut state, "c", (20_000..30_000).map(|key| incident(key, "ml")));
     let shared = namespaces(&state);
     assert_eq!(shared.iter().map(|(_, count)| count).sum::<usize>(), INCIDENTS);
     assert_eq!(shared[2], ("shop".to_owned(), 100), "it takes less than its share");
     assert!(shared[..2].iter().all(|(_, count)| *count >= INCIDENTS / 3), "{shared:?}");
     // Repeated reports change nothing.
-    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    report(&mut state, "a", (0..10_000).map(|key| incident(key, "loud")));
     assert_eq!(namespaces(&state), shared);
     // When there is room again, the next report takes it.
     state.withdraw(&object("c"));
-    state.report(&object("a"), &report((0..10_000).map(|key| incident(key, "loud"))));
+    report(&mut state, "a", (0..10_000).map(|key| incident(key, "loud")));
     assert_eq!(namespaces(&state), [("loud".to_owned(), 1_900), ("shop".to_owned(), 100)]);
 }
 
@@ -111,7 +121,7 @@ fn namespaces_share_the_series_equally_whoever_came_first() {
 fn knows_a_bounded_number_of_incidents() {
     let mut state = State::default();
     let all = KNOWN as u64 + 500;
-    state.report(&object("a"), &report((0..all).map(|key| incident(key, "shop"))));
+    report(&mut state, "a", (0..all).map(|key| incident(key, "shop")));
     assert_eq!(state.slots.len(), KNOWN);
     assert_eq!(state.snapshot().omitted_incidents, KNOWN + 500 - INCIDENTS);
 }
@@ -120,7 +130,7 @@ fn knows_a_bounded_number_of_incidents() {
 fn objects_that_report_the_same_incidents_share_their_list() {
     let mut state = State::default();
     for number in 0..1_000 {
-        state.report(&object(&number.to_string()), &report((0..500).map(|key| incident(key, "shop"))));
+        report(&mut state, &number.to_string(), (0..500).map(|key| incident(key, "shop")));
     }
     let first = &state.objects[&object("0")].incidents;
     assert!(state.objects.values().all(|object| Arc::ptr_eq(&object.incidents, first)));
@@ -147,9 +157,9 @@ fn adds_up_the_problems_beyond_the_limit() {
 #[test]
 fn follows_the_reason_and_cause_of_an_incident() {
     let mut state = State::default();
-    state.report(&object("a"), &report([incident(1, "shop")]));
+    report(&mut state, "a", [incident(1, "shop")]);
     let changed = IncidentReport { reason: "Error\n", cause: Cause::ExitCode, since: 50, ..incident(1, "shop") };
-    state.report(&object("a"), &report([changed]));
+    report(&mut state, "a", [changed]);
     let (labels, _, since) = state.snapshot().incidents.remove(0);
     assert_eq!((labels.reason.as_str(), labels.cause, since), ("Error\u{fffd}", "ExitCode", 50));
 }

@@ -66,10 +66,9 @@ impl Server {
             since: 0,
         };
         let names: Vec<String> = (0..incidents).map(|index| format!("owner-{index}")).collect();
-        let incidents =
-            names.iter().zip(0..).map(|(owner_name, key)| IncidentReport { owner_name, ..incident(key) }).collect();
-        let report = ObjectReport { incidents, ..ObjectReport::default() };
-        self.metrics.object_reported(&NamespacedName::new("shop", "cluster"), &report);
+        let incidents = names.iter().zip(0..).map(|(owner_name, key)| IncidentReport { owner_name, ..incident(key) });
+        let object = NamespacedName::new("shop", "cluster");
+        self.metrics.object_reported(&object, &ObjectReport::default(), incidents);
     }
 }
 

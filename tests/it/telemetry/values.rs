@@ -108,9 +108,11 @@ async fn incidents_stay_while_the_pods_are_not_known() {
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).metrics(&page.metrics).start();
     page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
-    proxy.rule(|request| {
-        if request.is_of_pods() { ProxyAction::Refuse(403, "pods is forbidden") } else { ProxyAction::Forward }
-    });
+    proxy.rule(
+        |request| {
+            if request.is_of_pods() { ProxyAction::Refuse(403, "pods is forbidden") } else { ProxyAction::Forward }
+        },
+    );
     proxy.end_watches();
     env.wait_for_ready("cluster", "PodAccessDenied").await;
     let denied = page.wait_for("it is not synced", |page| page.value("orchestr_synced") == 0.0).await;
