@@ -27,7 +27,7 @@ pub(super) struct Terminations {
 impl Terminations {
     /// The reasons of the failures in this version of a pod that were not in the last one. Those of a pod that is being
     /// deleted, or has succeeded, are left out: containers end with any exit code then.
-    pub(super) fn new(&mut self, pod: &Pod, previous: Option<&Pod>, now: Timestamp) -> Vec<String> {
+    pub(super) fn record(&mut self, pod: &Pod, previous: Option<&Pod>, now: Timestamp) -> Vec<String> {
         let mut reasons = Vec::new();
         if pod.deletion.is_some() || pod.phase == "Succeeded" {
             return reasons;
@@ -118,7 +118,7 @@ mod tests {
 
     fn count(terminations: &mut Terminations, versions: &[Pod]) -> Vec<usize> {
         let mut previous = None;
-        versions.iter().map(|pod| terminations.new(pod, previous.replace(pod), at(NOW + 60)).len()).collect()
+        versions.iter().map(|pod| terminations.record(pod, previous.replace(pod), at(NOW + 60)).len()).collect()
     }
 
     #[test]
@@ -141,11 +141,11 @@ mod tests {
     fn counts_a_recent_failure_of_a_pod_without_earlier_version_once() {
         let mut terminations = Terminations::default();
         let failed = pod(1, Some(oom(1)), None);
-        assert_eq!(terminations.new(&failed, None, at(NOW + 60)), ["OOMKilled"]);
-        assert_eq!(terminations.new(&failed, None, at(NOW + 60)), [""; 0], "the index has forgotten the pod");
+        assert_eq!(terminations.record(&failed, None, at(NOW + 60)), ["OOMKilled"]);
+        assert_eq!(terminations.record(&failed, None, at(NOW + 60)), [""; 0], "the index has forgotten the pod");
         let old = pod(2, Some(ended(1, NOW - 601, "Error", 1)), None);
-        assert_eq!(terminations.new(&old, None, at(NOW)), [""; 0], "it failed before it was watched");
-        assert_eq!(terminations.new(&pod(3, Some(ended(1, NOW, "", 1)), None), None, at(NOW)), ["Error"]);
+        assert_eq!(terminations.record(&old, None, at(NOW)), [""; 0], "it failed before it was watched");
+        assert_eq!(terminations.record(&pod(3, Some(ended(1, NOW, "", 1)), None), None, at(NOW)), ["Error"]);
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         let deleted = Pod { deletion: Some(at(NOW)), ..pod(2, None, Some(oom(1))) };
         let succeeded = Pod { phase: "Succeeded".into(), ..pod(3, None, Some(oom(1))) };
         for pod in [completed, deleted, succeeded] {
-            assert_eq!(terminations.new(&pod, None, at(NOW)), [""; 0]);
+            assert_eq!(terminations.record(&pod, None, at(NOW)), [""; 0]);
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn remembers_a_bounded_number_of_failures() {
         let mut terminations = Terminations::default();
         for uid in 0..3 * REMEMBERED as u128 {
-            assert_eq!(terminations.new(&pod(uid, Some(oom(1)), None), None, at(NOW)).len(), 1);
+            assert_eq!(terminations.record(&pod(uid, Some(oom(1)), None), None, at(NOW)).len(), 1);
         }
         assert_eq!((terminations.remembered.len(), terminations.oldest_first.len()), (REMEMBERED, REMEMBERED));
     }

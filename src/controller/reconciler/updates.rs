@@ -101,7 +101,7 @@ impl Reconciler {
                 let mut views = Vec::new();
                 // When a pod is listed first, nobody knows when its containers failed.
                 if !is_listed || self.index.contains(pod.uid) {
-                    for reason in self.terminations.new(&pod, self.index.suspect(pod.uid), wall) {
+                    for reason in self.terminations.record(&pod, self.index.suspect(pod.uid), wall) {
                         self.metrics.container_terminated(&pod.namespace, &reason);
                     }
                 }
