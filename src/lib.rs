@@ -13,6 +13,7 @@
 //! - [`alerts`] sends the incidents to webhooks.
 //!
 //! [`metrics`] counts what happens, and [`telemetry`] serves the counts and the probes.
+//! [`version`] is the version that users, receivers and the API server see.
 //! [`watchdog`] ends a process whose event loop is stuck.
 //! [`api`] contains the types of the custom resource, and [`settings`] validates a spec. [`cli`] parses the flags, and
 //! [`app`] starts the operator.
@@ -39,5 +40,6 @@ pub mod settings;
 pub mod spec_error;
 mod status_apply;
 pub mod telemetry;
+pub mod version;
 pub mod watch;
 pub mod watchdog;

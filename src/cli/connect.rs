@@ -3,12 +3,13 @@
 use std::{env, io, path::PathBuf, time::Duration};
 
 use clap::Args;
+use http::header::USER_AGENT;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
-use crate::watch::set_read_timeout;
+use crate::{version, watch::set_read_timeout};
 
 use super::{Failure, api_error::Target, kube_client::client, proxy};
 
@@ -49,6 +50,7 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     set_read_timeout(&mut config);
+    config.headers.push((USER_AGENT, version::user_agent()));
     config.default_retry = retries == Retries::InTheClient;
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = match retries {

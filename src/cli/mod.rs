@@ -16,18 +16,23 @@ mod webhook;
 mod webhook_flags;
 
 use std::{
+    env,
+    ffi::{OsStr, OsString},
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use failure::Failure;
 
+use crate::version::version_and_revision;
+
 /// Shows which pods of a Kubernetes cluster are broken, and why
 #[derive(Debug, Parser)]
-#[command(name = "orchestr", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "orchestr", version = version_and_revision(), disable_help_subcommand = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -51,6 +56,14 @@ enum Command {
 }
 
 impl Cli {
+    /// Parses the command line of this process. Usage errors, `--help` and `--version` are printed, and end the process.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        let args: Vec<OsString> = env::args_os().collect();
+        let matches = named_as_called(Self::command(), args.first()).get_matches_from(args);
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the subcommand and returns its exit code.
     ///
     /// # Errors
@@ -71,6 +84,13 @@ impl Cli {
             }
         }
     }
+}
+
+/// Shows `kubectl orchestr` in help and usage errors if the program was called as the kubectl plugin, whose file is named
+/// `kubectl-orchestr`.
+fn named_as_called(command: clap::Command, program: Option<&OsString>) -> clap::Command {
+    let name = program.and_then(|program| Path::new(program).file_stem());
+    if name == Some(OsStr::new("kubectl-orchestr")) { command.bin_name("kubectl orchestr") } else { command }
 }
 
 /// A runtime of one thread: waking a second thread for each watch event costs more than handling the event.

@@ -14,6 +14,7 @@ use crate::{
         heartbeat::{HeartbeatTimings, HeartbeatWebhook},
         logging, panics,
     },
+    version,
     watchdog::{self, Heartbeat},
 };
 
@@ -159,7 +160,8 @@ fn log_start(config: &RunConfig) {
     } = config;
     let streaming_lists = streaming_lists.to_possible_value();
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
+        version = version::VERSION,
+        revision = version::REVISION,
         namespaces = namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")),
         own_namespace_only,
         cluster_name,

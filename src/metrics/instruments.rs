@@ -7,7 +7,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::api::ProblemKind;
+use crate::{
+    api::ProblemKind,
+    version::{REVISION, VERSION},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct KindLabel {
@@ -46,6 +49,8 @@ pub(super) struct ContainerLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
+    /// Or "unknown": Prometheus drops labels without a value.
+    revision: &'static str,
 }
 
 pub(super) type ByKind = Family<KindLabel, Counter>;
@@ -102,7 +107,7 @@ impl Default for Instruments {
         for resource in WATCHED {
             drop(instruments.watch_restarts.get_or_create(&ResourceLabel { resource }));
         }
-        instruments.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        instruments.build.get_or_create(&BuildLabels { version: VERSION, revision: REVISION.unwrap_or("unknown") }).set(1);
         instruments.leader.set(1);
         instruments
     }
@@ -162,7 +167,7 @@ impl Instruments {
         );
         registry.register(
             "orchestr_build_info",
-            "The version of the operator, as a label; always 1",
+            "The version and the git revision of the operator, as labels; always 1",
             self.build.clone(),
         );
     }

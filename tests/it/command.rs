@@ -11,6 +11,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
+use orchestr::version::version_and_revision;
 use orchestr_testbed::{
     finish,
     fixtures::real_pods,
@@ -142,12 +143,30 @@ fn prints_help_version_and_crd_to_standard_output() {
     for (args, part) in [
         (["completions", "bash"].as_slice(), "complete -F _orchestr"),
         (&["completions", "zsh"], "#compdef orchestr"),
-        (&["--version"], concat!("orchestr ", env!("CARGO_PKG_VERSION"))),
+        (&["--version"], &format!("orchestr {}\n", version_and_revision())),
         (&["scan", "--help"], "Usage: orchestr scan"),
     ] {
         let (code, out, err) = ends(&mut orchestr(args));
         assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
         assert!(out.contains(part), "{args:?}: {out}");
+    }
+}
+
+/// krew links the program as `kubectl-orchestr` into a folder of PATH, and kubectl runs it for `kubectl orchestr`.
+#[test]
+fn shows_how_it_was_called_in_help_and_usage_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, shown) in [("kubectl-orchestr", "kubectl orchestr"), ("orchestr", "orchestr"), ("orc", "orc")] {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_orchestr"), &link).unwrap();
+        let call = |args: &[&str]| ends(Command::new(&link).args(args).env_clear());
+        let (code, out, _) = call(&["--help"]);
+        assert!(code == 0 && out.contains(&format!("\nUsage: {shown} <COMMAND>\n")), "{out}");
+        let (code, out, _) = call(&["scan", "--help"]);
+        assert!(code == 0 && out.contains(&format!("\nUsage: {shown} scan [OPTIONS]\n")), "{out}");
+        let (code, _, err) = call(&["scan", "--pending"]);
+        assert!(code == 2 && err.contains("\nFor more information, try '--help'.\n"), "{err}");
+        assert_eq!(call(&["--version"]).1, format!("orchestr {}\n", version_and_revision()));
     }
 }
 

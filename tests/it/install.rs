@@ -17,7 +17,7 @@ use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
-use orchestr::api::Orchestr;
+use orchestr::{api::Orchestr, version::version_and_revision};
 use orchestr_testbed::{Answer, ControlPlane, Kubelet, Options, ServiceAccountAccess, eventually};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -533,6 +533,11 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
     let ours: Vec<_> = log.iter().filter(|entry| entry["user"]["username"] == user).collect();
     let refused: Vec<_> = ours.iter().filter(|entry| entry["responseStatus"]["code"] == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
+    // The test itself reviews the account's rights.
+    let requests = ours.iter().filter(|entry| entry["objectRef"]["apiGroup"] != "authorization.k8s.io");
+    let mut user_agents: Vec<_> = requests.map(|entry| entry["userAgent"].as_str().unwrap_or_default()).collect();
+    user_agents.dedup();
+    assert_eq!(user_agents, [format!("orchestr/{}", version_and_revision())]);
     // Each right is used.
     for (group, resource, verbs) in RIGHTS {
         for verb in verbs.split(' ').filter(|verb| (resource, *verb) != ("events", "patch")) {

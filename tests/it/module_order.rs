@@ -7,8 +7,9 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "hex",
+    "version",
     "backoff",
     "clock",
     "watchdog",

@@ -5,7 +5,7 @@
 
 use std::{error::Error, io, net::IpAddr, sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, Uri, header};
 use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
 use reqwest::{Client, Proxy, Response, redirect, retry};
@@ -23,9 +23,12 @@ use super::{
     options::DeliveryOptions,
     resolver::{CheckingResolver, Lookup},
 };
-use crate::alerts::{
-    address::{AddressPolicy, AddressRefusal},
-    retry::{AttemptOutcome, retry_after},
+use crate::{
+    alerts::{
+        address::{AddressPolicy, AddressRefusal},
+        retry::{AttemptOutcome, retry_after},
+    },
+    version,
 };
 
 /// The fractions of a webhook's timeout for resolving the receiver's name and for establishing the connection. They are
@@ -36,8 +39,6 @@ const CONNECT_SHARE: f64 = 0.9;
 /// How many bytes of a response's body are read, so that the receiver can finish its answer.
 const BODY_LIMIT: usize = 4 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-
-const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("orchestr/", env!("CARGO_PKG_VERSION")));
 
 pub struct HttpClient {
     addresses: AddressPolicy,
@@ -145,7 +146,7 @@ impl HttpClient {
             .referer(false)
             .retry(retry::never())
             .pool_max_idle_per_host(0)
-            .user_agent(USER_AGENT)
+            .user_agent(version::user_agent())
             .connect_timeout(post.timeout.mul_f64(CONNECT_SHARE))
             .no_proxy();
         let builder = match proxy {

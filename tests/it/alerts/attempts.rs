@@ -27,6 +27,7 @@ use orchestr::{
         signature::SigningKeys,
     },
     api::{NamespacedName, WebhookFormat},
+    version::version_and_revision,
 };
 use orchestr_testbed::{Receiver, Reply};
 
@@ -105,7 +106,7 @@ async fn classifies_each_outcome_of_an_attempt() {
     assert_eq!((first.method.as_str(), first.path.as_str()), ("POST", "/hook?a=b"));
     assert_eq!(first.header("content-type"), "application/json");
     assert_eq!(first.header("webhook-id"), "msg-1");
-    assert!(first.header("user-agent").starts_with("orchestr/"), "{first:?}");
+    assert_eq!(first.header("user-agent"), format!("orchestr/{}", version_and_revision()));
     assert_eq!(first.header("authorization"), "", "no credentials of anybody's");
     assert_eq!(first.json()["alerts"][0]["labels"]["alertname"], "Test");
 }

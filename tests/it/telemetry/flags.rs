@@ -2,6 +2,7 @@
 
 use std::{net::TcpListener, process::Stdio};
 
+use orchestr::version::{REVISION, VERSION};
 use orchestr_testbed::{eventually, free_port, page};
 
 use crate::{
@@ -47,6 +48,7 @@ async fn the_binary_serves_metrics_and_probes() {
     assert_eq!(page(port, "/livez", "").await.unwrap(), "ok\n");
     let metrics = page(port, "/metrics", "Accept: application/openmetrics-text\r\n").await.unwrap();
     assert!(metrics.ends_with("# EOF\n") && metrics.contains("\norchestr_synced 1\n"), "{metrics}");
-    let version = format!("orchestr_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    let revision = REVISION.unwrap_or("unknown");
+    let version = format!("orchestr_build_info{{version=\"{VERSION}\",revision=\"{revision}\"}} 1");
     assert!(metrics.contains(&version), "{metrics}");
 }
