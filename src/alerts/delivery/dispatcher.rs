@@ -167,3 +167,68 @@ impl Dispatcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::system_lookup, *};
+
+    const NAMESPACE: &str = "shop";
+
+    /// Without an API server: requests fail.
+    fn dispatcher() -> Dispatcher {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let (options, timings) = (DeliveryOptions::default(), DeliveryTimings::default());
+        let clock = ClusterClock::default();
+        Dispatcher::new(client, clock, options, system_lookup(), None, timings, Metrics::default())
+    }
+
+    /// Starts the worker of an object with stored delivery state.
+    fn update(dispatcher: &mut Dispatcher, name: &str) -> NamespacedName {
+        let key = NamespacedName::new(NAMESPACE, name);
+        let status = json!({"watchedPods": 0, "problematicPodCount": 0, "webhooks": [{"name": "ops"}]});
+        let status: OrchestrStatus = serde_json::from_str(&status.to_string()).unwrap();
+        let update = ObjectUpdate {
+            uid: name,
+            generation: 1,
+            webhooks: &Arc::default(),
+            status: Some(&status),
+            resource_version: "1",
+            incidents: None,
+            gone: GoneAlerts::default(),
+        };
+        dispatcher.update(&key, update);
+        key
+    }
+
+    async fn join_all(dispatcher: &mut Dispatcher) {
+        let joined = async {
+            while !dispatcher.tasks.is_empty() {
+                dispatcher.join_ended();
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), joined).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_workers_of_deleted_objects_make_room_for_others() {
+        let mut dispatcher = dispatcher();
+        // The workers of other deleted objects, which are still notifying.
+        while dispatcher.ending.admit(NAMESPACE) {}
+        for number in 0..4 {
+            let key = update(&mut dispatcher, &number.to_string());
+            dispatcher.abandon(&key);
+        }
+        join_all(&mut dispatcher).await;
+        assert!(!dispatcher.ending.admit(NAMESPACE), "abandoned workers had no place");
+
+        dispatcher.ending.ended(NAMESPACE);
+        let key = update(&mut dispatcher, "deleted");
+        dispatcher.forget(&key);
+        assert!(!dispatcher.ending.admit(NAMESPACE), "it has the last place");
+        join_all(&mut dispatcher).await;
+        assert!(dispatcher.ending.admit(NAMESPACE) && !dispatcher.ending.admit(NAMESPACE), "it has returned it");
+    }
+}
