@@ -105,7 +105,7 @@ fn status(c: &mut Criterion) {
         })
         .collect();
     assert_eq!(findings.len(), PAGE);
-    let tail = Tail { text: "a line of a log\n".repeat(20), source: LogSource::Previous, note: String::new() };
+    let tail = Tail { text: "a line of a log\n".repeat(20).into(), source: LogSource::Previous, note: String::new() };
     let tracker = Tracker::default();
     let make = || {
         let input = Input {

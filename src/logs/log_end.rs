@@ -144,7 +144,7 @@ fn tail(source: LogSource, cleaned: Cleaned, note: String, has_fewer_lines: bool
         notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());
     }
     notes.retain(|note| !note.is_empty());
-    Tail { source, text: cleaned.text, note: notes.join("; ") }
+    Tail { source, text: cleaned.text.into(), note: notes.join("; ") }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Which part of a log to keep, and the kept part.
 
+use arcstr::ArcStr;
+
 use crate::api::LogSource;
 
 use super::Pattern;
@@ -21,8 +23,9 @@ pub struct LogPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     pub source: LogSource,
-    /// Empty for [`LogSource::Unavailable`].
-    pub text: String,
+    /// Empty for [`LogSource::Unavailable`]. Shared: each reconcile looks up the tails of all failing containers, and may show
+    /// only a small part of them.
+    pub text: ArcStr,
     /// Why there is no text, or what is missing from it; may be empty.
     pub note: String,
 }
@@ -31,6 +34,6 @@ impl Tail {
     /// A tail without a text. The note must not quote a log.
     #[must_use]
     pub(crate) fn unavailable(note: impl Into<String>) -> Self {
-        Self { source: LogSource::Unavailable, text: String::new(), note: note.into() }
+        Self { source: LogSource::Unavailable, text: ArcStr::new(), note: note.into() }
     }
 }

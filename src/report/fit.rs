@@ -5,9 +5,14 @@
 //! equally for all pods. Last, whole pods are left out. Sizes are added up piece by piece, and a draft is abandoned as
 //! soon as it exceeds the limit, so no input costs more than a few times its size.
 
+use arcstr::ArcStr;
 use serde::Serialize;
 
-use crate::{alerts::ALERT_BYTES, api::PodProblem, diagnosis::LogChoice};
+use crate::{
+    alerts::ALERT_BYTES,
+    api::{ContainerIssue, PodProblem},
+    diagnosis::LogChoice,
+};
 
 use super::{
     input::FindTail,
@@ -102,6 +107,13 @@ fn listed(item: &impl Serialize) -> usize {
     json_size::size(item).saturating_add(1)
 }
 
+/// The size of the fields that describe a log, of which the second is left out if it is empty.
+fn source_and_note(issue: &ContainerIssue) -> usize {
+    let source = r#""logSource":,"#.len().saturating_add(json_size::size(&issue.log_source));
+    let note = if issue.log_note.is_empty() { 0 } else { r#""logNote":,"#.len() + json_size::size(&issue.log_note) };
+    source.saturating_add(note)
+}
+
 /// The rows at one level of detail, and the logs that are still to be fitted into them.
 struct Draft {
     pods: Vec<PodProblem>,
@@ -112,7 +124,7 @@ struct Draft {
 
 /// A log that is not empty, and the indexes of its row and container.
 struct Log {
-    text: String,
+    text: ArcStr,
     pod: usize,
     container: usize,
 }
@@ -130,8 +142,8 @@ impl Draft {
         let mut room = budget;
         for problem in problems {
             let mut shown = problem.show(detail);
-            let mut kept = listed(&shown);
-            let mut taken = 0;
+            let row = listed(&shown);
+            let (mut kept, mut taken) = (row, row);
             for (container, (issue, finding)) in
                 shown.container_issues.iter_mut().zip(&problem.finding.containers).enumerate()
             {
@@ -141,13 +153,13 @@ impl Draft {
                 let Some(tail) = find_tail(problem.pod, finding) else { continue };
                 issue.log_source = Some(tail.source);
                 issue.log_note = truncate::with_ellipsis(&tail.note, NOTE_LIMIT).into_owned();
+                taken = taken.saturating_add(source_and_note(issue));
                 if !tail.text.is_empty() {
                     let log = Log { text: tail.text, pod: draft.pods.len(), container };
-                    taken += log.size_up_to(CUT).min(CUT);
+                    taken = taken.saturating_add(log.size_up_to(CUT).min(CUT));
                     draft.logs.push(log);
                 }
             }
-            let taken = listed(&shown).saturating_add(taken);
             draft.left = draft.left.checked_sub(taken)?;
             room = room.checked_sub(kept.max(taken))?;
             draft.pods.push(shown);
@@ -166,7 +178,7 @@ impl Draft {
             let issue = self.pods.get_mut(log.pod).and_then(|pod| pod.container_issues.get_mut(log.container));
             let Some(issue) = issue else { continue };
             if size <= share {
-                issue.logs = log.text;
+                issue.logs = log.text.to_string();
                 continue;
             }
             let end = end_of(&log.text, share);
@@ -233,6 +245,8 @@ fn end_of(text: &str, size: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -246,6 +260,22 @@ mod tests {
             (vec![0, 0], 0, usize::MAX),
         ] {
             assert_eq!(even_share(wants.clone(), supply), share, "{wants:?} of {supply}");
+        }
+    }
+
+    #[test]
+    fn counts_the_fields_that_describe_a_log_exactly() {
+        let row = |source: Option<&str>, note: &str| -> ContainerIssue {
+            serde_json::from_value(json!({
+                "name": "app", "type": "App", "state": "Waiting", "ready": false, "restarts": 1, "logSource": source,
+                "logNote": note,
+            }))
+            .unwrap()
+        };
+        let without = listed(&row(None, ""));
+        for (source, note) in [("Previous", ""), ("Unavailable", "a <note> with \u{1}, \u{2028} and \"quotes\"")] {
+            let issue = row(Some(source), note);
+            assert_eq!(without + source_and_note(&issue), listed(&issue), "{note}");
         }
     }
 

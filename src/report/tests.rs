@@ -170,7 +170,7 @@ pub(super) fn container(name: &str) -> ContainerFinding {
 }
 
 pub(super) fn tail(text: &str) -> Tail {
-    Tail { source: LogSource::Previous, text: text.to_owned(), note: String::new() }
+    Tail { source: LogSource::Previous, text: text.into(), note: String::new() }
 }
 
 #[test]

@@ -404,7 +404,7 @@ async fn reads_a_log_once_per_container_instance() {
             store.redacted(redaction.run());
         }
         let tail = store.get(&request, &asker.namespace).unwrap();
-        seen.push((tail.source, tail.text.clone()));
+        seen.push((tail.source, tail.text.to_string()));
     }
     let (first, second) = ("first life".to_owned(), "second life".to_owned());
     assert_eq!(

@@ -70,7 +70,7 @@ fn reads(store: &mut TailStore, request: &LogRequest, now: Instant, text: &str, 
 }
 
 pub(super) fn text(store: &TailStore, request: &LogRequest) -> Option<String> {
-    store.get(request, &"shop".into()).map(|tail| tail.text)
+    store.get(request, &"shop".into()).map(|tail| tail.text.to_string())
 }
 
 #[test]
@@ -203,7 +203,10 @@ fn shows_the_termination_message_if_there_is_no_log() {
     let request = LogRequest { termination_message: "token=abc123".into(), ..request(1, 20, false) };
     assert_eq!(reads(&mut store, &request, now, "", None), 1);
     let tail = store.get(&request, &"shop".into()).unwrap();
-    assert_eq!((tail.source, tail.text), (LogSource::TerminationMessage, format!("token={}", crate::logs::MASK)));
+    assert_eq!(
+        (tail.source, tail.text.to_string()),
+        (LogSource::TerminationMessage, format!("token={}", crate::logs::MASK))
+    );
 }
 
 #[test]

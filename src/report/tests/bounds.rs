@@ -78,7 +78,7 @@ fn whole(problem: &problem::Problem<'_>, scenario: &Scenario) -> crate::api::Pod
     let mut shown = problem.show(&problem::Detail::FULL);
     for issue in &mut shown.container_issues {
         if let Some(tail) = scenario.tails.get(&(problem.pod.uid, issue.name.clone())) {
-            issue.logs.clone_from(&tail.text);
+            issue.logs = tail.text.to_string();
             issue.log_source = Some(tail.source);
             issue.log_note.clone_from(&tail.note);
         }
@@ -102,7 +102,7 @@ prop_compose! {
         container.message = message.into();
         container.reason = reason;
         container.last_termination = Some(Terminated { message: last.into(), ..Terminated::default() });
-        let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text, note: note.replace(';', "") });
+        let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text: text.into(), note: note.replace(';', "") });
         (container, tail)
     }
 }
