@@ -47,13 +47,15 @@ pub async fn run(flags: &Flags) -> Outcome {
         add("latency of another object, worst", milliseconds(1.0), "ms", Some(LATENCY_BUDGET))?;
         let bare = result.latencies.percentile_of_pods(1.0).as_secs_f64() * 1e3;
         add("latency of a bare watch of its pod, worst", bare, "ms", None)?;
+        let apply = result.latencies.percentile_of_applies(1.0).as_secs_f64() * 1e3;
+        add("a small server-side apply, worst", apply, "ms", None)?;
         add("changes not shown within 30 s", result.latencies.missed as f64, "", Some(0.0))?;
         add("latency after a restart", result.restarted.as_secs_f64() * 1e3, "ms", None)?;
         add("peak resident memory", result.peak_mib, "MiB", Some(MEMORY_BUDGET))?;
         add("restarts", result.restarts as f64, "", Some(0.0))?;
         add("processor", result.busy * 100.0, "%", None)?;
         table.push(format!(
-            "| {name} | {} | {} | {:.0} / {:.0} ms | {bare:.0} ms | {} | {} of {} | {:.0} ms | {:.0} MiB | {} | {:.0} % |",
+            "| {name} | {} | {} | {:.0} / {:.0} ms | {bare:.0} ms | {apply:.0} ms | {} | {} of {} | {:.0} ms | {:.0} MiB | {} | {:.0} % |",
             result.requests.accepted,
             result.requests.refused,
             milliseconds(0.5),
@@ -68,8 +70,8 @@ pub async fn run(flags: &Flags) -> Outcome {
         ));
     }
     println!(
-        "\n| attack | requests | refused | latency of another object, median / worst | a bare watch, worst | not shown within 30 s | with its \
-         log | after a restart | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+        "\n| attack | requests | refused | latency of another object, median / worst | a bare watch, worst | a small apply, \
+         worst | not shown within 30 s | with its log | after a restart | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     );
     table.iter().for_each(|row| println!("{row}"));
     Ok(())

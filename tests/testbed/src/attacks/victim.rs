@@ -7,10 +7,10 @@ use std::{
 };
 
 use futures::{StreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
     runtime::watcher::{self, Event, watcher},
 };
 use serde_json::{Value, json};
@@ -29,6 +29,9 @@ const LOG: &str = "the victim's last words";
 /// The pause between two changes. A status is written at most once a second, which is not to be measured.
 const PAUSE: Duration = Duration::from_millis(1_300);
 
+/// The pause between two applies.
+const APPLY_PAUSE: Duration = Duration::from_millis(200);
+
 /// A namespace with a pod and an object of its own.
 pub struct Victim<'a> {
     plane: &'a ControlPlane,
@@ -46,6 +49,9 @@ pub struct Latencies {
     pub statuses: Vec<Duration>,
     /// The same until a bare watch of the pod receives it: the part of the latency that the API server and etcd cause.
     pub pods: Vec<Duration>,
+    /// How long a small server-side apply took meanwhile, sent all the time by a client of its own. A status needs one such
+    /// request and at least two watch events, so its latency cannot be less.
+    pub applies: Vec<Duration>,
     /// Changes that the status did not show in time.
     pub missed: u64,
     /// Failures of the pod.
@@ -63,6 +69,11 @@ impl Latencies {
     /// The latency of a bare watch that this share of all changes did not exceed.
     pub fn percentile_of_pods(&self, share: f64) -> Duration {
         percentile(&self.pods, share)
+    }
+
+    /// The time of a small server-side apply that this share of all did not exceed.
+    pub fn percentile_of_applies(&self, share: f64) -> Duration {
+        percentile(&self.applies, share)
     }
 }
 
@@ -157,6 +168,7 @@ impl<'a> Victim<'a> {
         let mut writer = self.plane.writer().await?;
         let mut statuses = self.statuses();
         let seen = self.watch_pod();
+        let applies = self.apply_all_the_time();
         // The last write may be a moment ago.
         tokio::time::sleep(PAUSE).await;
         loop {
@@ -185,6 +197,7 @@ impl<'a> Victim<'a> {
             }
             tokio::time::sleep_until(pause.into()).await;
             if Instant::now() >= end {
+                latencies.applies = std::mem::take(&mut *applies.times());
                 return Ok(latencies);
             }
         }
@@ -209,6 +222,28 @@ impl<'a> Victim<'a> {
         SeenPods { times, _task: task }
     }
 
+    /// Applies a ConfigMap again and again, and records how long each request takes.
+    fn apply_all_the_time(&self) -> Applies {
+        let times: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let recorded = Arc::clone(&times);
+        let maps = Api::<ConfigMap>::namespaced(self.client.clone(), NAMESPACE);
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let params = PatchParams::apply("testbed").force();
+            for round in 0_u64.. {
+                let map = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"round": round.to_string()},
+                });
+                let begun = Instant::now();
+                if maps.patch(NAME, &params, &Patch::Apply(&map)).await.is_ok() {
+                    recorded.lock().unwrap_or_else(PoisonError::into_inner).push(begun.elapsed());
+                }
+                tokio::time::sleep(APPLY_PAUSE).await;
+            }
+        });
+        Applies { times, _task: task }
+    }
+
     fn statuses(&self) -> Statuses {
         watcher(self.objects(), watcher::Config::default()).boxed()
     }
@@ -222,6 +257,18 @@ struct SeenPods {
 
 impl SeenPods {
     fn times(&self) -> MutexGuard<'_, HashMap<u32, Instant>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long each apply took. Dropping it ends them.
+struct Applies {
+    times: Arc<Mutex<Vec<Duration>>>,
+    _task: JoinSet<()>,
+}
+
+impl Applies {
+    fn times(&self) -> MutexGuard<'_, Vec<Duration>> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
