@@ -26,8 +26,8 @@ use crate::{
     metrics::Metrics,
 };
 
-/// The maximum number of concurrent writes of statuses.
-const API_REQUESTS: usize = 16;
+/// The maximum number of concurrent writes of statuses. A write of a large object counts as several.
+pub(super) const API_REQUESTS: u32 = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
 
@@ -52,6 +52,8 @@ pub struct ObjectUpdate<'a> {
     pub status: Option<&'a OrchestrStatus>,
     /// The resource version of `status`.
     pub resource_version: &'a str,
+    /// About how many bytes the object takes.
+    pub bytes: usize,
     /// All incidents; absent while the object is paused or the pods are not known.
     pub incidents: Option<Vec<Incident>>,
     /// What is known about the [`gone_alerts`](crate::alerts::gone_alerts).
@@ -75,7 +77,7 @@ impl Dispatcher {
             client,
             clock,
             http,
-            api_permits: Arc::new(Semaphore::new(API_REQUESTS)),
+            api_permits: Arc::new(Semaphore::new(API_REQUESTS as usize)),
             deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
             cluster: cluster.unwrap_or_default(),
             timings,
@@ -98,6 +100,7 @@ impl Dispatcher {
             incidents: update.incidents.map(Into::into),
             gone: update.gone.into(),
             observed,
+            bytes: update.bytes,
             deleted: false,
         };
         if let Some(sender) = self.inputs.get(key) {

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deletion::{DELETION_TIMEOUT, send_deletion_notices},
     delivered_condition::{WebhookSummary, delivered_condition},
+    dispatcher::API_REQUESTS,
     http_client::HttpClient,
     options::DeliveryTimings,
     persist::{DeliveryStatus, ObjectRef, StoredStatus, persist},
@@ -38,6 +39,9 @@ const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// The minimum time between two steps, so that a clock with a resolution of one second does not cause a busy loop.
 const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
+/// A write of a larger object takes a permit for each of these bytes.
+const BYTES_PER_PERMIT: usize = 128 * 1024;
+
 /// The resources that all workers share.
 pub(super) struct Context {
     pub client: Client,
@@ -55,6 +59,12 @@ pub(super) struct Context {
     pub shutdown: CancellationToken,
 }
 
+/// How many permits the write of an object of this size takes: the answer to a write takes several times its size in memory,
+/// and the API server needs time for the whole object, however small the written part is.
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes / BYTES_PER_PERMIT).map_or(API_REQUESTS, |further| further.saturating_add(1).min(API_REQUESTS))
+}
+
 /// The latest state of an object, as the controller reports it.
 #[derive(Clone, Default)]
 pub(super) struct Input {
@@ -65,6 +75,8 @@ pub(super) struct Input {
     pub gone: Arc<GoneAlerts>,
     /// The status of the object in the API.
     pub observed: Arc<StoredStatus>,
+    /// About how many bytes the object takes. The answer to a write contains it.
+    pub bytes: usize,
     pub deleted: bool,
 }
 
@@ -79,6 +91,8 @@ pub(super) struct Worker {
     incidents: Vec<Incident>,
     incidents_known: bool,
     gone: Arc<GoneAlerts>,
+    /// How many permits a write takes.
+    permits: u32,
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
@@ -105,6 +119,7 @@ impl Worker {
             incidents: Vec::new(),
             incidents_known: false,
             gone: Arc::default(),
+            permits: 1,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
             failing: 0,
@@ -150,6 +165,7 @@ impl Worker {
     fn apply(&mut self, input: Input) {
         let now = Instant::now();
         self.generation = input.generation;
+        self.permits = permits(input.bytes);
         let mut old = std::mem::take(&mut self.queues);
         let timings = self.context.timings;
         for webhook in input.webhooks.iter() {
@@ -336,10 +352,10 @@ impl Worker {
         self.writer.on_start(status.clone(), now);
         self.has_unstored_outcome = false;
         self.queues.iter_mut().for_each(WebhookQueue::on_storing);
-        let (context, object) = (Arc::clone(&self.context), self.object.clone());
+        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), self.permits);
         self.tasks.push(
             async move {
-                let _permit = context.api_permits.acquire().await;
+                let _permits = context.api_permits.acquire_many(permits).await;
                 let result = persist(&context.client, &object, &status).await;
                 TaskResult::Written { status: Box::new(status), result }
             }
@@ -410,5 +426,16 @@ impl Worker {
                 tracing::warn!(namespace, object, webhook, reason, milliseconds, id, "not delivered");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_large_objects_take_several_permits_and_never_more_than_there_are() {
+        let sizes = [0, 127 << 10, 128 << 10, 500 << 10, 1536 << 10, 1 << 30, usize::MAX];
+        assert_eq!(sizes.map(permits), [1, 1, 2, 4, 13, API_REQUESTS, API_REQUESTS]);
     }
 }

@@ -267,6 +267,7 @@ impl Controller {
                     webhooks: &settings.webhooks,
                     status: object.status_head(),
                     resource_version: &object.resource_version,
+                    bytes: object.bytes,
                     gone,
                     incidents,
                 },
