@@ -39,8 +39,9 @@ pub(super) struct Object {
     pub(super) resource_version: String,
     /// About how many bytes that version of the object takes.
     pub(super) bytes: usize,
-    /// The last event that arrived during a write. The answer to the write may be older.
-    during_write: Option<ObservedStatus>,
+    /// The last event that arrived during a write, without its spec. Most often it is the write itself, so it is decoded only
+    /// if it is newer than the answer to the write.
+    during_write: Option<Box<StoredObject>>,
     pub(super) event_limiter: EventLimiter,
     pub(super) tracker: Tracker,
     /// Since when its status has lacked a Job, see [`judge_pods`](super::verdicts::judge_pods).
@@ -90,16 +91,16 @@ impl Object {
 
     /// Takes the status from an event, unless it is older than the known one. While a write is under way, the event is
     /// kept until the write ends. Returns whether another writer changed the status.
-    pub(super) fn adopt(&mut self, observed: &StoredObject, is_writing: bool) -> bool {
+    pub(super) fn adopt(&mut self, mut observed: StoredObject, is_writing: bool) -> bool {
         if !is_newer(observed.resource_version(), &self.resource_version) {
             return false;
         }
-        let observed = ObservedStatus::new(observed, self.tracker.is_resumed());
         if is_writing {
-            self.during_write = Some(observed);
+            observed.spec = None;
+            self.during_write = Some(Box::new(observed));
             return false;
         }
-        self.replace(observed)
+        self.replace(ObservedStatus::new(&observed, self.tracker.is_resumed()))
     }
 
     /// Returns whether the status is another one.
@@ -121,8 +122,8 @@ impl Object {
             changed = delivery_fields(status) != delivery_fields(self.status_head());
             self.replace(answer);
         }
-        let event = self.during_write.take().filter(|own| is_newer(&own.resource_version, &self.resource_version));
-        event.is_some_and(|event| self.replace(event)) || changed
+        let event = self.during_write.take().filter(|own| is_newer(own.resource_version(), &self.resource_version));
+        event.is_some_and(|event| self.replace(ObservedStatus::new(&event, self.tracker.is_resumed()))) || changed
     }
 
     /// The events to publish after this status was written.
@@ -170,9 +171,9 @@ mod tests {
     #[test]
     fn ignores_events_that_are_older_than_the_known_status() {
         let mut object = Object::new(&observed(9, 1), Instant::now());
-        assert!(!object.adopt(&observed(9, 2), false) && !object.adopt(&observed(8, 2), false));
-        assert!(!object.adopt(&observed(10, 1), false), "another resource version, but the same status");
-        assert!(object.adopt(&observed(11, 3), false));
+        assert!(!object.adopt(observed(9, 2), false) && !object.adopt(observed(8, 2), false));
+        assert!(!object.adopt(observed(10, 1), false), "another resource version, but the same status");
+        assert!(object.adopt(observed(11, 3), false));
         assert_eq!(problems(&object), Some(3));
     }
 
@@ -186,7 +187,7 @@ mod tests {
             (observed(15, 8), None, true),
         ] {
             let (version, last) = (event.resource_version().to_owned(), event.status().unwrap().problematic_pod_count);
-            assert!(!object.adopt(&event, true));
+            assert!(!object.adopt(event, true));
             assert_eq!(
                 object.write_ended(answer.map(|answer| ObservedStatus::new(&answer, true))),
                 changed,
@@ -207,7 +208,7 @@ mod tests {
             });
             serde_json::from_str(&object.to_string()).unwrap()
         };
-        assert!(!object.adopt(&with_webhook(10), true), "kept until the write ends");
+        assert!(!object.adopt(with_webhook(10), true), "kept until the write ends");
         assert!(
             object.write_ended(Some(ObservedStatus::new(&with_webhook(11), true))),
             "the answer holds the change of version 10"

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    api::{OrchestrSpec, StoredObject},
+    api::{OrchestrSpec, OrchestrStatus, StoredObject},
     report::KnownStatus,
     settings::{Settings, only_namespace},
     spec_error::SpecError,
@@ -40,9 +40,14 @@ pub(super) struct ObservedStatus {
 impl ObservedStatus {
     /// `is_resumed` is whether the object's tracker has resumed from a status.
     pub(super) fn new(object: &StoredObject, is_resumed: bool) -> Self {
+        Self::with(object, object.status(), is_resumed)
+    }
+
+    /// The same with the status that was decoded from the object.
+    pub(super) fn with(object: &StoredObject, status: Option<OrchestrStatus>, is_resumed: bool) -> Self {
         Self {
             resource_version: object.resource_version().to_owned(),
-            status: object.status().map(|status| KnownStatus::new(status, is_resumed)),
+            status: status.map(|status| KnownStatus::new(status, is_resumed)),
             bytes: object.bytes,
         }
     }

@@ -46,18 +46,23 @@ pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Re
         }
         match apply_status(client, key, FieldManager::Controller, status).await.map_err(WriteError::from) {
             // Another object has the name now. It gets its own status after the watch has reported it.
-            Ok(object) if object.uid != *uid => Err(WriteError::Conflict),
-            // Server-side apply does not remove fields that another writer owns as well, such as a part of a condition.
+            Ok(object) if object.uid != *uid => return Err(WriteError::Conflict),
+            Ok(object) => {
+                let written = object.status();
+                // Server-side apply does not remove fields that another writer owns as well, such as a part of a condition.
+                if differs(written.as_ref(), status) == Change::None {
+                    return Ok(ObservedStatus::with(&object, written, *is_resumed));
+                }
+            }
             // It fails with HTTP 500 if the stored object is older than the schema and violates it.
-            Ok(object) if differs(object.status().as_ref(), status) == Change::None => Ok(object),
-            Ok(_) | Err(WriteError::Invalid(_) | WriteError::Failed(_)) => replace(&api, name, uid, status).await,
-            Err(error) => Err(error),
+            Err(WriteError::Invalid(_) | WriteError::Failed(_)) => {}
+            Err(error) => return Err(error),
         }
+        let object = replace(&api, name, uid, status).await?;
+        Ok(ObservedStatus::new(&object, *is_resumed))
     };
     let in_time = timeout(TIMEOUT, work).await;
-    let object =
-        in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??;
-    Ok(ObservedStatus::new(&object, *is_resumed))
+    in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?
 }
 
 /// Writes the status of an object that is not watched because its namespace has more than `max`. Takes at most 10 seconds.

@@ -22,14 +22,14 @@ impl Controller {
             WatchUpdate::Relisting => self.objects.begin_list(&scope),
             WatchUpdate::Listed(object) => {
                 self.objects.add_listed(object.key.clone());
-                self.observe(&object);
+                self.observe(object);
             }
             WatchUpdate::Synced => {
                 for key in self.objects.end_list(scope) {
                     self.removed(&key);
                 }
             }
-            WatchUpdate::Applied(object) => self.observe(&object),
+            WatchUpdate::Applied(object) => self.observe(object),
             WatchUpdate::Deleted(object) => self.removed(&object.key),
             WatchUpdate::Denied(refusal) => {
                 tracing::error!(refusal, "not allowed to watch Orchestr objects");
@@ -43,7 +43,7 @@ impl Controller {
         }
     }
 
-    fn observe(&mut self, observed: &StoredObject) {
+    fn observe(&mut self, observed: StoredObject) {
         let now = Instant::now();
         let key = observed.key.clone();
         if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
@@ -76,14 +76,14 @@ impl Controller {
         if is_new {
             let generation = observed.generation;
             tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
-            self.objects.insert(key.clone(), Object::new(observed, now));
+            self.objects.insert(key.clone(), Object::new(&observed, now));
             self.queue.insert(&key);
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
         let is_spec_changed = is_new || object.generation != observed.generation;
         if is_spec_changed {
             object.generation = observed.generation;
-            object.settings = settings(observed, self.own_namespace_only).map(Into::into);
+            object.settings = settings(&observed, self.own_namespace_only).map(Into::into);
             let check = self.pattern_checks.start(&key, object);
             check.into_iter().for_each(|check| self.tasks.check_patterns(check));
             self.queue.forget_failures(&key);
@@ -146,7 +146,7 @@ impl Controller {
     }
 
     /// An object has come in, because another of its namespace was deleted. Absent: it could not be read, or is gone.
-    pub(super) fn object_read(&mut self, key: &NamespacedName, object: Option<&StoredObject>, now: Instant) {
+    pub(super) fn object_read(&mut self, key: &NamespacedName, object: Option<StoredObject>, now: Instant) {
         if let Some(object) = object {
             self.observe(object);
         }
