@@ -67,7 +67,7 @@ impl WorkQueue {
             due: BTreeSet::new(),
             turns: Turns::default(),
             turns_since: now,
-            write_limiter: WriteLimiter::default(),
+            write_limiter: WriteLimiter::new(now),
             pace: Pace::new(now),
         }
     }
@@ -109,19 +109,21 @@ impl WorkQueue {
         self.reschedule(key, |schedule| schedule.log_arrived(now));
     }
 
-    /// When [`next`](Self::next) will return an object, unless something happens before. Objects that wait for a permit to
-    /// write are left out: a write that ends wakes the caller anyway.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        if self.turns.is_empty() { self.due.first().map(|(at, _)| *at) } else { Some(self.turns_since) }
+    /// When [`next`](Self::next) will return an object, unless something happens before: a write that ends wakes the caller
+    /// anyway.
+    pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = if self.turns.is_empty() { self.due.first().map(|(at, _)| *at) } else { Some(self.turns_since) };
+        due.into_iter().chain(self.write_limiter.next_at(now)).min()
     }
 
     /// The next object to reconcile: one that has waited for a permit to write and may have it now, else one that is due, of
     /// the namespace whose turn it is.
     /// The caller then calls [`reconciled`](Self::reconciled).
     pub(super) fn next(&mut self, now: Instant) -> Option<NamespacedName> {
-        if let Some(key) = self.write_limiter.next_waiting() {
+        if let Some(key) = self.write_limiter.next_waiting(now) {
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.awaits_permit = false;
+                entry.schedule.has_waited();
             }
             return Some(key);
         }
@@ -146,11 +148,14 @@ impl WorkQueue {
     }
 
     /// Call this after an object was reconciled, with the time that it took. If its status was not written, the object
-    /// is postponed, so that others get their turn.
+    /// is postponed, so that others get their turn. While it waits for a permit to write, it is only reconciled for its alerts.
     pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
         self.turns.reconciled(&key.namespace, took);
         self.pace.reconciled(&key.namespace, took, now);
-        let pause = self.pace.pause(&key.namespace);
+        let mut pause = self.pace.pause(&key.namespace);
+        if self.entries.get(key).is_some_and(|entry| entry.awaits_permit) {
+            pause = pause.max(self.timings.status_write_interval);
+        }
         self.reschedule_if(key, |entry| !entry.is_writing, |schedule| schedule.postpone_until(now + pause));
     }
 
@@ -173,11 +178,16 @@ impl WorkQueue {
     pub(super) fn begin_write(&mut self, key: &NamespacedName, bytes: usize, now: Instant) -> Option<WritePermit> {
         let entry = self.entries.get_mut(key)?;
         let is_retry = entry.retries.failures() > 0;
-        let Some(permit) = self.write_limiter.acquire(key, is_retry, bytes) else {
+        if entry.awaits_permit {
+            // Its turn comes with `next`.
             entry.schedule.pause();
-            if !std::mem::replace(&mut entry.awaits_permit, true) {
-                self.write_limiter.enqueue(key.clone(), is_retry);
-            }
+            self.write_limiter.resize(key, bytes);
+            return None;
+        }
+        let Some(permit) = self.write_limiter.acquire(key, is_retry, bytes, now) else {
+            entry.schedule.pause();
+            entry.awaits_permit = true;
+            self.write_limiter.enqueue(key.clone(), is_retry, bytes);
             return None;
         };
         entry.schedule.writing(now);
@@ -186,8 +196,8 @@ impl WorkQueue {
     }
 
     /// Returns the permit of a write that has ended, also if its object is gone.
-    pub(super) fn release(&mut self, permit: WritePermit) {
-        self.write_limiter.release(permit);
+    pub(super) fn release(&mut self, permit: WritePermit, now: Instant) {
+        self.write_limiter.release(permit, now);
     }
 
     pub(super) fn write_succeeded(&mut self, key: &NamespacedName) {
@@ -289,10 +299,10 @@ mod tests {
         let permit = queue.begin_write(&key, 0, now).unwrap();
         queue.reconciled(&key, Duration::ZERO, now);
         queue.mark_dirty(&key, now);
-        assert!(queue.is_writing(&key) && queue.next_due().is_none());
-        queue.release(permit);
+        assert!(queue.is_writing(&key) && queue.next_due(now).is_none());
+        queue.release(permit, now);
         queue.write_succeeded(&key);
-        assert!(queue.next_due().is_some_and(|due| due > now));
+        assert!(queue.next_due(now).is_some_and(|due| due > now));
     }
 
     #[test]
@@ -301,7 +311,7 @@ mod tests {
         for failures in 1..=5 {
             assert_eq!(queue.next(now).as_ref(), Some(&key));
             let permit = queue.begin_write(&key, 0, now).unwrap();
-            queue.release(permit);
+            queue.release(permit, now);
             let (delay, counted) = queue.write_failed(&key, now);
             assert_eq!(counted, failures);
             assert!(queue.next(now + delay / 2).is_none());
@@ -310,7 +320,7 @@ mod tests {
         queue.forget_failures(&key);
         assert_eq!(queue.next(now).as_ref(), Some(&key));
         let permit = queue.begin_write(&key, 0, now).unwrap();
-        queue.release(permit);
+        queue.release(permit, now);
         assert_eq!(queue.write_failed(&key, now).1, 1);
     }
 
@@ -327,16 +337,64 @@ mod tests {
         }
         let waiting = key(&permits.len().to_string());
         assert_eq!(queue.next(start), None);
-        queue.release(permits.pop().unwrap());
+        queue.release(permits.pop().unwrap(), start);
         assert_eq!(queue.next(start), Some(waiting));
         assert_eq!(queue.next(start), None);
+    }
+
+    #[test]
+    fn an_object_that_waits_for_a_permit_is_reconciled_once_a_second_and_then_waits_for_no_logs() {
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start, Timings::default());
+        let mut permits = Vec::new();
+        for index in 0.. {
+            let key = key(&index.to_string());
+            queue.insert(&key);
+            let Some(permit) = queue.begin_write(&key, 0, start) else { break };
+            permits.push(permit);
+        }
+        let waiting = key(&permits.len().to_string());
+        let mut reconciles = 0;
+        let mut now = start;
+        while now < start + Duration::from_secs(10) {
+            now += Duration::from_millis(10);
+            queue.mark_dirty(&waiting, now);
+            if queue.next(now).is_some() {
+                assert!(queue.begin_write(&waiting, 0, now).is_none());
+                queue.reconciled(&waiting, Duration::from_millis(1), now);
+                reconciles += 1;
+            }
+        }
+        assert!((9..=11).contains(&reconciles), "{reconciles}");
+        queue.release(permits.pop().unwrap(), now);
+        assert_eq!(queue.next(now), Some(waiting.clone()));
+        assert!(!queue.schedule(&waiting).unwrap().wait_for_logs(now));
+        permits.extend(queue.begin_write(&waiting, 0, now));
+        assert!(queue.is_writing(&waiting));
+        assert!(queue.schedule(&waiting).unwrap().wait_for_logs(now), "the next status may wait for them");
+    }
+
+    #[test]
+    fn another_namespace_does_not_wait_for_large_writes() {
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start, Timings::default());
+        for namespace in 0..6 {
+            for name in 0..20 {
+                let key = NamespacedName::new(format!("n{namespace}"), name.to_string());
+                queue.insert(&key);
+                let _permit = queue.begin_write(&key, 500 << 10, start);
+            }
+        }
+        let other = key("cluster");
+        queue.insert(&other);
+        assert!(queue.begin_write(&other, 30 << 10, start).is_some());
     }
 
     #[test]
     fn removed_objects_are_not_due() {
         let (mut queue, key, now) = with_dirty_object();
         queue.remove(&key);
-        assert_eq!((queue.next(now), queue.next_due()), (None, None));
+        assert_eq!((queue.next(now), queue.next_due(now)), (None, None));
     }
 
     #[test]
@@ -389,12 +447,12 @@ mod tests {
             }
             queue.remove(&key);
             if permits.len() > 20 {
-                permits.drain(..).for_each(|permit| queue.release(permit));
+                permits.drain(..).for_each(|permit| queue.release(permit, now));
             }
         }
-        permits.drain(..).for_each(|permit| queue.release(permit));
+        permits.drain(..).for_each(|permit| queue.release(permit, now));
         assert!(queue.entries.is_empty() && queue.due.is_empty() && queue.turns.is_empty());
-        assert_eq!((queue.next(now), queue.next_due()), (None, None));
+        assert_eq!((queue.next(now), queue.next_due(now)), (None, None));
         assert!(queue.write_limiter.is_idle());
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Schedule {
     postponed_until: Option<Instant>,
     /// Whether the status waits for logs.
     waits_for_logs: bool,
+    /// Whether it has waited for a permit to write, and so does not wait for logs any more.
+    has_waited: bool,
     /// When time alone may change the status.
     recheck: Option<Instant>,
 }
@@ -48,6 +50,7 @@ impl Schedule {
             not_before: None,
             postponed_until: None,
             waits_for_logs: false,
+            has_waited: false,
             recheck: None,
         }
     }
@@ -73,8 +76,14 @@ impl Schedule {
     pub(super) fn wait_for_logs(&mut self, now: Instant) -> bool {
         // If time alone has changed the status, the wait begins now.
         let (first, _) = *self.burst.get_or_insert((now, now));
-        self.waits_for_logs = now < first + self.log_wait;
+        self.waits_for_logs = !self.has_waited && now < first + self.log_wait;
         self.waits_for_logs
+    }
+
+    /// The status has waited for a permit to write: the next one is not held back for logs, of which some may always be
+    /// lacking.
+    pub(super) fn has_waited(&mut self) {
+        self.has_waited = true;
     }
 
     /// A log has arrived, which may have been the last one missing.
@@ -100,6 +109,7 @@ impl Schedule {
     pub(super) fn pause(&mut self) {
         self.burst = None;
         self.waits_for_logs = false;
+        self.has_waited = false;
     }
 
     /// A write failed that would have shown changes from this time on.

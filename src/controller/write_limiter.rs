@@ -1,9 +1,21 @@
-//! Limits concurrent writes of statuses. A write can hang, for instance in an admission webhook, so neither one namespace
-//! nor the objects whose writes failed may use up all permits.
+//! Limits writes of statuses, so that no namespace can keep others waiting: in the API server, in memory, or for a permit.
 //!
-//! They are also limited in bytes: a large status and the answer to its write take several times their size in memory.
+//! - *In number.* A write can hang, for instance in an admission webhook, so neither one namespace nor the objects whose
+//!   writes failed may use up all permits.
+//! - *In bytes under way.* A large status and the answer to its write take several times their size in memory.
+//! - *In bytes over time.* An API server needs a tenth of a second or more to apply a status of 256 KiB. A namespace that
+//!   writes more than its allowance is paced: one write at a time, and then a pause as long as the write took. So it keeps
+//!   the API server busy for about half of the time, however fast that is. There are only a few such writes at a time in all,
+//!   and namespaces take turns.
+//!
+//! No clock: callers pass the time.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
 
 use crate::api::NamespacedName;
 
@@ -16,15 +28,62 @@ const RETRIES: usize = 16;
 /// No further write begins while this many bytes are being written, so that a write waits only for others.
 const ALL_BYTES: usize = 2 << 20;
 /// The same in one namespace.
-const NAMESPACE_BYTES: usize = 512 << 10;
+const NAMESPACE_BYTES: usize = 256 << 10;
+/// The bounds in bytes under way do not apply to smaller writes: those in number bound them as well.
+const SMALL: usize = 32 << 10;
+/// How many bytes a namespace may write in a second without being paced, on average.
+const ALLOWANCE: f64 = (256 << 10) as f64;
+/// What one write takes of the allowance at most, in seconds.
+const MOST_SECONDS: f64 = 10.0;
+/// How long an unused allowance is saved up for.
+const SAVED: Duration = Duration::from_secs(2);
+/// The most paced writes under way or followed by their pause.
+const PACED: usize = 2;
+/// A write that takes longer is not waited for, because it does not keep the API server busy. The longest pause.
+const LONGEST: Duration = Duration::from_secs(2);
+/// How often namespaces that need nothing are forgotten.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The permits in use, and the objects that wait for one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WriteLimiter {
     in_use: InUse,
     retries: usize,
-    by_namespace: HashMap<String, InUse>,
-    waiting: VecDeque<(NamespacedName, bool)>,
+    namespaces: HashMap<String, Namespace>,
+    paced: Vec<Paced>,
+    /// How many permits were granted, and how many objects had to wait.
+    granted: u64,
+    queued: u64,
+    sweep_at: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Namespace {
+    in_use: InUse,
+    /// When its whole allowance is available again.
+    full_at: Option<Instant>,
+    /// Whether a paced write is under way.
+    is_paced: bool,
+    /// The end of the pause after the last one.
+    pauses_until: Option<Instant>,
+    /// The number of its last permit.
+    last_granted: u64,
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    name: String,
+    is_retry: bool,
+    bytes: usize,
+    number: u64,
+}
+
+/// A paced write, or the pause after it.
+#[derive(Clone, Copy, Debug)]
+struct Paced {
+    number: u64,
+    ends: Instant,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,62 +111,176 @@ pub(super) struct WritePermit {
     namespace: String,
     is_retry: bool,
     bytes: usize,
+    began: Instant,
+    /// If the write is paced, its number.
+    paced: Option<u64>,
+}
+
+/// Whether a write may begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answer {
+    Yes {
+        is_paced: bool,
+    },
+    /// Not before this time.
+    At(Instant),
+    /// Not before another write has ended.
+    AfterAnother,
 }
 
 impl WriteLimiter {
-    /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed, and `bytes`
-    /// the size of the object with its new status.
-    pub(super) fn acquire(&mut self, key: &NamespacedName, is_retry: bool, bytes: usize) -> Option<WritePermit> {
-        if !self.allows(key, is_retry) {
-            return None;
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            in_use: InUse::default(),
+            retries: 0,
+            namespaces: HashMap::new(),
+            paced: Vec::with_capacity(PACED),
+            granted: 0,
+            queued: 0,
+            sweep_at: now + SWEEP_INTERVAL,
         }
-        self.in_use.add(bytes);
-        self.retries += usize::from(is_retry);
-        self.by_namespace.entry(key.namespace.clone()).or_default().add(bytes);
-        Some(WritePermit { namespace: key.namespace.clone(), is_retry, bytes })
     }
 
-    pub(super) fn release(&mut self, WritePermit { namespace, is_retry, bytes }: WritePermit) {
+    /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed, and `bytes`
+    /// the size of the object with its new status.
+    pub(super) fn acquire(
+        &mut self,
+        key: &NamespacedName,
+        is_retry: bool,
+        bytes: usize,
+        now: Instant,
+    ) -> Option<WritePermit> {
+        let Answer::Yes { is_paced } = self.answer(self.namespaces.get(&key.namespace), is_retry, bytes, now) else {
+            return None;
+        };
+        self.granted += 1;
+        self.in_use.add(bytes);
+        self.retries += usize::from(is_retry);
+        let own = self.namespaces.entry(key.namespace.clone()).or_default();
+        own.in_use.add(bytes);
+        own.last_granted = self.granted;
+        if is_paced {
+            own.is_paced = true;
+            self.paced.retain(|paced| paced.ends > now);
+            self.paced.push(Paced { number: self.granted, ends: now + LONGEST });
+        } else {
+            let from = own.full_at.map_or(now, |at| at.max(now));
+            own.full_at = Some(from + Duration::from_secs_f64((bytes as f64 / ALLOWANCE).min(MOST_SECONDS)));
+        }
+        let paced = is_paced.then_some(self.granted);
+        Some(WritePermit { namespace: key.namespace.clone(), is_retry, bytes, began: now, paced })
+    }
+
+    pub(super) fn release(&mut self, permit: WritePermit, now: Instant) {
+        let WritePermit { namespace, is_retry, bytes, began, paced } = permit;
         self.in_use.remove(bytes);
         self.retries = self.retries.saturating_sub(usize::from(is_retry));
-        if let Some(in_use) = self.by_namespace.get_mut(&namespace) {
-            in_use.remove(bytes);
-            if in_use.permits == 0 {
-                self.by_namespace.remove(&namespace);
+        let pauses_until = now + now.saturating_duration_since(began).min(LONGEST);
+        if let Some(own) = self.namespaces.get_mut(&namespace) {
+            own.in_use.remove(bytes);
+            if paced.is_some() {
+                own.is_paced = false;
+                own.pauses_until = Some(pauses_until);
             }
+        }
+        if let Some(place) = self.paced.iter_mut().find(|own| Some(own.number) == paced) {
+            place.ends = pauses_until;
+        }
+        if now >= self.sweep_at {
+            self.sweep_at = now + SWEEP_INTERVAL;
+            self.namespaces.retain(|_, own| !own.is_idle(now));
         }
     }
 
     /// Remembers an object that waits for a permit. It must not be waiting already.
-    pub(super) fn enqueue(&mut self, key: NamespacedName, is_retry: bool) {
-        self.waiting.push_back((key, is_retry));
+    pub(super) fn enqueue(&mut self, NamespacedName { namespace, name }: NamespacedName, is_retry: bool, bytes: usize) {
+        self.queued += 1;
+        let waiting = Waiting { name, is_retry, bytes, number: self.queued };
+        self.namespaces.entry(namespace).or_default().waiting.push_back(waiting);
     }
 
-    /// Removes and returns the object that has waited longest of those that may write now.
-    pub(super) fn next_waiting(&mut self) -> Option<NamespacedName> {
-        if !self.has_room() {
-            return None;
+    /// The status of an object that waits has changed.
+    pub(super) fn resize(&mut self, key: &NamespacedName, bytes: usize) {
+        let waiting = self.namespaces.get_mut(&key.namespace).map(|own| &mut own.waiting);
+        if let Some(own) = waiting.into_iter().flatten().find(|own| own.name == key.name) {
+            own.bytes = bytes;
         }
-        let place = self.waiting.iter().position(|(key, is_retry)| self.allows(key, *is_retry))?;
-        self.waiting.remove(place).map(|(key, _)| key)
+    }
+
+    /// Removes and returns an object that may write now: of the namespaces in which one waits, that whose last permit is the
+    /// oldest, and in it the object that has waited longest.
+    pub(super) fn next_waiting(&mut self, now: Instant) -> Option<NamespacedName> {
+        let allowed = self.namespaces.iter().filter_map(|(namespace, own)| {
+            let allows = |waiting: &&Waiting| matches!(self.answer_to(own, waiting, now), Answer::Yes { .. });
+            let first = own.candidates().find(allows)?;
+            Some((own.last_granted, first.number, namespace.clone()))
+        });
+        let (_, number, namespace) = allowed.min()?;
+        let waiting = &mut self.namespaces.get_mut(&namespace)?.waiting;
+        let place = waiting.iter().position(|own| own.number == number)?;
+        waiting.remove(place).map(|own| NamespacedName { namespace, name: own.name })
+    }
+
+    /// When [`next_waiting`](Self::next_waiting) returns an object, unless a write ends before; absent if only that helps.
+    pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
+        let waiting = self.namespaces.values().flat_map(|own| own.candidates().map(move |waiting| (own, waiting)));
+        let answers = waiting.filter_map(|(own, waiting)| match self.answer_to(own, waiting, now) {
+            Answer::Yes { .. } => Some(now),
+            Answer::At(at) => Some(at),
+            Answer::AfterAnother => None,
+        });
+        answers.min()
     }
 
     /// Forgets an object that waits.
     pub(super) fn forget(&mut self, key: &NamespacedName) {
-        self.waiting.retain(|(waiting, _)| waiting != key);
+        if let Some(own) = self.namespaces.get_mut(&key.namespace) {
+            own.waiting.retain(|waiting| waiting.name != key.name);
+        }
     }
 
-    fn allows(&self, NamespacedName { namespace, .. }: &NamespacedName, is_retry: bool) -> bool {
-        self.has_room()
-            && !(is_retry && self.retries >= RETRIES)
-            && self
-                .by_namespace
-                .get(namespace)
-                .is_none_or(|in_use| in_use.permits < PER_NAMESPACE && in_use.bytes < NAMESPACE_BYTES)
+    fn answer_to(&self, own: &Namespace, waiting: &Waiting, now: Instant) -> Answer {
+        self.answer(Some(own), waiting.is_retry, waiting.bytes, now)
     }
 
-    fn has_room(&self) -> bool {
-        self.in_use.permits < ALL && self.in_use.bytes < ALL_BYTES
+    fn answer(&self, own: Option<&Namespace>, is_retry: bool, bytes: usize, now: Instant) -> Answer {
+        let in_use = own.map(|own| own.in_use).unwrap_or_default();
+        let is_full = self.in_use.permits >= ALL || in_use.permits >= PER_NAMESPACE;
+        let is_full_of_bytes = self.in_use.bytes >= ALL_BYTES || in_use.bytes >= NAMESPACE_BYTES;
+        if is_full || is_retry && self.retries >= RETRIES || bytes > SMALL && is_full_of_bytes {
+            return Answer::AfterAnother;
+        }
+        let Some(own) = own else { return Answer::Yes { is_paced: false } };
+        if let Some(until) = own.pauses_until.filter(|until| *until > now) {
+            return Answer::At(until);
+        }
+        let Some(allowed_at) = own.full_at.and_then(|at| at.checked_sub(SAVED)).filter(|at| *at > now) else {
+            return Answer::Yes { is_paced: false };
+        };
+        // Beyond the allowance.
+        if own.is_paced {
+            return Answer::At(allowed_at);
+        }
+        let ends = self.paced.iter().map(|paced| paced.ends).filter(|ends| *ends > now);
+        if ends.clone().count() < PACED {
+            return Answer::Yes { is_paced: true };
+        }
+        Answer::At(ends.min().map_or(allowed_at, |ends| ends.min(allowed_at)))
+    }
+}
+
+impl Namespace {
+    /// The first of the objects that wait, and the first that does not wait after a failure.
+    fn candidates(&self) -> impl Iterator<Item = &Waiting> {
+        let first = self.waiting.front();
+        let fresh = first.filter(|own| own.is_retry).and_then(|_| self.waiting.iter().find(|own| !own.is_retry));
+        first.into_iter().chain(fresh)
+    }
+
+    /// Whether it may be forgotten.
+    fn is_idle(&self, now: Instant) -> bool {
+        let is_over = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        self.in_use.permits == 0 && self.waiting.is_empty() && is_over(self.full_at) && is_over(self.pauses_until)
     }
 }
 
@@ -115,79 +288,261 @@ impl WriteLimiter {
 impl WriteLimiter {
     /// Whether nothing is written and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_use == InUse::default() && self.by_namespace.is_empty() && self.waiting.is_empty()
+        self.in_use == InUse::default()
+            && self.retries == 0
+            && self.namespaces.values().all(|own| own.waiting.is_empty())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const LARGE: usize = 512 << 10;
 
     fn key(namespace: &str, name: usize) -> NamespacedName {
         NamespacedName::new(namespace, name.to_string())
     }
 
     /// Takes as many permits as one namespace may have.
-    fn fill(limiter: &mut WriteLimiter, namespace: &str, is_retry: bool) -> Vec<WritePermit> {
-        std::iter::from_fn(|| limiter.acquire(&key(namespace, 0), is_retry, 0)).collect()
+    fn fill(limiter: &mut WriteLimiter, namespace: &str, is_retry: bool, now: Instant) -> Vec<WritePermit> {
+        std::iter::from_fn(|| limiter.acquire(&key(namespace, 0), is_retry, 0, now)).collect()
+    }
+
+    fn allows(limiter: &WriteLimiter, namespace: &str, bytes: usize, now: Instant) -> bool {
+        matches!(limiter.answer(limiter.namespaces.get(namespace), false, bytes, now), Answer::Yes { .. })
     }
 
     #[test]
     fn a_namespace_whose_writes_hang_leaves_permits_for_others() {
-        let mut limiter = WriteLimiter::default();
-        let mut hanging = fill(&mut limiter, "stuck", false);
+        let now = Instant::now();
+        let mut limiter = WriteLimiter::new(now);
+        let mut hanging = fill(&mut limiter, "stuck", false, now);
         assert_eq!(hanging.len(), PER_NAMESPACE);
-        limiter.enqueue(key("stuck", 100), false);
-        assert!(limiter.allows(&key("fine", 0), false));
-        assert_eq!(limiter.next_waiting(), None);
-        limiter.release(hanging.pop().unwrap());
-        assert_eq!(limiter.next_waiting(), Some(key("stuck", 100)));
-        assert_eq!(limiter.next_waiting(), None, "each object waits once");
-        hanging.into_iter().for_each(|permit| limiter.release(permit));
-        assert!(limiter.by_namespace.is_empty() && limiter.in_use == InUse::default());
+        limiter.enqueue(key("stuck", 100), false, 0);
+        assert!(allows(&limiter, "fine", 0, now));
+        assert_eq!((limiter.next_waiting(now), limiter.next_at(now)), (None, None));
+        limiter.release(hanging.pop().unwrap(), now);
+        assert_eq!((limiter.next_at(now), limiter.next_waiting(now)), (Some(now), Some(key("stuck", 100))));
+        assert_eq!(limiter.next_waiting(now), None, "each object waits once");
+        hanging.into_iter().for_each(|permit| limiter.release(permit, now));
+        assert!(limiter.is_idle());
+        let last = limiter.acquire(&key("fine", 0), false, 0, now).unwrap();
+        limiter.release(last, now + SWEEP_INTERVAL);
+        assert!(limiter.namespaces.is_empty());
     }
 
     #[test]
     fn retries_leave_permits_for_first_writes() {
-        let mut limiter = WriteLimiter::default();
-        let retries: usize = (0..100).map(|namespace| fill(&mut limiter, &format!("n{namespace}"), true).len()).sum();
+        let now = Instant::now();
+        let mut limiter = WriteLimiter::new(now);
+        let taken = |limiter: &mut WriteLimiter, namespaces: std::ops::Range<u32>, is_retry| -> usize {
+            namespaces.map(|namespace| fill(limiter, &format!("n{namespace}"), is_retry, now).len()).sum()
+        };
+        let retries = taken(&mut limiter, 0..100, true);
         assert_eq!(retries, RETRIES);
-        limiter.enqueue(key("other", 1), true);
-        limiter.enqueue(key("other", 2), false);
-        assert_eq!(limiter.next_waiting(), Some(key("other", 2)), "it overtakes a retry that may not write yet");
-        let first: usize = (100..200).map(|namespace| fill(&mut limiter, &format!("n{namespace}"), false).len()).sum();
-        assert_eq!(retries + first, ALL);
-        assert!(!limiter.allows(&key("other", 3), false));
+        limiter.enqueue(key("other", 1), true, 0);
+        limiter.enqueue(key("other", 2), false, 0);
+        assert_eq!(limiter.next_waiting(now), Some(key("other", 2)), "it overtakes a retry that may not write yet");
+        assert_eq!(retries + taken(&mut limiter, 100..200, false), ALL);
+        assert!(!allows(&limiter, "other", 0, now));
     }
 
     #[test]
-    fn large_writes_are_limited_in_bytes_for_each_namespace_and_in_all() {
-        const LARGE: usize = 200 << 10;
-        let mut limiter = WriteLimiter::default();
+    fn large_writes_under_way_are_limited_in_bytes_for_each_namespace_and_in_all() {
+        const SIZE: usize = 200 << 10;
+        let now = Instant::now();
+        let mut limiter = WriteLimiter::new(now);
         let mut permits = Vec::new();
         for namespace in 0..100 {
             let key = key(&format!("n{namespace}"), 0);
-            permits.extend(std::iter::from_fn(|| limiter.acquire(&key, false, LARGE)));
+            permits.extend(std::iter::from_fn(|| limiter.acquire(&key, false, SIZE, now)));
         }
-        assert_eq!(limiter.by_namespace["n0"], InUse { permits: 3, bytes: 3 * LARGE });
-        assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * LARGE });
-        limiter.enqueue(key("n99", 1), false);
-        assert_eq!(limiter.next_waiting(), None);
-        limiter.release(permits.remove(0));
-        assert_eq!(limiter.next_waiting(), Some(key("n99", 1)));
+        assert_eq!(limiter.namespaces["n0"].in_use, InUse { permits: 2, bytes: 2 * SIZE });
+        assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * SIZE });
+        limiter.enqueue(key("n99", 1), false, SIZE);
+        assert_eq!((limiter.next_waiting(now), limiter.next_at(now)), (None, None));
+        assert!(allows(&limiter, "n98", SMALL, now), "a small one does not wait for large ones that may hang");
+        limiter.release(permits.remove(0), now);
+        assert_eq!(limiter.next_waiting(now), Some(key("n99", 1)));
 
-        let mut limiter = WriteLimiter::default();
-        assert!(limiter.acquire(&key("a", 0), false, usize::MAX).is_some(), "a single write is always allowed");
-        assert!(limiter.acquire(&key("b", 0), false, 1).is_none());
+        let mut limiter = WriteLimiter::new(now);
+        assert!(limiter.acquire(&key("a", 0), false, usize::MAX, now).is_some(), "a single write is always allowed");
+        assert!(limiter.acquire(&key("b", 0), false, SMALL + 1, now).is_none());
     }
 
     #[test]
     fn deleted_objects_do_not_wait() {
-        let mut limiter = WriteLimiter::default();
+        let now = Instant::now();
+        let mut limiter = WriteLimiter::new(now);
         for name in 0..1_000 {
-            limiter.enqueue(key("shop", name), false);
+            limiter.enqueue(key("shop", name), false, 0);
             limiter.forget(&key("shop", name));
         }
-        assert!(limiter.waiting.is_empty());
+        assert!(limiter.is_idle());
+    }
+
+    /// The objects of a namespace, each of which changes all the time.
+    struct Load {
+        namespace: &'static str,
+        objects: usize,
+        bytes: usize,
+        /// How long a write takes.
+        takes: Duration,
+    }
+
+    /// What the limits did to a namespace.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct Effect {
+        writes: u32,
+        /// How many of its writes were under way, on average.
+        under_way: f64,
+        /// The longest time that an object waited for a permit.
+        longest_wait: Duration,
+    }
+
+    /// Writes each status again a second after its last write began, for a minute, and measures from the tenth second on.
+    fn simulate(loads: &[Load]) -> Vec<Effect> {
+        let start = Instant::now();
+        let (from, end) = (start + Duration::from_secs(10), start + Duration::from_secs(70));
+        let mut limiter = WriteLimiter::new(start);
+        let mut effects = vec![Effect::default(); loads.len()];
+        // When an object has something to write, those that wait with the time since when, and the writes under way.
+        let objects = |load: usize| (0..loads[load].objects).map(move |name| (start, load, name));
+        let mut due: Vec<(Instant, usize, usize)> = (0..loads.len()).flat_map(objects).collect();
+        let mut waiting = HashMap::new();
+        let mut under_way: Vec<(Instant, usize, usize, WritePermit)> = Vec::new();
+        let mut now = start;
+        while now < end {
+            while let Some(place) = under_way.iter().position(|(ends, ..)| *ends <= now) {
+                let (_, load, name, permit) = under_way.swap_remove(place);
+                due.push((permit.began + Duration::from_secs(1), load, name));
+                limiter.release(permit, now);
+            }
+            let mut begin = |limiter: &mut WriteLimiter, load: usize, name: usize, since: Instant| {
+                let Load { namespace, bytes, takes, .. } = loads[load];
+                let permit = limiter.acquire(&key(namespace, name), false, bytes, now)?;
+                under_way.push((now + takes, load, name, permit));
+                let effect = &mut effects[load];
+                if now >= from {
+                    effect.writes += 1;
+                    effect.under_way += takes.as_secs_f64() / (end - from).as_secs_f64();
+                    effect.longest_wait = effect.longest_wait.max(now - since);
+                }
+                Some(())
+            };
+            while let Some(key) = limiter.next_waiting(now) {
+                let (load, name, since) = waiting.remove(&key).unwrap();
+                begin(&mut limiter, load, name, since).expect("an object that may write gets a permit");
+            }
+            for (at, load, name) in due.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
+                if begin(&mut limiter, load, name, at).is_none() {
+                    let key = key(loads[load].namespace, name);
+                    limiter.enqueue(key.clone(), false, loads[load].bytes);
+                    waiting.insert(key, (load, name, at));
+                }
+            }
+            let ends = under_way.iter().map(|(ends, ..)| *ends);
+            let next = ends.chain(due.iter().map(|(at, ..)| *at)).chain(limiter.next_at(now)).min().unwrap();
+            now = now.max(next);
+        }
+        effects
+    }
+
+    fn attacker(namespace: &'static str) -> Load {
+        Load { namespace, objects: 20, bytes: LARGE, takes: Duration::from_millis(150) }
+    }
+
+    #[test]
+    fn a_namespace_with_large_statuses_leaves_half_of_the_api_server_to_others() {
+        for millis in [50, 150, 600] {
+            let effects = simulate(&[Load { takes: Duration::from_millis(millis), ..attacker("a") }]);
+            assert!((0.4..0.7).contains(&effects[0].under_way), "{millis} ms: {effects:?}");
+        }
+        let many = ["a", "b", "c", "d", "e", "f"].map(attacker);
+        let all: f64 = simulate(&many).iter().map(|own| own.under_way).sum();
+        assert!((0.5..1.6).contains(&all), "{all}");
+    }
+
+    #[test]
+    fn namespaces_with_large_statuses_take_turns() {
+        let mut loads = Vec::from(["a", "b", "c", "d", "e", "f"].map(attacker));
+        loads.push(Load { objects: 1, ..attacker("modest") });
+        let effects = simulate(&loads);
+        let writes: Vec<u32> = effects.iter().map(|own| own.writes).collect();
+        let (least, most) = (writes[..6].iter().min().unwrap(), writes[..6].iter().max().unwrap());
+        assert!(most - least <= most / 10, "{writes:?}");
+        assert!(effects[6].longest_wait < Duration::from_millis(1_500), "{:?}", effects[6]);
+        assert!(writes[6] >= 40, "{writes:?}");
+    }
+
+    #[test]
+    fn usual_statuses_do_not_wait() {
+        let mut loads = Vec::from(["a", "b", "c", "d"].map(attacker));
+        // A status with ten pods and their logs, and twenty without.
+        loads.push(Load { namespace: "one", objects: 1, bytes: 100 << 10, takes: Duration::from_millis(60) });
+        loads.push(Load { namespace: "many", objects: 20, bytes: 8 << 10, takes: Duration::from_millis(20) });
+        let effects = simulate(&loads);
+        for effect in &effects[4..] {
+            assert!(effect.longest_wait < Duration::from_millis(200), "{effect:?}");
+        }
+        assert!(effects[4].writes >= 55 && effects[5].writes >= 55 * 20, "{effects:?}");
+    }
+
+    #[test]
+    fn large_writes_that_hang_do_not_stop_those_of_other_namespaces() {
+        let hanging = |namespace| Load { takes: Duration::from_secs(10), ..attacker(namespace) };
+        let effects = simulate(&[hanging("a"), hanging("b"), attacker("c")]);
+        assert!(effects[2].writes > 60, "{effects:?}");
+    }
+
+    proptest! {
+        /// If `next_at` promises an object, `next_waiting` returns one, and that one gets a permit: the event loop would run
+        /// without a pause otherwise. The bounds hold whatever happens, and nothing waits for ever.
+        #[test]
+        fn keeps_its_promises(steps in prop::collection::vec((0..4_u8, 0..8_usize, 0..600_000_usize, any::<bool>()), 1..200)) {
+            let mut now = Instant::now();
+            let mut limiter = WriteLimiter::new(now);
+            let mut permits: Vec<WritePermit> = Vec::new();
+            let mut sizes = HashMap::new();
+            for (index, (action, place, bytes, is_retry)) in steps.into_iter().enumerate() {
+                let key = key(&format!("n{}", place % 3), index);
+                match action {
+                    0 | 1 => match limiter.acquire(&key, is_retry, bytes, now) {
+                        Some(permit) => permits.push(permit),
+                        None => {
+                            limiter.enqueue(key.clone(), is_retry, bytes);
+                            sizes.insert(key, (is_retry, bytes));
+                        }
+                    },
+                    2 if !permits.is_empty() => limiter.release(permits.swap_remove(place % permits.len()), now),
+                    _ => now += Duration::from_millis(bytes as u64 / 500),
+                }
+                let (promised, before) = (limiter.next_at(now) == Some(now), sizes.len());
+                while let Some(key) = limiter.next_waiting(now) {
+                    let (is_retry, bytes) = sizes.remove(&key).unwrap();
+                    let permit = limiter.acquire(&key, is_retry, bytes, now);
+                    prop_assert!(permit.is_some());
+                    permits.extend(permit);
+                }
+                prop_assert_eq!(promised, sizes.len() < before);
+                prop_assert!(limiter.in_use.permits <= ALL && limiter.retries <= RETRIES);
+                prop_assert!(limiter.in_use.bytes <= ALL_BYTES + 600_000 + ALL * SMALL);
+                prop_assert!(limiter.paced.iter().filter(|own| own.ends > now).count() <= PACED);
+            }
+            permits.drain(..).for_each(|permit| limiter.release(permit, now));
+            while !sizes.is_empty() {
+                let at = limiter.next_at(now);
+                prop_assert!(at.is_some(), "{} wait", sizes.len());
+                now = now.max(at.unwrap());
+                let Some(key) = limiter.next_waiting(now) else { continue };
+                let (is_retry, bytes) = sizes.remove(&key).unwrap();
+                let permit = limiter.acquire(&key, is_retry, bytes, now).unwrap();
+                limiter.release(permit, now);
+            }
+            prop_assert!(limiter.is_idle());
+        }
     }
 }

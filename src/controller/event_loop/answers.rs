@@ -14,7 +14,7 @@ impl Controller {
         let now = Instant::now();
         match result {
             TaskResult::StatusWritten { permit, write, result } => {
-                self.queue.release(permit);
+                self.queue.release(permit, now);
                 self.on_status_written(&write, result, now);
             }
             TaskResult::KopfLeftoversRemoved { key, result } => self.kopf_migrations.removal_ended(&key, &result, now),

@@ -111,7 +111,7 @@ impl Controller {
                 are_pods_open = true;
             }
             let wake_at = [
-                self.queue.next_due(),
+                self.queue.next_due(Instant::now()),
                 self.kopf_migrations.next_due(),
                 self.reconciler.workloads_due(),
                 self.objects.limit.next_due(Instant::now()),
