@@ -5,14 +5,14 @@ mod objects;
 
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, stream::BoxStream};
 use kube::Client;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
-    api::{NamespacedName, OrchestrStatus},
+    api::{NamespacedName, OrchestrStatus, StoredObject},
     clock::ClusterClock,
     config::RunConfig,
     events::{Event, WatchedEvent},
@@ -32,13 +32,14 @@ use super::{
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
-    sources::Sources,
+    sources::{EventUpdates, PodUpdates, Sources},
     status::StatusWrite,
-    tasks::Tasks,
+    tasks::{TaskResult, Tasks},
     watch_health::Scope,
 };
 
-/// The longest time for which objects are reconciled before other events are handled.
+/// The longest time for which objects are reconciled before other events are handled, and the other way round. One
+/// reconcile or event may exceed it.
 const TURN: Duration = Duration::from_millis(20);
 /// How often to drop data that is no longer needed because time has passed.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
@@ -95,47 +96,32 @@ impl Controller {
 
     /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended.
     pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) {
-        let Sources { mut objects, open_pods, mut events, scopes } = sources;
-        let mut pods = futures::stream::pending().boxed();
-        let mut are_pods_open = false;
+        let Sources { objects, open_pods, events, scopes } = sources;
+        let mut inputs = Inputs { objects, pods: futures::stream::pending().boxed(), events, are_pods_open: false };
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
         let mut beat = tokio::time::interval(BEAT_INTERVAL);
         loop {
             heartbeat.beat(Phase::Reconciling);
             self.start_due_work();
-            if self.objects.are_known(scopes.len()) && (self.reconciler.take_needs_relist() || !are_pods_open) {
-                if are_pods_open {
+            if self.objects.are_known(scopes.len()) && (self.reconciler.take_needs_relist() || !inputs.are_pods_open) {
+                if inputs.are_pods_open {
                     self.reconciler.watches_reopened(Instant::now());
                 }
-                pods = open_pods();
-                are_pods_open = true;
+                inputs.pods = open_pods();
+                inputs.are_pods_open = true;
             }
+            let now = Instant::now();
             let wake_at = [
-                self.queue.next_due(Instant::now()),
+                self.queue.next_due(now),
                 self.kopf_migrations.next_due(),
                 self.reconciler.workloads_due(),
-                self.objects.limit.next_due(Instant::now()),
+                self.objects.limit.next_due(now),
             ];
             let wake_at = wake_at.into_iter().flatten().min();
             heartbeat.beat(Phase::Waiting);
             tokio::select! {
                 () = shutdown.cancelled() => break,
-                Some((scope, update)) = objects.next() => {
-                    heartbeat.beat(Phase::Object);
-                    self.on_object(scope, update);
-                }
-                Some(updates) = pods.next() => {
-                    heartbeat.beat(Phase::Pods);
-                    self.on_pods(updates);
-                }
-                Some(updates) = events.next(), if are_pods_open => {
-                    heartbeat.beat(Phase::Events);
-                    self.on_events(updates);
-                }
-                result = self.tasks.next() => {
-                    heartbeat.beat(Phase::Answer);
-                    self.on_task_result(result);
-                }
+                input = inputs.next(&mut self.tasks) => self.handle_ready(input, &mut inputs, &heartbeat),
                 () = sleep_until_if(wake_at) => {}
                 // A watch that is interrupted for too long is noticed without an event.
                 _ = beat.tick() => self.update_synced(),
@@ -146,6 +132,43 @@ impl Controller {
             }
         }
         self.drain().await;
+    }
+
+    /// Handles an input and those that are ready as well, for at most one [`TURN`]. Otherwise each of them would wait for a
+    /// turn of reconciles, and a change of which a status needs several, such as a log, for as many turns.
+    fn handle_ready(&mut self, first: Input, inputs: &mut Inputs, heartbeat: &Heartbeat) {
+        let begun = Instant::now();
+        let mut next = Some(first);
+        while let Some(input) = next {
+            self.handle(input, heartbeat);
+            if begun.elapsed() >= TURN {
+                break;
+            }
+            next = inputs.next(&mut self.tasks).now_or_never();
+        }
+    }
+
+    fn handle(&mut self, input: Input, heartbeat: &Heartbeat) {
+        match input {
+            Input::Object(object) => {
+                heartbeat.beat(Phase::Object);
+                let (scope, update) = *object;
+                self.on_object(scope, update);
+            }
+            Input::Pods(updates) => {
+                heartbeat.beat(Phase::Pods);
+                self.on_pods(updates);
+            }
+            Input::Events(updates) => {
+                heartbeat.beat(Phase::Events);
+                self.on_events(updates);
+            }
+            Input::Answer(result) => {
+                heartbeat.beat(Phase::Answer);
+                self.on_task_result(*result);
+                self.start_due_logs(Instant::now());
+            }
+        }
     }
 
     async fn drain(mut self) {
@@ -189,6 +212,11 @@ impl Controller {
             let end = Instant::now();
             self.queue.reconciled(&key, end.saturating_duration_since(begun), end);
         }
+        self.start_due_logs(now);
+    }
+
+    /// Starts reads and redactions of logs. This is done after each answer, because only a few run at the same time.
+    fn start_due_logs(&mut self, now: Instant) {
         let (reads, redactions) = self.reconciler.take_due_logs(now, |node| self.tasks.log_permit(node));
         reads.into_iter().for_each(|read| self.tasks.read_log(read));
         redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
@@ -315,6 +343,33 @@ impl Controller {
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
         self.kopf_migrations.sweep(now);
         self.event_publisher.sweep(now);
+    }
+}
+
+/// What the event loop waits for.
+struct Inputs {
+    objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
+    pods: PodUpdates,
+    events: EventUpdates,
+    are_pods_open: bool,
+}
+
+enum Input {
+    Object(Box<(Scope, WatchUpdate<StoredObject>)>),
+    Pods(Vec<(Scope, WatchUpdate<WatchedPod>)>),
+    Events(Vec<(Scope, WatchUpdate<WatchedEvent>)>),
+    Answer(Box<TaskResult>),
+}
+
+impl Inputs {
+    /// The next input. Dropping the future loses none.
+    async fn next(&mut self, tasks: &mut Tasks) -> Input {
+        tokio::select! {
+            Some(object) = self.objects.next() => Input::Object(Box::new(object)),
+            Some(updates) = self.pods.next() => Input::Pods(updates),
+            Some(updates) = self.events.next(), if self.are_pods_open => Input::Events(updates),
+            result = tasks.next() => Input::Answer(Box::new(result)),
+        }
     }
 }
 
