@@ -198,6 +198,7 @@ mod tests {
             webhooks: &Arc::default(),
             status: Some(&status),
             resource_version: "1",
+            bytes: 0,
             incidents: None,
             gone: GoneAlerts::default(),
         };
