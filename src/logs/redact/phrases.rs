@@ -139,8 +139,12 @@ fn stated_later(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
         return None;
     }
     let rest = super::bytes::rest_of_line(text, cursor.at, 96);
-    let verbs = [" is ", " was ", " set to ", " changed to ", " reset to ", " is: ", " now "];
-    let end = verbs.iter().filter_map(|verb| rest.find(verb).map(|at| at + verb.len())).max()?;
+    // The word before the last blank: after it comes the value.
+    let verb = |(at, _): &(usize, &str)| {
+        let head = rest.get(..*at).unwrap_or_default().trim_end_matches(':');
+        [" is", " was", " to", " now"].iter().any(|verb| head.ends_with(verb))
+    };
+    let end = rest.rmatch_indices(' ').find(verb).map(|(at, _)| at + 1)?;
     cursor.at += end;
     let value = without_stop(text, cursor.value());
     (cursor.at_line_end() || text.as_bytes().get(value.end).is_some_and(|byte| b".,;\"'".contains(byte)))

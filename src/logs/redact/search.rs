@@ -5,13 +5,19 @@ use std::{ops::Range, sync::LazyLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::{
-    bytes::{BASE64, DASH, DOT, UNDERSCORE, run},
+    bytes::{BASE64, BLANK, DASH, DOT, UNDERSCORE, is_at, length, run},
     commands,
     connections::{self, Connections},
     encoded::{self, KEY_TYPE},
     keys::{self, Keys},
     phrases, tokens,
 };
+
+/// How many keys and phrases are examined before a position. A log has at most 1,000 lines, so few have more. What follows
+/// further ones is masked to the end of the line, because texts that consist of them would take too long.
+pub(super) fn most_examined(at: usize) -> usize {
+    1024 + at / 48
+}
 
 /// What a needle belongs to.
 #[derive(Clone, Copy)]
@@ -88,6 +94,7 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut connections = Connections::default();
     let mut tokens_end = 0;
     let mut key_types_end = 0;
+    let (mut examined, mut masked_end) = (0, 0);
     for found in needles.automaton.find_overlapping_iter(text) {
         let range = found.range();
         match needles.rules.get(found.pattern().as_usize()) {
@@ -102,7 +109,18 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
             Some(Rule::Middle) => tokens::find_around(text, range, ranges),
             Some(Rule::Program(program)) => commands::find(text, range, *program, ranges),
             Some(Rule::Pipe) => commands::find_piped(text, range, ranges),
-            Some(Rule::Phrase(phrase)) => phrases::find(text, range, *phrase, ranges),
+            Some(Rule::Phrase(_)) if range.start < masked_end => {}
+            Some(Rule::Phrase(phrase)) => {
+                if is_at(text.as_bytes(), range.end, BLANK) || text.as_bytes().get(range.end - 1) == Some(&b' ') {
+                    examined += 1;
+                }
+                if examined > most_examined(range.start) {
+                    masked_end = range.end + length(text.as_bytes(), range.end, |_| false);
+                    ranges.push(range.end..masked_end);
+                } else {
+                    phrases::find(text, range, *phrase, ranges);
+                }
+            }
             Some(Rule::Connection(mark)) => connections.find(text, range, *mark, ranges),
             Some(Rule::KeyType) if range.start >= key_types_end => {
                 key_types_end = encoded::find_key(text, range.start, key_types_end, ranges);

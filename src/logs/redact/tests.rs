@@ -190,3 +190,22 @@ fn keeps_ordinary_lines() {
     let wrong: Vec<_> = KEPT.iter().map(|line| (line, redact(line))).filter(|(line, got)| *line != got).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// A log has at most 1,000 lines.
+#[test]
+fn examines_each_line_of_a_log_with_short_lines() {
+    for line in ["token expired", "password: wrong", "key=1", "auth: ok", "pass: 3"] {
+        let log = format!("{line}\n").repeat(1000);
+        assert_eq!(redact(&log), log);
+    }
+}
+
+#[test]
+fn masks_the_rest_of_a_line_that_has_too_many_keys_or_phrases() {
+    for part in ["pass: is wrong ", "key=x ", "password of a "] {
+        let shown = redact(&format!("{}\nthe end\n", part.repeat(8192)));
+        let (line, end) = shown.split_once('\n').unwrap();
+        assert!(line.ends_with(MASK) && line.len() < 4096 * part.len(), "{part}: {}", line.len());
+        assert_eq!(end, "the end\n");
+    }
+}

@@ -14,7 +14,10 @@ use self::{
     notation::Key,
     values::{Context, Notation},
 };
-use super::bytes::{self, DIGIT, NAME, QUOTE, is, is_at, run, run_before};
+use super::{
+    bytes::{self, DIGIT, NAME, QUOTE, is, is_at, run, run_before},
+    search::most_examined,
+};
 
 /// A part of every name of a credential. [`names`] decides with the whole name.
 pub(super) const STEMS: &[&str] = &[
@@ -59,6 +62,7 @@ const MAX_NAME: usize = 128;
 #[derive(Default)]
 pub(super) struct Keys {
     done: usize,
+    examined: usize,
 }
 
 impl Keys {
@@ -69,11 +73,24 @@ impl Keys {
         }
         let range = name_around(text, stem, self.done);
         self.done = range.end;
-        let Some(key) = Key::new(text, range) else { return };
-        if key.is_of_data() {
+        let Some(key) = Key::new(text, range.clone()).filter(|key| !key.is_of_data()) else { return };
+        if self.examined > most_examined(range.start) {
+            // Whether there is a value is not examined any more.
+            if Name::new(key.name).classify(false).is_some() {
+                let end = range.end + bytes::length(text.as_bytes(), range.end, |_| false);
+                ranges.push(range.end..end);
+                self.done = end;
+            }
             return;
         }
-        let Some(place) = key.value() else { return };
+        self.examine(text, &key, ranges);
+    }
+
+    fn examine(&mut self, text: &str, key: &Key<'_>, ranges: &mut Vec<Range<usize>>) {
+        let Some(place) = key.value() else {
+            self.examined += usize::from(key.is_quoted());
+            return;
+        };
         let name = Name::new(key.name);
         let Some(secret) = name.classify(place.strict).or_else(|| {
             // In prose, only a random value follows other names: `hub.token.ci: …`.
@@ -81,6 +98,7 @@ impl Keys {
         }) else {
             return;
         };
+        self.examined += 1;
         if place.certain && secret == Secret::Opaque {
             return;
         }

@@ -306,6 +306,10 @@ impl<'a> Key<'a> {
         line_before(self.text, end, 16).trim_end().ends_with('(')
     }
 
+    pub(super) fn is_quoted(&self) -> bool {
+        self.quoted_before
+    }
+
     /// Whether the name is "key" after a word such as "public" or "primary".
     pub(super) fn is_of_data(&self) -> bool {
         self.name.eq_ignore_ascii_case("key")
