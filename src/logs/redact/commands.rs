@@ -14,8 +14,8 @@ enum Place {
     Attached(&'static str),
     /// `-p SECRET`
     Next(&'static str),
-    /// `-p SECRET`, after the word "login"
-    Login(&'static str),
+    /// `-p SECRET`, if the command has this word
+    With(&'static str, &'static str),
     /// `-p SECRET` or `-pSECRET`
     Either(&'static str),
     /// `-u USER:SECRET`, with this sign between them
@@ -26,7 +26,7 @@ enum Place {
     Argument(&'static str, usize),
 }
 
-use Place::{Argument, Attached, Either, Login, Next, Pair, Source};
+use Place::{Argument, Attached, Either, Next, Pair, Source, With};
 
 /// Programs, separated by spaces, and where they take secrets.
 const PROGRAMS: &[(&str, &[Place])] = &[
@@ -57,6 +57,11 @@ const PROGRAMS: &[(&str, &[Place])] = &[
             Argument("-cb", 3),
             Argument("-cbB", 3),
             Argument("-Bb", 3),
+            Argument("-bc", 3),
+            Argument("-bm", 3),
+            Argument("-bcB", 3),
+            Argument("-Bbc", 3),
+            Argument("-cBb", 3),
             Argument("-nbB", 2),
             Argument("-nb", 2),
             Argument("-bn", 2),
@@ -81,8 +86,12 @@ const PROGRAMS: &[(&str, &[Place])] = &[
             Pair("--dest-creds", ':'),
         ],
     ),
-    ("docker podman nerdctl buildah skopeo crane oras helm az oc cf argocd snyk cosign", &[Login("-p"), Login("-P")]),
-    ("twine", &[Next("-p")]),
+    (
+        "docker podman nerdctl buildah skopeo crane oras helm az oc cf argocd snyk cosign",
+        &[With("login", "-p"), With("login", "-P")],
+    ),
+    ("twine az rabbitmqadmin", &[Next("-p")]),
+    ("gh", &[With("secret", "--body"), With("secret", "-b")]),
     ("ansible-vault", &[Argument("encrypt_string", 1)]),
     ("snyk", &[Argument("auth", 1)]),
     ("ngrok", &[Argument("authtoken", 1), Argument("add-authtoken", 1)]),
@@ -116,7 +125,7 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
     }
     let words = arguments(text, &name);
     let word = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
-    let has_login = words.iter().any(|range| word(range) == "login");
+    let has = |wanted: &str| words.iter().any(|range| word(range) == wanted);
     let mut push = |value: Range<usize>, strict: bool| {
         let found = word(&value);
         let masked = found.starts_with("[REDACTED");
@@ -137,8 +146,8 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
                 Attached(name) | Either(name) if option.len() > name.len() && option.starts_with(name) => {
                     push(unquoted(text, range.start + name.len()..range.end), false);
                 }
-                Login(name) | Next(name) | Either(name)
-                    if option == name && (has_login || !matches!(place, Login(_))) =>
+                With(_, name) | Next(name) | Either(name)
+                    if option == name && !matches!(*place, With(wanted, _) if !has(wanted)) =>
                 {
                     if let Some(next) = next {
                         push(next.clone(), false);

@@ -28,6 +28,10 @@ pub(super) const MARKS: &[Mark] = &[
     Mark { needle: "@", find: oracle_or_pair },
     Mark { needle: "code=", find: parameter },
     Mark { needle: "&p=", find: short_parameter },
+    Mark { needle: "pin=", find: pin },
+    Mark { needle: "pin\":", find: pin },
+    Mark { needle: "<<< ", find: here_string },
+    Mark { needle: " -p ", find: with_user },
     Mark { needle: "sig=", find: signature },
     Mark { needle: "signature=", find: signature },
     Mark { needle: "bearer", find: scheme },
@@ -215,6 +219,31 @@ fn parameter(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<R
     let value = parameter_value(text, &needle)?;
     *searched = value.end;
     text.get(value.clone()).is_some_and(|value| is_random(value, true)).then_some(value)
+}
+
+/// `pin=4931`
+fn pin(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let start = needle.end + run(bytes, needle.end, BLANK | super::bytes::QUOTE, 4);
+    let length = run(bytes, start, DIGIT, 9);
+    let named = !is_at(bytes, needle.start.wrapping_sub(1), ALNUM);
+    (named && (4..=8).contains(&length) && !is_at(bytes, start + length, WORD | DOT)).then(|| start..start + length)
+}
+
+/// `-u user -p password`, of any program
+fn with_user(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+    let head = line_before(text, needle.start, 256);
+    let named =
+        [" -u ", " --user ", " --user=", " --username ", " --username=", " -U "].iter().any(|name| head.contains(name));
+    let value = super::cursor::Cursor::new(text, needle.end).value();
+    let is_password = |value: &str| is_secret_like(value) && !value.contains([':', '/']) && !value.starts_with('-');
+    text.get(value.clone()).is_some_and(|value| named && is_password(value)).then_some(value)
+}
+
+/// `command <<< 'secret'`
+fn here_string(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+    let value = super::cursor::Cursor::new(text, needle.end).value();
+    text.get(value.clone()).is_some_and(|value| is_secret_like(value) && !value.contains(' ')).then_some(value)
 }
 
 /// `?u=user&p=password`, as clients of InfluxDB write it

@@ -26,6 +26,27 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "key", value: with_value },
     Phrase { needle: "credentials are ", value: stated_credentials },
     Phrase { needle: "credentials: ", value: stated_credentials },
+    Phrase { needle: "log in with ", value: stated_credentials },
+    Phrase { needle: "login with ", value: stated_credentials },
+    Phrase { needle: "sign in with ", value: stated_credentials },
+    Phrase { needle: "login attempt [", value: stated_credentials },
+    Phrase { needle: "basic auth ", value: stated_credentials },
+    Phrase { needle: "basic auth: ", value: stated_credentials },
+    Phrase { needle: "AUTH PLAIN ", value: mail_auth },
+    Phrase { needle: "AUTH LOGIN ", value: mail_auth },
+    Phrase { needle: "AUTH XOAUTH2 ", value: mail_auth },
+    Phrase { needle: "credentials(", value: second_secret },
+    Phrase { needle: "sp_addlogin ", value: second_argument },
+    Phrase { needle: "-SecureString ", value: quoted },
+    Phrase { needle: "contraseña", value: after_sign },
+    Phrase { needle: "пароль", value: after_sign },
+    Phrase { needle: "Пароль", value: after_sign },
+    Phrase { needle: "密码", value: after_sign },
+    Phrase { needle: "密碼", value: after_sign },
+    Phrase { needle: "パスワード", value: after_sign },
+    Phrase { needle: "비밀번호", value: after_sign },
+    Phrase { needle: "lösenord", value: after_sign },
+    Phrase { needle: "hasło", value: after_sign },
     Phrase { needle: "verification code", value: one_time_code },
     Phrase { needle: "confirmation code", value: one_time_code },
     Phrase { needle: "security code", value: one_time_code },
@@ -86,6 +107,16 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
         cursor.blanks();
         Some(without_stop(text, cursor.value())).filter(likely)
     };
+    // changed from … to …
+    if cursor.eat_word(&["changed from", "reset from", "updated from"]) {
+        let old = cursor.value();
+        cursor.blanks();
+        let new = cursor.eat_word(&["to"]).then(|| without_stop(text, cursor.value())).unwrap_or(old.clone());
+        if likely(&old) {
+            return Some(old.start..new.end);
+        }
+    }
+    cursor = after;
     if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"])
         && let Some(value) = stated(cursor)
     {
@@ -224,7 +255,14 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if is_key && !follows_key_word(line_before(text, needle.start, 16)) {
         return None;
     }
-    (length >= 24 && is_random(value, !quoted) && ends_word(bytes, start + length)).then(|| start..start + length)
+    let is_value = is_random(value, !quoted) || (!is_key && is_uuid(value));
+    (length >= 24 && is_value && ends_word(bytes, start + length)).then(|| start..start + length)
+}
+
+fn is_uuid(value: &str) -> bool {
+    value.len() == 36
+        && value.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+        && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// After a few words that announce a value: `token generated for ann: …`, `key created: …`.
@@ -265,7 +303,9 @@ fn stated_credentials(text: &str, needle: Range<usize>) -> Option<Range<usize>> 
         return None;
     }
     cursor.blanks();
-    Some(without_stop(text, cursor.value())).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
+    let value = without_stop(text, cursor.value());
+    let length = text.get(value.clone())?.trim_end_matches(']').len();
+    Some(value.start..value.start + length).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
 }
 
 /// `verification code for ann is 493027`
@@ -289,8 +329,45 @@ fn stored_cookie(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
 
 /// `new PDO('mysql:host=db', 'user', '…')`: the third argument, if all are quoted
 fn third_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    argument(text, needle.end, 2)
+}
+
+/// `sp_addlogin 'user', '…'`
+fn second_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    argument(text, needle.end, 1)
+}
+
+/// `Credentials("user", "…")`
+fn second_secret(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    argument(text, needle.end, 1).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
+}
+
+/// `AUTH PLAIN …`, as clients of mail servers log it
+fn mail_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    let length = run(text.as_bytes(), needle.end, BASE64 | EQUALS, 1024);
+    (length >= 8 && ends_word(text.as_bytes(), needle.end + length)).then(|| needle.end..needle.end + length)
+}
+
+/// `ConvertTo-SecureString '…'`
+fn quoted(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
+    argument(text, needle.end, 0)
+}
+
+/// A sign and a value, after a name that is not in ASCII.
+fn after_sign(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(text, needle.end);
-    for place in 0..3 {
+    cursor.blanks();
+    if !(cursor.eat(":") || cursor.eat("=") || cursor.eat("：")) {
+        return None;
+    }
+    cursor.blanks();
+    Some(without_stop(text, cursor.value())).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
+}
+
+/// The argument at a place, if it and those before it are quoted.
+fn argument(text: &str, at: usize, wanted: usize) -> Option<Range<usize>> {
+    let mut cursor = Cursor::new(text, at);
+    for place in 0..=wanted {
         cursor.blanks();
         if place > 0 {
             if !cursor.eat(",") {
@@ -304,7 +381,7 @@ fn third_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
             return None;
         }
         cursor.at += 1;
-        if place == 2 {
+        if place == wanted {
             return Some(value).filter(|value| !value.is_empty());
         }
     }

@@ -51,7 +51,8 @@ pub(super) fn is_code(rest: &str, context: &Context<'_>) -> bool {
             {
                 return !has_secret_literal(value);
             }
-            let declared = matches!(next, None | Some(b';' | b',' | b')' | b'|' | b'?'));
+            let declared = rest.get(expression.end..).is_some_and(|rest| rest.starts_with(" | "))
+                || matches!(next, None | Some(b';' | b',' | b')' | b'|' | b'?'));
             let variable = !head.bytes().any(|byte| byte.is_ascii_digit());
             // password=password, but not PASSWORD=password.
             (TYPES.contains(head) && declared)

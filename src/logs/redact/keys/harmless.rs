@@ -275,6 +275,10 @@ fn is_object(value: &str) -> bool {
             && part.bytes().any(|byte| byte.is_ascii_lowercase())
     };
     match value.split_once('/') {
+        // namespaces/a/secrets/b
+        Some((_, name)) if name.contains('/') => {
+            value.split('/').all(|part| is_part(part) && !part.bytes().any(|byte| byte.is_ascii_digit()))
+        }
         Some((namespace, name)) => is_part(namespace) && is_part(name),
         None => {
             let words = || value.split(['-', '.']);

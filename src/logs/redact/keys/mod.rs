@@ -53,6 +53,8 @@ pub(super) const STEMS: &[&str] = &[
     "senha",
     "hec",
     "verifier",
+    "contrasena",
+    "wachtwoord",
 ];
 
 /// How much of a name is considered on either side of its stem, in bytes.

@@ -23,11 +23,11 @@ pub(super) enum Secret {
 static ENDINGS: Words = Words::new(
     "password passwd passwort passphrase passcode passkey pwd pswd secret token apikey accesskey secretkey privatekey \
      authkey accountkey signingkey credential dbpw userpw bindpw rootpw adminpw mnemonic jsessionid phpsessid sessionid \
-     masterauth sharedaccesskeyvalue kennwort",
+     masterauth sharedaccesskeyvalue kennwort motdepasse contrasena wachtwoord",
 );
 
 /// Whole words that indicate a credential.
-static WHOLE: Words = Words::new("pass pw pword mnemonic otp totp pepper creds cred senha psk hmac pkey");
+static WHOLE: Words = Words::new("pass passe pw pword mnemonic otp totp pepper creds cred senha psk hmac pkey");
 
 /// Words that end in "pass" and have nothing to do with passwords.
 static NOT_PASS: Words = Words::new("bypass compass encompass overpass underpass surpass trespass multipass");

@@ -129,6 +129,8 @@ impl<'a> Key<'a> {
                 }
                 3
             }
+            // (password . "value"), as Lisp writes it
+            [b'.', b' ', rest @ ..] if gap > 0 && is_quote(first_after_blanks(rest)) => 1,
             [b'.', b'.', b'.', rest @ ..] => {
                 let dots = 3 + rest.iter().take(128).take_while(|&&byte| byte == b'.').count();
                 dots + usize::from(sign.get(dots) == Some(&b':'))
@@ -184,6 +186,18 @@ impl<'a> Key<'a> {
             if is_quote(self.byte(at + slashes)) { at + slashes + 1 } else { at }
         };
         let mut at = self.after_blanks(quote(self.range.end));
+        // -Name password -Value 'value'
+        if bytes.get(at..at + 7)?.eq_ignore_ascii_case(b"-value ") {
+            return Some(Place::new(self.after_blanks(at + 7), Notation::Flag, true));
+        }
+        // variable "password" { default = "value" }
+        if let Some(rest) = self.text.get(at..)?.strip_prefix('{')
+            && let Some(rest) = rest.trim_start().strip_prefix("default")
+            && let Some(rest) = rest.trim_start().strip_prefix('=')
+        {
+            let start = self.text.len() - rest.trim_start().len();
+            return is_quote(self.byte(start)).then(|| Place::new(start, Notation::Sign, false));
+        }
         at += usize::from(matches!(self.byte(at), Some(b',' | b'\n' | b'}')));
         at = self.after_blanks(at);
         at += usize::from(self.byte(at) == Some(b'\n'));

@@ -91,7 +91,8 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
     }
     match byte(at)? {
         b'\n' => return items(text, at, context),
-        b'{' if byte(at + 1) != Some(b'{') => return None,
+        b'{' if byte(at + 1) != Some(b'{') => return braced(text, at, context),
+        b'(' if context.name.last() == "auth" => return second_of_pair(text, at),
         b'[' => return redactable(text, at..closing_bracket(bytes, at), context),
         b'|' | b'>' | b'!' => {
             if let Some(block) = indented_block(text, at, context) {
@@ -109,6 +110,25 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
         _ => word_value(bytes, at),
     };
     redactable(text, at..end, context)
+}
+
+/// A password that a connection string has in braces: `PWD={…};`
+fn braced(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
+    let rest = rest_of_line(text, at + 1, 128);
+    let inner = rest.split('}').next()?;
+    let ends = matches!(rest.as_bytes().get(inner.len() + 1), None | Some(b';' | b'"' | b'\''));
+    let is_value = ends && is_secret_like(inner) && !inner.contains([' ', ':', '=', ',', '"']);
+    is_value.then(|| redactable(text, at + 1..at + 1 + inner.len(), context))?
+}
+
+/// The password of `auth=('user', 'password')`.
+fn second_of_pair(text: &str, at: usize) -> Option<Range<usize>> {
+    let rest = rest_of_line(text, at + 1, 256);
+    let mut quotes = rest.match_indices(['"', '\'']).map(|(at, _)| at).take(4);
+    let (first, second) = (quotes.next()?, quotes.next()?);
+    let (third, fourth) = (quotes.next()?, quotes.next()?);
+    let fits = first == 0 && rest.get(second + 1..third)?.trim() == "," && third + 1 < fourth;
+    fits.then(|| at + 1 + third + 1..at + 1 + fourth)
 }
 
 /// Where the value of a cookie header ends.

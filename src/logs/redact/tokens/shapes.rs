@@ -247,6 +247,7 @@ pub(super) const SHAPES: &[Shape] = &[
     shape(&["v1.local.", "v2.local.", "v3.local.", "v4.local."], &[min(DOTTED, 32)]),
     shape(&["v1.public.", "v2.public.", "v3.public.", "v4.public."], &[min(DOTTED, 64)]),
     // devices and media
+    shape(&["oauth:"], &[exactly(LOWER | DIGIT, 30), End]),
     shape(&["aio_"], &[exactly(ALNUM, 28), End]),
     shape(&["fio-u-"], &[min(URL_SAFE, 40)]),
     shape(&["s-s4t2ud-", "s-s4t2af-"], &[min(HEX, 40)]),
@@ -310,7 +311,6 @@ pub(super) const SHAPES: &[Shape] = &[
             "hook.eu1.make.com/",
             "hook.us1.make.com/",
             "api.opsgenie.com/v1/json/",
-            "outlook.office.com/webhook/",
         ],
         &[min(URL_SAFE | PLUS_SLASH, 8)],
     ),
@@ -328,6 +328,6 @@ pub(super) const SHAPES: &[Shape] = &[
     ),
     // a path that ends with a token
     after(&["webhook/", "webhooks/", "hook/", "hooks/"], &[min(ALNUM, 32), End]),
-    after(&["webhook.office.com/webhookb2/"], &[min(URL_SAFE | PLUS_SLASH | AT, 8)]),
+    after(&["webhook.office.com/webhookb2/", "outlook.office.com/webhook/"], &[min(URL_SAFE | PLUS_SLASH | AT, 8)]),
     after(&["maker.ifttt.com/trigger/"], &[min(URL_SAFE, 1), Text("/with/key/"), min(URL_SAFE, 16)]),
 ];
