@@ -92,6 +92,8 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ),
     ("twine az rabbitmqadmin", &[Next("-p")]),
     ("gh", &[With("secret", "--body"), With("secret", "-b")]),
+    ("ssh-keygen", &[Next("-P"), Next("-N")]),
+    ("openssl", &[Argument("passwd", 1)]),
     ("ansible-vault", &[Argument("encrypt_string", 1)]),
     ("snyk", &[Argument("auth", 1)]),
     ("ngrok", &[Argument("authtoken", 1), Argument("add-authtoken", 1)]),

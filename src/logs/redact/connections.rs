@@ -25,6 +25,7 @@ pub(super) const MARKS: &[Mark] = &[
     Mark { needle: "@tcp(", find: before_at },
     Mark { needle: "@unix(", find: before_at },
     Mark { needle: "@//", find: oracle },
+    Mark { needle: "@(description", find: oracle },
     Mark { needle: "@", find: oracle_or_pair },
     Mark { needle: "code=", find: parameter },
     Mark { needle: "&p=", find: short_parameter },

@@ -7,6 +7,7 @@
 //! so that lines stay readable.
 
 mod bytes;
+mod calls;
 mod commands;
 mod connections;
 mod cursor;

@@ -3,7 +3,11 @@
 use std::ops::Range;
 
 use super::{
-    bytes::{ANY_HEX, BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, run, starts_word},
+    bytes::{
+        ANY_HEX, BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, rest_of_line, run,
+        starts_word,
+    },
+    calls,
     cursor::Cursor,
     looks::{is_random, is_reference, is_secret_like},
 };
@@ -35,9 +39,9 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "AUTH PLAIN ", value: mail_auth },
     Phrase { needle: "AUTH LOGIN ", value: mail_auth },
     Phrase { needle: "AUTH XOAUTH2 ", value: mail_auth },
-    Phrase { needle: "credentials(", value: second_secret },
-    Phrase { needle: "sp_addlogin ", value: second_argument },
-    Phrase { needle: "-SecureString ", value: quoted },
+    Phrase { needle: "credentials(", value: calls::second_secret },
+    Phrase { needle: "sp_addlogin ", value: calls::second_argument },
+    Phrase { needle: "-SecureString ", value: calls::quoted },
     Phrase { needle: "contraseña", value: after_sign },
     Phrase { needle: "пароль", value: after_sign },
     Phrase { needle: "Пароль", value: after_sign },
@@ -54,12 +58,17 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "one-time code", value: one_time_code },
     Phrase { needle: "otp for ", value: one_time_code },
     Phrase { needle: "stored cookie ", value: stored_cookie },
-    Phrase { needle: "__construct(", value: third_argument },
-    Phrase { needle: "mysqli_connect(", value: third_argument },
-    Phrase { needle: "mysqli(", value: third_argument },
-    Phrase { needle: "PDO(", value: third_argument },
-    Phrase { needle: "getConnection(", value: third_argument },
-    Phrase { needle: "insert into ", value: inserted },
+    Phrase { needle: "__construct(", value: calls::third_argument },
+    Phrase { needle: "mysqli_connect(", value: calls::third_argument },
+    Phrase { needle: "mysqli(", value: calls::third_argument },
+    Phrase { needle: "PDO(", value: calls::third_argument },
+    Phrase { needle: "getConnection(", value: calls::third_argument },
+    Phrase { needle: ".connect(", value: calls::third_secret },
+    Phrase { needle: "jwt.sign(", value: calls::last_secret },
+    Phrase { needle: "jwt.verify(", value: calls::last_secret },
+    Phrase { needle: "createHmac(", value: calls::last_secret },
+    Phrase { needle: "pin code", value: one_time_code },
+    Phrase { needle: "insert into ", value: calls::inserted },
     Phrase { needle: "\"AUTH\" \"", value: monitored_auth },
     Phrase { needle: "identified ", value: identified },
     Phrase { needle: "mnemonic", value: wallet },
@@ -111,7 +120,7 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if cursor.eat_word(&["changed from", "reset from", "updated from"]) {
         let old = cursor.value();
         cursor.blanks();
-        let new = cursor.eat_word(&["to"]).then(|| without_stop(text, cursor.value())).unwrap_or(old.clone());
+        let new = if cursor.eat_word(&["to"]) { without_stop(text, cursor.value()) } else { old.clone() };
         if likely(&old) {
             return Some(old.start..new.end);
         }
@@ -169,7 +178,7 @@ fn stated_later(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
     if !cursor.eat_word(&["for", "of"]) {
         return None;
     }
-    let rest = super::bytes::rest_of_line(text, cursor.at, 96);
+    let rest = rest_of_line(text, cursor.at, 96);
     // The word before the last blank: after it comes the value.
     let verb = |(at, _): &(usize, &str)| {
         let head = rest.get(..*at).unwrap_or_default().trim_end_matches(':');
@@ -204,7 +213,7 @@ fn below(text: &str, at: usize) -> Option<Range<usize>> {
     let rest = text.get(at..)?;
     let start = at + rest.bytes().take(64).take_while(u8::is_ascii_whitespace).count();
     let breaks = text.get(at..start)?.matches('\n').count();
-    let line = super::bytes::rest_of_line(text, start, 256).trim_end();
+    let line = rest_of_line(text, start, 256).trim_end();
     ((1..=2).contains(&breaks) && !line.contains(char::is_whitespace) && line.len() >= 8 && is_secret_like(line))
         .then(|| start..start + line.len())
 }
@@ -221,6 +230,10 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut cursor = Cursor::new(text, needle.end);
     cursor.at += usize::from(matches!(cursor.peek(), Some(b'"' | b'\'' | b'`')));
+    let is_key = text.get(needle.clone()).is_some_and(|needle| needle.eq_ignore_ascii_case("key"));
+    if !is_key && cursor.eat(", ") {
+        return ends_line(text, cursor);
+    }
     if !ends_word(bytes, needle.end) || !cursor.blanks() {
         return None;
     }
@@ -251,7 +264,6 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     let start = cursor.at;
     let length = run(bytes, start, URL_SAFE | PLUS_SLASH, 512);
     let value = text.get(start..start + length)?;
-    let is_key = text.get(needle.clone()).is_some_and(|needle| needle.eq_ignore_ascii_case("key"));
     if is_key && !follows_key_word(line_before(text, needle.start, 16)) {
         return None;
     }
@@ -272,6 +284,17 @@ fn announced_value(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
     }
     cursor.until(64, |byte| !(byte.is_ascii_alphanumeric() || b" _-.@".contains(&byte)));
     (cursor.eat(":") && cursor.blanks()).then_some(cursor)
+}
+
+/// A random value at the end of a line about a token: `Save this token, it is shown once: …`.
+fn ends_line(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
+    cursor.until(64, |byte| matches!(byte, b':' | b'=' | b'"' | b'\'' | b'(' | b'{'));
+    if !cursor.eat(":") || !cursor.blanks() {
+        return None;
+    }
+    let value = cursor.value();
+    let found = text.get(value.clone())?;
+    (value.len() >= 24 && cursor.at_line_end() && is_random(found, true)).then_some(value)
 }
 
 /// Whether `api`, with or without a sign after it, precedes "key".
@@ -322,35 +345,15 @@ fn one_time_code(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
 
 /// `Stored cookie example.org 443 / … name value`, as wget logs it
 fn stored_cookie(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let line = super::bytes::rest_of_line(text, needle.end, 1024).trim_end();
+    let line = rest_of_line(text, needle.end, 1024).trim_end();
     let value = line.rsplit(' ').next()?;
     (line.len() > value.len()).then(|| needle.end + line.len() - value.len()..needle.end + line.len())
-}
-
-/// `new PDO('mysql:host=db', 'user', '…')`: the third argument, if all are quoted
-fn third_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    argument(text, needle.end, 2)
-}
-
-/// `sp_addlogin 'user', '…'`
-fn second_argument(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    argument(text, needle.end, 1)
-}
-
-/// `Credentials("user", "…")`
-fn second_secret(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    argument(text, needle.end, 1).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
 }
 
 /// `AUTH PLAIN …`, as clients of mail servers log it
 fn mail_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     let length = run(text.as_bytes(), needle.end, BASE64 | EQUALS, 1024);
     (length >= 8 && ends_word(text.as_bytes(), needle.end + length)).then(|| needle.end..needle.end + length)
-}
-
-/// `ConvertTo-SecureString '…'`
-fn quoted(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    argument(text, needle.end, 0)
 }
 
 /// A sign and a value, after a name that is not in ASCII.
@@ -364,62 +367,9 @@ fn after_sign(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     Some(without_stop(text, cursor.value())).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
 }
 
-/// The argument at a place, if it and those before it are quoted.
-fn argument(text: &str, at: usize, wanted: usize) -> Option<Range<usize>> {
-    let mut cursor = Cursor::new(text, at);
-    for place in 0..=wanted {
-        cursor.blanks();
-        if place > 0 {
-            if !cursor.eat(",") {
-                return None;
-            }
-            cursor.blanks();
-        }
-        let quote = cursor.peek().filter(|byte| matches!(byte, b'"' | b'\''))?;
-        let value = cursor.value();
-        if cursor.peek() != Some(quote) {
-            return None;
-        }
-        cursor.at += 1;
-        if place == wanted {
-            return Some(value).filter(|value| !value.is_empty());
-        }
-    }
-    None
-}
-
-/// `INSERT INTO users (name, password) VALUES ('ann', '…')`: the value in the place of the column
-fn inserted(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let line = super::bytes::rest_of_line(text, needle.end, 1024);
-    let open = line.find('(')?;
-    let close = open + line.get(open..)?.find(')')?;
-    let columns = line.get(open + 1..close)?;
-    let place = columns
-        .split(',')
-        .position(|column| super::keys::is_credential(column.trim_matches([' ', '"', '`', '\'', '[', ']'])))?;
-    let rest = line.get(close + 1..)?;
-    let values =
-        rest.find('(').filter(|&at| rest.get(..at).is_some_and(|word| word.trim().eq_ignore_ascii_case("values")))?;
-    let mut cursor = Cursor::new(text, needle.end + close + 1 + values + 1);
-    for index in 0..=place {
-        cursor.blanks();
-        let quoted = cursor.peek() == Some(b'\'');
-        let value = if quoted { cursor.value() } else { cursor.until(256, |byte| matches!(byte, b',' | b')')) };
-        cursor.at += usize::from(quoted);
-        cursor.blanks();
-        if index == place {
-            return (quoted && !value.is_empty()).then_some(value);
-        }
-        if !cursor.eat(",") {
-            return None;
-        }
-    }
-    None
-}
-
 /// `"AUTH" "…"`, `"AUTH" "user" "…"`, as Redis monitors it
 fn monitored_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let rest = super::bytes::rest_of_line(text, needle.end, 512);
+    let rest = rest_of_line(text, needle.end, 512);
     let end = rest.rfind('"')?;
     let start = rest.get(..end)?.rfind('"').map_or(0, |at| at + 1);
     (start < end).then(|| needle.end + start..needle.end + end)

@@ -36,7 +36,10 @@ pub(super) fn is_code(rest: &str, context: &Context<'_>) -> bool {
     let next = bytes.get(expression.end).copied();
     let after = bytes.get(expression.end + 1).copied().unwrap_or_default();
     // Some("…") and Secret('…') are printed values, not code.
-    let printed = !has_path && head.starts_with(|letter: char| letter.is_ascii_uppercase());
+    let calls = rest.get(expression.end + 1..).and_then(|inner| inner.split(')').next()).unwrap_or_default();
+    let printed = !has_path
+        && head.starts_with(|letter: char| letter.is_ascii_uppercase())
+        && !(calls.starts_with(|letter: char| letter.is_ascii_lowercase()) && calls.contains(['.', '(', '[']));
     match next {
         Some(b'(') => !printed && !has_secret_literal(rest.get(expression.end + 1..).unwrap_or_default()),
         Some(b'[') => (bytes::is(after, bytes::LOWER) && has_path) || matches!(after, b'"' | b'\'' | b'$'),

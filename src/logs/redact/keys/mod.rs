@@ -53,6 +53,7 @@ pub(super) const STEMS: &[&str] = &[
     "senha",
     "hec",
     "verifier",
+    "bearer",
     "contrasena",
     "wachtwoord",
 ];
@@ -149,6 +150,7 @@ fn name_around(text: &str, stem: Range<usize>, floor: usize) -> Range<usize> {
     }
     // Unseal Key 1
     if end == stem.end
+        && text.get(stem.clone()).is_some_and(|stem| stem.eq_ignore_ascii_case("key"))
         && bytes.get(end) == Some(&b' ')
         && is_at(bytes, end + 1, DIGIT)
         && bytes.get(end + 2) == Some(&b':')

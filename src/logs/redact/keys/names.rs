@@ -43,7 +43,7 @@ static KEYS: Words = Words::new(
 
 /// Words that make "key" one of data, not of a lock.
 static DATA_KEYS: Words = Words::new(
-    "public pub primary foreign partition sort cache object routing idempotency dedup deduplication group index unique \
+    "public pub primary foreign partition sort cache object idempotency dedup deduplication group index unique \
      row lock map hash message topic event translation label annotation registry duplicate dup natural composite \
      surrogate shard record item entry field column config setting property redis s3 etag request trace span range \
      bucket file meta metadata dict json yaml header param query schema table join document doc sorted set list pod",
@@ -184,7 +184,7 @@ fn classify_word(words: &[&str], at: usize) -> Option<Secret> {
             return Some(Secret::Plural);
         }
         "id" if matches!(before, Some("session" | "sess")) => return Some(Secret::Opaque),
-        "auth" | "session" | "signature" | "sig" | "jwt" | "hec" => return Some(Secret::Opaque),
+        "auth" | "bearer" | "session" | "signature" | "sig" | "jwt" | "hec" => return Some(Secret::Opaque),
         "authorization" => return Some(Secret::Authorization),
         "cookie" if at + 1 == words.len() && before == Some("erlang") => return Some(Secret::Plain),
         "cookie" | "cookies" => return Some(Secret::Cookie),

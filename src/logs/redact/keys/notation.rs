@@ -129,6 +129,8 @@ impl<'a> Key<'a> {
                 }
                 3
             }
+            // name <- "value", as R writes it
+            [b'<', b'-', rest @ ..] if gap > 0 && is_quote(first_after_blanks(rest)) => 2,
             // (password . "value"), as Lisp writes it
             [b'.', b' ', rest @ ..] if gap > 0 && is_quote(first_after_blanks(rest)) => 1,
             [b'.', b'.', b'.', rest @ ..] => {
@@ -151,7 +153,10 @@ impl<'a> Key<'a> {
         }
         // A path, as in "open /run/token: permission denied".
         if colon && !quoted_after && start > sign_end && self.byte_before(1) == Some(b'/') {
-            return None;
+            let head = line_before(self.text, self.range.start, 16);
+            if !["user/", "username/", "login/"].iter().any(|user| head.ends_with(user)) {
+                return None;
+            }
         }
         if self.follows_parser_word() && !is_secret_like(first_word(rest_of_line(self.text, start, 128))) {
             return None;
@@ -221,9 +226,11 @@ impl<'a> Key<'a> {
                 return Some(Place::new(start, Notation::Sign, true));
             }
             // A call that sets it: withToken("value").
-            if self.byte(at) == Some(b'(') && is_quote(self.byte(at + 1)) && self.is_setter() {
+            // Or a value that is printed with its type: Token("value").
+            let is_type = self.name.starts_with(|letter: char| letter.is_ascii_uppercase());
+            if self.byte(at) == Some(b'(') && is_quote(self.byte(at + 1)) && (self.is_setter() || is_type) {
                 let value = rest_of_line(self.text, at + 2, 256).split(['"', '\'']).next()?;
-                return is_secret_like(value)
+                return (is_secret_like(value) && !value.contains(' '))
                     .then(|| Place { certain: true, ..Place::new(at + 1, Notation::Sign, true) });
             }
             if self.byte_before(1) == Some(b'{') && self.byte(at) == Some(b',') {
@@ -300,6 +307,10 @@ impl<'a> Key<'a> {
     /// `--name value`, `"--name", "value"`
     fn flag(&self, at: usize, quoted_after: bool) -> Option<Place> {
         if !self.name.starts_with('-') {
+            return None;
+        }
+        // pulumi config set --secret name value
+        if self.name == "--secret" && line_before(self.text, self.range.start, MAX_INDENT).contains("config set") {
             return None;
         }
         let next = self.after_blanks(at);

@@ -58,6 +58,13 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
         }
         _ => at,
     };
+    // Go's spew does so, too: (string) (len=8) "value"
+    let at = match text.get(at..)?.strip_prefix("(string) (len=").and_then(|rest| rest.split_once(") ")) {
+        Some((length, _)) if length.len() <= 6 && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+            at + 16 + length.len()
+        }
+        _ => at,
+    };
     // The brackets of a list of header values.
     let list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
     let at = if list { at + 1 + bytes::run(bytes, at + 1, bytes::BLANK, 8) } else { at };

@@ -13,7 +13,7 @@ use crate::logs::{
 const LEAK: usize = 8;
 
 /// Secrets that are found by what follows them, perhaps several words later: the words of a wallet, `echo … | sudo -S`.
-const FOUND_BY_THEIR_END: &[&str] = &["wallet mnemonic: ", "echo "];
+const FOUND_BY_THEIR_END: &[&str] = &["wallet mnemonic: ", "seed phrase: ", "echo "];
 
 /// A text of the corpus, and its secrets that are masked if it is whole.
 struct Case {

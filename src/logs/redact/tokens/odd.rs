@@ -71,9 +71,14 @@ pub(in crate::logs::redact) fn find_in_word(text: &str, word: Range<usize>, rang
     let dots: Vec<&str> = found.splitn(4, '.').collect();
     let is_token = match dots.as_slice() {
         // Discord's bots
-        [id, time, mac] if found.starts_with(['M', 'N', 'O']) => {
-            (23..=29).contains(&id.len()) && time.len() == 6 && mac.len() >= 27
+        [id, time, mac] => {
+            (23..=29).contains(&id.len())
+                && time.len() == 6
+                && mac.len() >= 27
+                && (id.starts_with(['M', 'N', 'O']) || id.bytes().any(|byte| byte.is_ascii_digit()))
         }
+        // Vault, before its prefixes
+        ["s", token] => token.len() == 24 && has_random_end(token),
         // New Relic, Azure DevOps
         [one] => {
             (one.len() == 40 && one.ends_with("NRAL"))
