@@ -2,7 +2,10 @@
 
 # Builds an image that contains only the operator, as a static binary:
 #
-#   docker build -t registry.example/orchestr:0.1.0 .
+#   docker build -t registry.example/orchestr:0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" .
+#
+# release/image builds the same image without Docker, for several platforms and reproducibly. It takes the sources, the labels,
+# the user and the command from this file. docs/releasing.md describes both.
 #
 # Alpine's Rust links statically with musl on every architecture.
 FROM rust:1.95-alpine AS build
@@ -13,11 +16,14 @@ COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY src src
 COPY tests tests
+COPY release/licenses release/licenses
+ARG REVISION=
 # The caches keep downloaded and compiled dependencies, so a change of the sources compiles only the sources.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --package orchestr --bin orchestr \
-    && cp target/release/orchestr /orchestr
+    ORCHESTR_REVISION=$REVISION cargo build --release --locked --package orchestr --bin orchestr \
+    && cp target/release/orchestr /orchestr \
+    && release/licenses >/THIRD-PARTY-LICENSES
 
 FROM scratch
 ARG VERSION=0.1.0
@@ -29,6 +35,8 @@ LABEL org.opencontainers.image.title="orchestr" \
       org.opencontainers.image.revision="${REVISION}"
 # The public CAs, for webhooks. The cluster's CA is mounted with the service account.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /THIRD-PARTY-LICENSES /licenses/THIRD-PARTY-LICENSES
+COPY LICENSE /licenses/LICENSE
 COPY --from=build /orchestr /orchestr
 # An unprivileged user ID, the same as in deploy/base/deployment.yaml.
 USER 65532:65532

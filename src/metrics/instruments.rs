@@ -107,7 +107,10 @@ impl Default for Instruments {
         for resource in WATCHED {
             drop(instruments.watch_restarts.get_or_create(&ResourceLabel { resource }));
         }
-        instruments.build.get_or_create(&BuildLabels { version: VERSION, revision: REVISION.unwrap_or("unknown") }).set(1);
+        instruments
+            .build
+            .get_or_create(&BuildLabels { version: VERSION, revision: REVISION.unwrap_or("unknown") })
+            .set(1);
         instruments.leader.set(1);
         instruments
     }

@@ -21,6 +21,7 @@ mod operator;
 mod pod_statuses;
 mod protobuf;
 mod proxy;
+mod release;
 mod replay;
 mod running_operator;
 mod scan;
