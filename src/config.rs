@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use crate::{
     alerts::delivery::{DeliveryOptions, DeliveryTimings},
+    leader::LeaseOptions,
     metrics::{AddressError, MetricsAddress},
 };
 
@@ -26,6 +27,8 @@ pub struct RunConfig {
     /// How many objects of a namespace are watched; 0: all.
     pub max_objects_per_namespace: usize,
     pub webhooks: DeliveryOptions,
+    /// Absent: this is the only replica.
+    pub leader_election: Option<LeaseOptions>,
     pub logging: Logging,
     pub telemetry: TelemetryConfig,
     pub timings: Timings,
@@ -112,6 +115,10 @@ pub enum ConfigError {
     MetricsAddress(String, AddressError),
     #[error("--cluster-name: {0:?} is not a name: at most 63 characters, none of them a control character")]
     ClusterName(String),
+    #[error("--lease-name: {0:?} is not a name: lower-case letters, digits, '-' and '.', at most 253 of them")]
+    LeaseName(String),
+    #[error("--lease-namespace: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
+    LeaseNamespace(String),
 }
 
 impl RunConfig {
@@ -138,6 +145,24 @@ impl RunConfig {
     pub fn metrics_address(given: Option<&str>) -> Result<Option<MetricsAddress>, ConfigError> {
         let Some(text) = given.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
         text.parse().map(Some).map_err(|error| ConfigError::MetricsAddress(text.to_owned(), error))
+    }
+
+    /// Validates `--lease-name` and `--lease-namespace`. `holder` is the name of this replica.
+    ///
+    /// # Errors
+    /// When a value is not a valid name.
+    pub fn lease(name: String, namespace: Option<String>, holder: &str) -> Result<LeaseOptions, ConfigError> {
+        if name.len() > 253 || !name.split('.').all(is_dns_label) {
+            return Err(ConfigError::LeaseName(name));
+        }
+        let namespace = namespace.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        if let Some(invalid) = namespace.as_ref().filter(|name| !is_dns_label(name)) {
+            return Err(ConfigError::LeaseNamespace(invalid.clone()));
+        }
+        let is_plain = |char: &char| char.is_ascii_alphanumeric() || matches!(char, '-' | '.');
+        let holder: String = holder.chars().filter(is_plain).take(253).collect();
+        let holder = if holder.is_empty() { "orchestr".to_owned() } else { holder };
+        Ok(LeaseOptions { name, namespace, holder })
     }
 
     /// Validates `--cluster-name`. An empty name means no name, so that the environment variable may be empty.
@@ -204,6 +229,25 @@ mod tests {
         for wrong in ["a\nb", &"a".repeat(64)] {
             assert_eq!(name(wrong), Err(ConfigError::ClusterName(wrong.to_owned())));
         }
+    }
+
+    #[test]
+    fn validates_the_names_of_the_lease() {
+        let lease = |name: &str, namespace: &str, holder: &str| {
+            RunConfig::lease(name.to_owned(), Some(namespace.to_owned()), holder)
+        };
+        let options = |namespace: Option<&str>, holder: &str| LeaseOptions {
+            name: "orchestr.a".to_owned(),
+            namespace: namespace.map(str::to_owned),
+            holder: holder.to_owned(),
+        };
+        assert_eq!(lease("orchestr.a", "shop", "orchestr-7d9f-x"), Ok(options(Some("shop"), "orchestr-7d9f-x")));
+        assert_eq!(lease("orchestr.a", "", "a\nb é"), Ok(options(None, "ab")));
+        assert_eq!(lease("orchestr.a", " ", ""), Ok(options(None, "orchestr")));
+        for wrong in ["", "A", "a/b", "a..b", &"a".repeat(64)] {
+            assert_eq!(lease(wrong, "", ""), Err(ConfigError::LeaseName(wrong.to_owned())), "{wrong}");
+        }
+        assert_eq!(lease("a", "a.b", ""), Err(ConfigError::LeaseNamespace("a.b".to_owned())));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
 //! - [`alerts`] sends the incidents to webhooks.
 //!
+//! [`leader`] elects the replica that writes and sends.
 //! [`metrics`] counts what happens, and [`telemetry`] serves the counts and the probes.
 //! [`version`] is the version that users, receivers and the API server see.
 //! [`watchdog`] ends a process whose event loop is stuck.
@@ -31,6 +32,7 @@ pub mod events;
 mod glob;
 mod hex;
 pub mod index;
+pub mod leader;
 pub mod logs;
 pub mod metrics;
 pub mod pods;

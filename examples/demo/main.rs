@@ -73,6 +73,7 @@ async fn run(once: bool) -> Result<()> {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
             proxy_from_env: false,
         },
+        leader_election: None,
         logging: Logging { format: LogFormat::Text, filter: "warn".to_owned() },
         telemetry: TelemetryConfig::default(),
         timings: Timings::default(),

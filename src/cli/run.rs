@@ -1,6 +1,6 @@
 //! `orchestr run`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum, builder::PossibleValue, value_parser};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +60,18 @@ pub(super) struct RunFlags {
     #[command(flatten)]
     webhooks: WebhookFlags,
 
+    /// Run several replicas, of which only the one that holds a Lease writes and sends
+    #[arg(long, env = "ORCHESTR_LEADER_ELECT")]
+    leader_elect: bool,
+
+    /// The name of the Lease
+    #[arg(long, env = "ORCHESTR_LEASE_NAME", value_name = "NAME", default_value = "orchestr")]
+    lease_name: String,
+
+    /// The namespace of the Lease; by default that of the pod, or of the kubeconfig's context
+    #[arg(long, env = "ORCHESTR_LEASE_NAMESPACE", value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
+
     /// Serve metrics and probes here, such as :8080 or 127.0.0.1:8080; nowhere by default
     #[arg(long, env = "ORCHESTR_METRICS_ADDRESS", value_name = "[IP]:PORT")]
     metrics_address: Option<String>,
@@ -83,6 +95,8 @@ pub(super) struct RunFlags {
 
 impl RunFlags {
     fn into_config(self) -> Result<(ConnectionFlags, RunConfig), Failure> {
+        let holder = env::var("HOSTNAME").unwrap_or_default();
+        let lease = RunConfig::lease(self.lease_name, self.lease_namespace, &holder).map_err(Failure::new)?;
         let config = RunConfig {
             namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
             own_namespace_only: self.own_namespace_only,
@@ -91,6 +105,7 @@ impl RunFlags {
             pod_log_reads: self.pod_log_reads.into(),
             max_objects_per_namespace: self.max_objects_per_namespace as usize,
             webhooks: self.webhooks.access(),
+            leader_election: self.leader_elect.then_some(lease),
             logging: Logging { format: self.log_format, filter: self.log },
             telemetry: TelemetryConfig {
                 metrics_address: RunConfig::metrics_address(self.metrics_address.as_deref()).map_err(Failure::new)?,
@@ -154,6 +169,7 @@ fn log_start(config: &RunConfig) {
         pod_log_reads,
         max_objects_per_namespace,
         webhooks,
+        leader_election,
         logging,
         telemetry,
         timings: _,
@@ -174,6 +190,7 @@ fn log_start(config: &RunConfig) {
         webhook_proxy_from_env = webhooks.proxy_from_env,
         metrics_address = telemetry.metrics_address.map(|address| address.to_string()),
         heartbeat = telemetry.heartbeat_url_file.is_some(),
+        leader_elect = leader_election.is_some(),
         log = logging.filter,
         "started"
     );

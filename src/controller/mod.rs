@@ -36,4 +36,8 @@ mod workloads;
 mod write_error;
 mod write_limiter;
 
-pub(crate) use self::{event_loop::Controller, sources::Sources, watch_health::Scope};
+pub(crate) use self::{
+    event_loop::Controller,
+    sources::{Shared, Sources},
+    watch_health::Scope,
+};

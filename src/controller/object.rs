@@ -12,7 +12,7 @@ use crate::{
     report::{KnownStatus, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
-    status_apply::is_newer,
+    status_apply::{ObjectVersion, is_newer},
 };
 
 use super::{
@@ -37,6 +37,13 @@ pub(super) struct Object {
     pub(super) status: Option<KnownStatus>,
     /// The resource version of that status.
     pub(super) resource_version: String,
+    /// The version that the next write of the status follows.
+    pub(super) version: ObjectVersion,
+    /// The term of the leader in which the status was read from the API; absent in a follower. A leader continues from what
+    /// the one before it has written last.
+    pub(super) term: Option<u64>,
+    /// The term of the leader in which the status was last written.
+    pub(super) written_in: Option<u64>,
     /// About how many bytes that version of the object takes.
     pub(super) bytes: usize,
     /// The last event that arrived during a write, without its spec. Most often it is the write itself, so it is decoded only
@@ -56,8 +63,10 @@ pub(super) struct Object {
 }
 
 impl Object {
-    pub(super) fn new(observed: &StoredObject, now: Instant) -> Self {
-        let ObservedStatus { resource_version, status, bytes } = ObservedStatus::new(observed, false);
+    /// `term` is that of this replica; absent if it follows. A follower needs no lists to resume from, because it reads the
+    /// object again when it begins to lead.
+    pub(super) fn new(observed: &StoredObject, term: Option<u64>, now: Instant) -> Self {
+        let ObservedStatus { resource_version, status, bytes } = ObservedStatus::new(observed, term.is_none());
         Self {
             uid: observed.uid.clone(),
             generation: observed.generation,
@@ -65,7 +74,10 @@ impl Object {
             is_being_checked: false,
             view: None,
             status,
+            version: ObjectVersion::new(&resource_version),
             resource_version,
+            term,
+            written_in: None,
             bytes,
             during_write: None,
             event_limiter: EventLimiter::new(now),
@@ -75,6 +87,16 @@ impl Object {
             has_cut_texts: false,
             check_share: 0.8 + 0.2 * fastrand::f64(),
         }
+    }
+
+    /// Forgets all that was known of the status, and begins with this one: another replica may have written it.
+    pub(super) fn resume(&mut self, observed: &StoredObject, term: Option<u64>, now: Instant) {
+        self.version.advance(observed.resource_version());
+        let old = std::mem::replace(self, Self::new(observed, term, now));
+        let Self { uid, generation, settings, is_being_checked, view, version, .. } = old;
+        (self.uid, self.generation, self.settings, self.is_being_checked) =
+            (uid, generation, settings, is_being_checked);
+        (self.view, self.version) = (view, version);
     }
 
     /// Until when the status waits for texts to be masked, if some are not. After that, it shows them masked whole.
@@ -95,12 +117,13 @@ impl Object {
         if !is_newer(observed.resource_version(), &self.resource_version) {
             return false;
         }
+        self.version.advance(observed.resource_version());
         if is_writing {
             observed.spec = None;
             self.during_write = Some(Box::new(observed));
             return false;
         }
-        self.replace(ObservedStatus::new(&observed, self.tracker.is_resumed()))
+        self.replace(ObservedStatus::new(&observed, self.tracker.is_resumed() || self.term.is_none()))
     }
 
     /// Returns whether the status is another one.
@@ -170,7 +193,7 @@ mod tests {
 
     #[test]
     fn ignores_events_that_are_older_than_the_known_status() {
-        let mut object = Object::new(&observed(9, 1), Instant::now());
+        let mut object = Object::new(&observed(9, 1), Some(0), Instant::now());
         assert!(!object.adopt(observed(9, 2), false) && !object.adopt(observed(8, 2), false));
         assert!(!object.adopt(observed(10, 1), false), "another resource version, but the same status");
         assert!(object.adopt(observed(11, 3), false));
@@ -179,7 +202,7 @@ mod tests {
 
     #[test]
     fn adopts_an_event_that_arrived_during_a_write_after_it() {
-        let mut object = Object::new(&observed(9, 1), Instant::now());
+        let mut object = Object::new(&observed(9, 1), Some(0), Instant::now());
         for (event, answer, changed) in [
             (observed(10, 2), Some(observed(10, 2)), false),
             (observed(12, 7), Some(observed(11, 3)), true),
@@ -199,7 +222,7 @@ mod tests {
 
     #[test]
     fn reports_delivery_state_that_another_client_changed_before_the_answer() {
-        let mut object = Object::new(&observed(9, 1), Instant::now());
+        let mut object = Object::new(&observed(9, 1), Some(0), Instant::now());
         let with_webhook = |version: u32| {
             let object = json!({
                 "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
@@ -216,7 +239,7 @@ mod tests {
         assert!(!object.write_ended(Some(ObservedStatus::new(&with_webhook(12), true))));
 
         let unwritten = json!({"apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": "cluster"}});
-        let mut object = Object::new(&serde_json::from_str(&unwritten.to_string()).unwrap(), Instant::now());
+        let mut object = Object::new(&serde_json::from_str(&unwritten.to_string()).unwrap(), Some(0), Instant::now());
         assert!(
             !object.write_ended(Some(ObservedStatus::new(&observed(1, 0), true))),
             "the first status, without delivery fields"

@@ -35,6 +35,11 @@ impl Objects {
         self.by_key.get_mut(key)
     }
 
+    /// The watched objects.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.by_key.keys()
+    }
+
     pub(super) fn insert(&mut self, key: NamespacedName, object: Object) {
         self.by_key.insert(key, object);
     }
@@ -58,6 +63,11 @@ impl Objects {
         self.listed.retain(|key| !is_within(key, &scope));
         self.answered.insert(scope);
         gone
+    }
+
+    /// The objects are listed again.
+    pub(super) fn watches_reopened(&mut self) {
+        self.answered.clear();
     }
 
     /// The operator may not list this scope. The objects of other scopes do not wait for it.

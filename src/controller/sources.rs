@@ -1,8 +1,12 @@
-//! The watches that the controller consumes.
+//! What the controller is given: the watches that it consumes, and what all parts of the operator share.
 
 use futures::stream::BoxStream;
+use kube::Client;
 
-use crate::{api::StoredObject, events::WatchedEvent, pods::WatchedPod, watch::WatchUpdate};
+use crate::{
+    api::StoredObject, clock::ClusterClock, events::WatchedEvent, leader::Leadership, metrics::Metrics,
+    pods::WatchedPod, watch::WatchUpdate,
+};
 
 use super::watch_health::Scope;
 
@@ -12,10 +16,13 @@ pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedP
 /// Updates of events, in batches of those that are ready.
 pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedEvent>)>>;
 
+/// Updates of `Orchestr` objects.
+pub(crate) type ObjectUpdates = BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>;
+
 /// The watches, each update with the scope of its watch.
 pub(crate) struct Sources {
-    /// `Orchestr` objects.
-    pub(crate) objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
+    /// Opens the watches of `Orchestr` objects. It is called again when this replica begins to lead.
+    pub(crate) open_objects: Box<dyn Fn() -> ObjectUpdates + Send>,
     /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
     /// further back than the failures that were kept.
     pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
@@ -23,4 +30,13 @@ pub(crate) struct Sources {
     pub(crate) events: EventUpdates,
     /// The scopes of all three.
     pub(crate) scopes: Vec<Scope>,
+}
+
+/// What all parts of the operator share.
+pub(crate) struct Shared {
+    /// Its writes are [fenced](Leadership::fence).
+    pub(crate) client: Client,
+    pub(crate) clock: ClusterClock,
+    pub(crate) metrics: Metrics,
+    pub(crate) leadership: Leadership,
 }

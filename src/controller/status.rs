@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use crate::{
     api::{NamespacedName, OrchestrStatus, StoredObject, api_resource},
     report::{Change, NotWatching, differs, is_own, keep_lists, not_watching},
-    status_apply::{FieldManager, apply_status},
+    status_apply::{FieldManager, ObjectVersion, StatusTarget},
 };
 
 use super::{observed::ObservedStatus, write_error::WriteError};
@@ -23,6 +23,9 @@ use super::{observed::ObservedStatus, write_error::WriteError};
 pub(super) struct StatusWrite {
     pub(super) key: NamespacedName,
     pub(super) uid: String,
+    pub(super) version: ObjectVersion,
+    /// The term of the leader that writes it.
+    pub(super) term: Option<u64>,
     pub(super) status: OrchestrStatus,
     /// Whether the lists in the API stay: they are not in memory, see [`KnownStatus`](crate::report::KnownStatus).
     pub(super) keeps_lists: bool,
@@ -37,14 +40,19 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes a status, and returns the status as it is afterwards. Takes at most 10 seconds.
 pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Result<ObservedStatus, WriteError> {
-    let StatusWrite { key, uid, status, keeps_lists, is_resumed, .. } = write;
-    let NamespacedName { namespace, name } = &*key;
-    let api: Api<StoredObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
+    let StatusWrite { key, uid, version, status, keeps_lists, is_resumed, .. } = write;
+    let target = StatusTarget { client, key, uid, version };
     let work = async {
-        if *keeps_lists && let Some(old) = get(&api, name, uid).await?.status() {
-            keep_lists(status, &old);
-        }
-        match apply_status(client, key, FieldManager::Controller, status).await.map_err(WriteError::from) {
+        let applied = if *keeps_lists {
+            if let Some(old) = get(&target).await?.status() {
+                keep_lists(status, &old);
+            }
+            // Not repeated after a conflict, because the lists may have changed.
+            target.apply_once(FieldManager::Controller, status).await
+        } else {
+            target.apply(FieldManager::Controller, status).await
+        };
+        match applied.map_err(WriteError::from) {
             // Another object has the name now. It gets its own status after the watch has reported it.
             Ok(object) if object.uid != *uid => return Err(WriteError::Conflict),
             Ok(object) => {
@@ -58,7 +66,7 @@ pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Re
             Err(WriteError::Invalid(_) | WriteError::Failed(_)) => {}
             Err(error) => return Err(error),
         }
-        let object = replace(&api, name, uid, status).await?;
+        let object = replace(&target, status).await?;
         Ok(ObservedStatus::new(&object, *is_resumed))
     };
     let in_time = timeout(TIMEOUT, work).await;
@@ -75,8 +83,17 @@ pub(super) async fn write_notice(
     let object = read_object(client, key).await?;
     let old = object.status();
     let status = not_watching(&NotWatching::TooManyObjects { max }, object.generation, old.as_ref(), wall);
-    let (keeps_lists, is_resumed, dirty_since) = (false, true, None);
-    let write = StatusWrite { key: key.clone(), uid: object.uid, status, keeps_lists, is_resumed, dirty_since };
+    let version = ObjectVersion::new(object.resource_version());
+    let write = StatusWrite {
+        key: key.clone(),
+        uid: object.uid,
+        version,
+        term: None,
+        status,
+        keeps_lists: false,
+        is_resumed: true,
+        dirty_since: None,
+    };
     if differs(old.as_ref(), &write.status) == Change::None {
         return Ok(());
     }
@@ -90,20 +107,15 @@ pub(super) async fn read_object(client: &Client, key: &NamespacedName) -> Result
     Ok(in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))??)
 }
 
-async fn get(api: &Api<StoredObject>, name: &str, uid: &str) -> Result<StoredObject, WriteError> {
-    let object = api.get(name).await?;
-    if object.uid == uid { Ok(object) } else { Err(WriteError::Conflict) }
+async fn get(target: &StatusTarget<'_>) -> Result<StoredObject, WriteError> {
+    let object = target.read().await?;
+    if object.uid == target.uid { Ok(object) } else { Err(WriteError::Conflict) }
 }
 
 /// Replaces the status except for the parts of other writers: conditions of other types, and webhooks. Uses a patch, so
 /// that it needs no other right than server-side apply.
-async fn replace(
-    api: &Api<StoredObject>,
-    name: &str,
-    uid: &str,
-    status: &OrchestrStatus,
-) -> Result<StoredObject, WriteError> {
-    let object = get(api, name, uid).await?;
+async fn replace(target: &StatusTarget<'_>, status: &OrchestrStatus) -> Result<StoredObject, WriteError> {
+    let object = get(target).await?;
     let mut status = status.clone();
     if let Some(old) = object.status() {
         status.conditions.extend(old.conditions.into_iter().filter(|condition| !is_own(&condition.type_)));
@@ -117,5 +129,7 @@ async fn replace(
     let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
     let params =
         PatchParams { field_manager: Some(FieldManager::Controller.as_str().to_owned()), ..PatchParams::default() };
-    Ok(api.patch_status(name, &params, &patch).await?)
+    let object = target.api().patch_status(&target.key.name, &params, &patch).await?;
+    target.version.advance(object.resource_version());
+    Ok(object)
 }

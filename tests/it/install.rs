@@ -48,6 +48,10 @@ const RIGHTS: [(&str, &str, &str); 13] = [
     ("kopf.dev", "orchestrs/status", "patch"),
 ];
 
+/// Its rights in its own namespace, for the Lease.
+const LEASE_RIGHTS: [(&str, &str, &str); 2] =
+    [("coordination.k8s.io", "leases", "create"), ("coordination.k8s.io", "leases", "get update")];
+
 /// Rights that an attacker with the operator's token could abuse: verb, group, resource.
 const NEVER: [(&str, &str, &str); 32] = [
     ("get", "", "secrets"),
@@ -133,8 +137,10 @@ async fn rights(client: &Client, namespace: &str) -> BTreeSet<(String, String, S
     rights
 }
 
-fn expected_rights() -> BTreeSet<(String, String, String)> {
-    RIGHTS.iter().map(|&(group, resource, verbs)| (group.to_owned(), resource.to_owned(), verbs.to_owned())).collect()
+fn expected_rights(namespace: &str) -> BTreeSet<(String, String, String)> {
+    let lease = LEASE_RIGHTS.iter().filter(|_| namespace == SYSTEM);
+    let rights = RIGHTS.iter().chain(lease);
+    rights.map(|&(group, resource, verbs)| (group.to_owned(), resource.to_owned(), verbs.to_owned())).collect()
 }
 
 async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace: Option<&str>) -> bool {
@@ -162,7 +168,7 @@ async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess
     let client = access.client().unwrap();
     eventually("the operator's rights are in effect", TIMEOUT, async || {
         let rights = rights(&client, namespace).await;
-        if rights == expected_rights() { Ok(()) } else { Err(format!("{rights:#?}")) }
+        if rights == expected_rights(namespace) { Ok(()) } else { Err(format!("{rights:#?}")) }
     })
     .await
     .unwrap();
@@ -183,6 +189,14 @@ async fn grants_the_operator_exactly_its_rights() {
         for place in [None, Some(SYSTEM), Some(&namespace)] {
             assert!(!may(&client, verb, group, resource, place).await, "it must not {verb} {resource} in {place:?}");
         }
+    }
+    assert_eq!(rights(&client, SYSTEM).await, expected_rights(SYSTEM));
+    // It may create any Lease in its namespace, because a right to create cannot name one, but change only its own.
+    for verb in ["get", "update"] {
+        assert!(
+            !may(&client, verb, "coordination.k8s.io", "leases", Some(SYSTEM)).await,
+            "it must not {verb} all Leases"
+        );
     }
     // Applying it again, as for an upgrade, succeeds.
     apply(plane, "deploy").await;
@@ -306,9 +320,11 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     apply(&plane, "deploy/namespaced").await;
     let access = operator(&plane, "shop").await;
     let client = access.client().unwrap();
-    for place in ["elsewhere", SYSTEM, "kube-system"] {
+    for place in ["elsewhere", "kube-system"] {
         assert_eq!(rights(&client, place).await, BTreeSet::new(), "{place}");
     }
+    let of_lease: BTreeSet<_> = expected_rights(SYSTEM).difference(&expected_rights("shop")).cloned().collect();
+    assert_eq!(rights(&client, SYSTEM).await, of_lease);
     for (group, resource, verbs) in RIGHTS {
         for verb in verbs.split(' ') {
             assert!(!may(&client, verb, group, resource, None).await, "it must not {verb} {resource} everywhere");
@@ -336,8 +352,12 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     let deployment = Api::<Deployment>::namespaced(plane.admin().unwrap(), SYSTEM).get("orchestr").await.unwrap();
     let container = deployment.spec.unwrap().template.spec.unwrap().containers.remove(0);
     let env = container.env.unwrap().into_iter().map(|env| (env.name, env.value.unwrap_or_default()));
-    let expected =
-        [("ORCHESTR_CLUSTER_NAME", ""), ("ORCHESTR_METRICS_ADDRESS", ":8080"), ("ORCHESTR_NAMESPACES", "shop")];
+    let expected = [
+        ("ORCHESTR_CLUSTER_NAME", ""),
+        ("ORCHESTR_LEADER_ELECT", "true"),
+        ("ORCHESTR_METRICS_ADDRESS", ":8080"),
+        ("ORCHESTR_NAMESPACES", "shop"),
+    ];
     assert_eq!(env.collect::<Vec<_>>(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
@@ -431,7 +451,8 @@ async fn failed_create(client: Client, namespace: &str, kind: &str) {
 
 /// Runs the binary with these rights until it has used each of them, and then ends it with SIGTERM, as a kubelet does.
 async fn works(access: &ServiceAccountAccess, flags: &[&str], objects: &Api<Orchestr>, events: &Api<Event>) {
-    let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
+    // As in the Deployment. The Lease is in the account's namespace.
+    let mut command = tokio::process::Command::from(orchestr(&[&["run", "--leader-elect"], flags].concat()));
     command.env("ORCHESTR_KUBECONFIG", access.kubeconfig());
     let mut operator = command.kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
     eventually("the operator has used all its rights", TIMEOUT, async || {
@@ -539,7 +560,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
     user_agents.dedup();
     assert_eq!(user_agents, [format!("orchestr/{}", version_and_revision())]);
     // Each right is used.
-    for (group, resource, verbs) in RIGHTS {
+    for (group, resource, verbs) in RIGHTS.into_iter().chain(LEASE_RIGHTS) {
         for verb in verbs.split(' ').filter(|verb| (resource, *verb) != ("events", "patch")) {
             let (resource, subresource) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s)));
             let is_use = |entry: &&&serde_json::Value| {

@@ -14,6 +14,7 @@ mod exam;
 mod install;
 mod judgement;
 mod kubectl_status;
+mod leader;
 mod logs;
 mod messages;
 mod module_order;

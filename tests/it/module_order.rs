@@ -7,13 +7,14 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "hex",
     "version",
     "backoff",
     "clock",
     "watchdog",
     "request_limiter",
+    "leader",
     "api",
     "glob",
     "spec_error",

@@ -94,6 +94,8 @@ pub enum ProxyAction {
     MangleBytes(Arc<MangleBytes>),
     /// Delays the answer.
     AnswerLate(Duration),
+    /// Delays the request.
+    ForwardLate(Duration),
     /// Delays the last four bytes of the answer.
     EndLate(Duration),
     /// Forwards this many events of a watch, and delays the others.
@@ -275,6 +277,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         all.len() - 1
     };
     let mut late = Duration::ZERO;
+    let mut forward_late = Duration::ZERO;
     let mut mangle_bytes = None;
     let mut end_late = None;
     let mut is_cut = false;
@@ -291,6 +294,10 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         }
         ProxyAction::Cut => {
             is_cut = true;
+            None
+        }
+        ProxyAction::ForwardLate(by) => {
+            forward_late = by;
             None
         }
         ProxyAction::AnswerLate(by) => {
@@ -324,6 +331,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     head.headers.remove(header::HOST);
     head.uri = head.uri.path_and_query().unwrap().as_str().parse().unwrap();
+    tokio::time::sleep(forward_late).await;
     let mut silence = shared.silence.subscribe();
     let audible = move |silence: &Silence| !silence.now && number >= silence.lost;
     let upstream = shared.upstream.send(Request::from_parts(head, body.to_vec().into())).await;

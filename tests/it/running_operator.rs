@@ -45,6 +45,7 @@ impl OperatorBuilder {
                 urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
                 proxy_from_env: false,
             },
+            leader_election: None,
             logging: Logging { format: LogFormat::Text, filter: "info".to_owned() },
             telemetry: TelemetryConfig::default(),
             // Shorter than in production, so that tests wait less. Tests of the delays themselves set other ones.

@@ -15,7 +15,6 @@ use super::{
     http_client::HttpClient,
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
-    resolver::Lookup,
     secrets::SecretReader,
     worker::{Context, Input, Worker},
 };
@@ -24,6 +23,7 @@ use crate::{
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     metrics::Metrics,
+    status_apply::ObjectVersion,
 };
 
 /// The maximum number of concurrent writes of statuses. A write of a large object counts as several.
@@ -32,7 +32,7 @@ pub(super) const API_REQUESTS: u32 = 16;
 const DELETIONS: usize = 8;
 
 /// Runs a task for each object with webhooks.
-pub struct Dispatcher {
+pub(crate) struct Dispatcher {
     context: Arc<Context>,
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
@@ -43,7 +43,7 @@ pub struct Dispatcher {
 }
 
 /// The latest state of an object.
-pub struct ObjectUpdate<'a> {
+pub(crate) struct ObjectUpdate<'a> {
     pub uid: &'a str,
     /// The generation that `webhooks` come from.
     pub generation: i64,
@@ -54,6 +54,8 @@ pub struct ObjectUpdate<'a> {
     pub resource_version: &'a str,
     /// About how many bytes the object takes.
     pub bytes: usize,
+    /// The version that the next write of the status follows.
+    pub version: &'a ObjectVersion,
     /// All incidents; absent while the object is paused or the pods are not known.
     pub incidents: Option<Vec<Incident>>,
     /// What is known about the [`gone_alerts`](crate::alerts::gone_alerts).
@@ -66,12 +68,12 @@ impl Dispatcher {
         client: Client,
         clock: ClusterClock,
         options: DeliveryOptions,
-        lookup: Lookup,
+        http: HttpClient,
         cluster: Option<String>,
         timings: DeliveryTimings,
         metrics: Metrics,
     ) -> Self {
-        let http = Arc::new(HttpClient::new(options, lookup));
+        let http = Arc::new(http);
         let context = Context {
             secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
             client,
@@ -111,7 +113,7 @@ impl Dispatcher {
             return;
         }
         self.join_ended();
-        let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned() };
+        let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned(), version: update.version.clone() };
         let worker = Worker::new(Arc::clone(&self.context), object, Arc::clone(&input.observed));
         let (sender, receiver) = watch::channel(input);
         let (namespace, last) = (key.namespace.clone(), receiver.clone());
@@ -159,15 +161,22 @@ impl Dispatcher {
         self.inputs.remove(key);
     }
 
+    /// Ends all workers, because this replica leads no longer. What they know is in the statuses, as far as it was stored;
+    /// the next leader continues from there.
+    pub fn stand_down(&mut self) {
+        self.inputs.clear();
+        self.ending = Ending::default();
+        // Dropping the tasks aborts them.
+        self.tasks = JoinSet::new();
+    }
+
     /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. If an
-    /// outcome is not stored by then, the next run sends the message again with the same ID.
-    pub fn stop(&mut self, limit: Duration) -> impl Future<Output = ()> + use<> {
+    /// outcome is not stored by then, the next run sends the message again with the same ID. Returns whether all are stored.
+    pub fn stop(&mut self, limit: Duration) -> impl Future<Output = bool> + use<> {
         self.context.shutdown.cancel();
         let mut tasks = std::mem::take(&mut self.tasks);
         let deadline = Instant::now() + limit;
-        async move {
-            let _ = timeout_at(deadline, async { while tasks.join_next().await.is_some() {} }).await;
-        }
+        async move { timeout_at(deadline, async { while tasks.join_next().await.is_some() {} }).await.is_ok() }
     }
 }
 
@@ -184,7 +193,8 @@ mod tests {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
         let (options, timings) = (DeliveryOptions::default(), DeliveryTimings::default());
         let clock = ClusterClock::default();
-        Dispatcher::new(client, clock, options, system_lookup(), None, timings, Metrics::default())
+        let http = HttpClient::new(options, system_lookup());
+        Dispatcher::new(client, clock, options, http, None, timings, Metrics::default())
     }
 
     /// Starts the worker of an object with stored delivery state.
@@ -199,6 +209,7 @@ mod tests {
             status: Some(&status),
             resource_version: "1",
             bytes: 0,
+            version: &ObjectVersion::new("1"),
             incidents: None,
             gone: GoneAlerts::default(),
         };

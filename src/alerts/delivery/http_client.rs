@@ -28,6 +28,7 @@ use crate::{
         address::{AddressPolicy, AddressRefusal},
         retry::{AttemptOutcome, retry_after},
     },
+    leader::Leadership,
     version,
 };
 
@@ -41,6 +42,7 @@ const BODY_LIMIT: usize = 4 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct HttpClient {
+    leadership: Leadership,
     addresses: AddressPolicy,
     lookup: Lookup,
     proxies: Option<Matcher>,
@@ -74,11 +76,18 @@ impl HttpClient {
     #[must_use]
     pub fn new(options: DeliveryOptions, lookup: Lookup) -> Self {
         Self {
+            leadership: Leadership::always(),
             addresses: options.urls.addresses,
             lookup,
             proxies: options.proxy_from_env.then(Matcher::from_env),
             public_roots: OnceCell::new(),
         }
+    }
+
+    /// Sends nothing while this replica does not lead.
+    #[must_use]
+    pub(crate) fn led_by(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
     }
 
     /// A TLS configuration that trusts the system's CA certificates. They are read once, when first needed.
@@ -118,7 +127,13 @@ impl HttpClient {
             .header(header::CONTENT_TYPE, post.content_type)
             .header(header::CONNECTION, "close")
             .body(post.body);
-        match timeout_at(deadline, request.send()).await {
+        let answer = match timeout_at(deadline, self.leadership.guard(request.send())).await {
+            Ok(Ok(answer)) => Ok(answer),
+            // Nothing more is stored, either. The next leader sends the message with the same ID.
+            Ok(Err(not_leader)) => return AttemptOutcome::Unusable(not_leader.to_string()),
+            Err(elapsed) => Err(elapsed),
+        };
+        match answer {
             Ok(Ok(response)) => {
                 let status = response.status().as_u16();
                 let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());

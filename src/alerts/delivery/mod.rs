@@ -21,7 +21,7 @@ mod status_writer;
 mod webhook_queue;
 mod worker;
 
-pub use dispatcher::{Dispatcher, ObjectUpdate};
+pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
 pub use hints::hint;
 pub use http_client::HttpClient;
 pub use options::{DeliveryOptions, DeliveryTimings};

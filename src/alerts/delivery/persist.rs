@@ -9,16 +9,17 @@ use tokio::time::timeout;
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, WebhookStatus, condition},
-    status_apply::{FieldManager, apply_status, is_newer},
+    status_apply::{FieldManager, ObjectVersion, StatusTarget, is_newer},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct ObjectRef {
     pub key: NamespacedName,
     /// A new object of the same name must not get the state of the old one.
     pub uid: String,
+    pub version: ObjectVersion,
 }
 
 /// The part of an object's status that delivery owns.
@@ -69,8 +70,10 @@ pub(super) async fn persist(
     if let Some(condition) = &status.condition {
         fields["conditions"] = json!([condition]);
     }
-    match timeout(TIMEOUT, apply_status(client, &object.key, FieldManager::Alerts, &fields)).await {
-        Ok(Ok(answer)) if answer.uid == object.uid => {
+    let ObjectRef { key, uid, version } = object;
+    let target = StatusTarget { client, key, uid, version };
+    match timeout(TIMEOUT, target.apply(FieldManager::Alerts, &fields)).await {
+        Ok(Ok(answer)) if answer.uid == *uid => {
             Ok(StoredStatus::new(answer.resource_version(), answer.status().as_ref()))
         }
         Ok(Ok(_)) => Err("another object has taken the name".to_owned()),

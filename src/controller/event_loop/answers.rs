@@ -72,13 +72,16 @@ impl Controller {
         result: Result<Box<ObservedStatus>, WriteError>,
         now: Instant,
     ) {
-        let StatusWrite { key, uid, status: written, .. } = write;
+        let StatusWrite { key, uid, term, status: written, .. } = write;
         self.metrics.status_written(result.as_ref().err().map_or("written", WriteError::as_str));
         // If another object has the name now, this write is not its own.
         let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
+        // Since then, another replica may have written the status.
+        let result = if *term == object.term { result } else { Err(WriteError::Conflict) };
         let (answer, events) = match result {
             Ok(answer) => {
                 self.queue.write_succeeded(key);
+                object.written_in = *term;
                 if let Some(since) = write.dirty_since {
                     self.metrics.detected(now.saturating_duration_since(since));
                 }

@@ -1,12 +1,12 @@
 //! The controller's event loop. One task owns all state and handles one event at a time.
 
 mod answers;
+mod leading;
 mod objects;
 
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
-use kube::Client;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +16,7 @@ use crate::{
     clock::ClusterClock,
     config::RunConfig,
     events::{Event, WatchedEvent},
+    leader::Leadership,
     logs::LogReader,
     metrics::Metrics,
     pods::WatchedPod,
@@ -32,7 +33,7 @@ use super::{
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
-    sources::{EventUpdates, PodUpdates, Sources},
+    sources::{EventUpdates, PodUpdates, Shared, Sources},
     status::StatusWrite,
     tasks::{TaskResult, Tasks},
     watch_health::Scope,
@@ -64,18 +65,20 @@ pub(crate) struct Controller {
     event_publisher: EventPublisher,
     dispatcher: Dispatcher,
     metrics: Metrics,
+    leadership: Leadership,
+    /// The term in which this replica leads; absent if it follows.
+    term: Option<u64>,
 }
 
 impl Controller {
     pub(crate) fn new(
-        client: Client,
-        clock: ClusterClock,
+        shared: Shared,
         log_reader: LogReader,
         dispatcher: Dispatcher,
         scopes: Vec<Scope>,
         config: &RunConfig,
-        metrics: Metrics,
     ) -> Self {
+        let Shared { client, clock, metrics, leadership } = shared;
         let timings = config.timings;
         let now = Instant::now();
         Self {
@@ -87,16 +90,22 @@ impl Controller {
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
             kopf_migrations: KopfMigrations::default(),
             pattern_checks: PatternChecks::default(),
-            event_publisher: EventPublisher::new(client.clone()),
+            event_publisher: EventPublisher::new(client.clone(), leadership.clone()),
             tasks: Tasks::new(client, log_reader),
             dispatcher,
             metrics,
+            leadership,
+            term: None,
         }
     }
 
-    /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended.
-    pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) {
-        let Sources { objects, open_pods, events, scopes } = sources;
+    /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended. Returns whether all
+    /// have.
+    pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) -> bool {
+        let Sources { open_objects, open_pods, events, scopes } = sources;
+        let mut role = self.leadership.subscribe();
+        self.set_role(*role.borrow_and_update());
+        let objects = open_objects();
         let mut inputs = Inputs { objects, pods: futures::stream::pending().boxed(), events, are_pods_open: false };
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
         let mut beat = tokio::time::interval(BEAT_INTERVAL);
@@ -110,17 +119,16 @@ impl Controller {
                 inputs.pods = open_pods();
                 inputs.are_pods_open = true;
             }
-            let now = Instant::now();
-            let wake_at = [
-                self.queue.next_due(now),
-                self.kopf_migrations.next_due(),
-                self.reconciler.workloads_due(),
-                self.objects.limit.next_due(now),
-            ];
-            let wake_at = wake_at.into_iter().flatten().min();
+            let wake_at = self.work_due();
             heartbeat.beat(Phase::Waiting);
             tokio::select! {
                 () = shutdown.cancelled() => break,
+                Ok(()) = role.changed() => {
+                    if self.set_role(*role.borrow_and_update()) {
+                        self.objects.watches_reopened();
+                        inputs.objects = open_objects();
+                    }
+                }
                 input = inputs.next(&mut self.tasks) => self.handle_ready(input, &mut inputs, &heartbeat),
                 () = sleep_until_if(wake_at) => {}
                 // A watch that is interrupted for too long is noticed without an event.
@@ -131,7 +139,7 @@ impl Controller {
                 }
             }
         }
-        self.drain().await;
+        self.drain().await
     }
 
     /// Handles an input and those that are ready as well, for at most one [`TURN`]. Otherwise each of them would wait for a
@@ -171,7 +179,7 @@ impl Controller {
         }
     }
 
-    async fn drain(mut self) {
+    async fn drain(mut self) -> bool {
         self.tasks.abort_reads();
         let delivered = self.dispatcher.stop(DRAIN_TIMEOUT);
         let drained = timeout(DRAIN_TIMEOUT, async {
@@ -181,12 +189,30 @@ impl Controller {
             self.event_publisher.finish().await;
         })
         .await;
-        delivered.await;
-        tracing::info!(complete = drained.is_ok(), "stopped");
+        let is_complete = delivered.await && drained.is_ok();
+        tracing::info!(complete = is_complete, "stopped");
+        is_complete
+    }
+
+    /// When [`start_due_work`](Self::start_due_work) has something to do, unless an event comes before.
+    fn work_due(&self) -> Option<Instant> {
+        self.term?;
+        let now = Instant::now();
+        let due = [
+            self.queue.next_due(now),
+            self.kopf_migrations.next_due(),
+            self.reconciler.workloads_due(),
+            self.objects.limit.next_due(now),
+        ];
+        due.into_iter().flatten().min()
     }
 
     /// Starts the removal of Kopf's leftovers, due reads and redactions, and reconciles objects, for at most one [`TURN`].
+    /// A follower leaves all of it to the leader.
     fn start_due_work(&mut self) {
+        if self.term.is_none() {
+            return;
+        }
         let now = Instant::now();
         for key in self.kopf_migrations.take_due(now) {
             tracing::info!(
@@ -217,6 +243,9 @@ impl Controller {
 
     /// Starts reads and redactions of logs. This is done after each answer, because only a few run at the same time.
     fn start_due_logs(&mut self, now: Instant) {
+        if self.term.is_none() {
+            return;
+        }
         let (reads, redactions) = self.reconciler.take_due_logs(now, |node| self.tasks.log_permit(node));
         reads.into_iter().for_each(|read| self.tasks.read_log(read));
         redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
@@ -262,6 +291,14 @@ impl Controller {
             return;
         }
         let Some(object) = self.objects.get_mut(key) else { return };
+        if object.term != self.term {
+            // What the leader before has written is not known yet. The list of objects marks it dirty.
+            if let Some(schedule) = self.queue.schedule(key) {
+                schedule.clear();
+                schedule.recheck_at(None);
+            }
+            return;
+        }
         if object.is_being_checked {
             // The end of the check marks it dirty.
             if let Some(schedule) = self.queue.schedule(key) {
@@ -296,6 +333,7 @@ impl Controller {
                     status: object.status_head(),
                     resource_version: &object.resource_version,
                     bytes: object.bytes,
+                    version: &object.version,
                     gone,
                     incidents,
                 },
@@ -310,14 +348,16 @@ impl Controller {
         schedule.recheck_at(Some(recheck));
         // A first status is written without waiting for logs: users wait for it, and it replaces no status with logs.
         let is_first = object.status.is_none();
+        // Each leader writes each status once, so that no write of an earlier one can follow.
+        let is_first_of_term = self.term != Some(0) && object.written_in != self.term;
         if lacks_logs && !is_first && schedule.wait_for_logs(now) {
             return;
         }
         let next_count = schedule.written_after(now, REFRESH_INTERVAL);
         let change = object.status.as_ref().map_or(Change::Substantial, |old| old.differs(&status, keeps_lists));
         match (change, until_check, next_count) {
-            (Change::None, Some(_), _) => schedule.clear(),
-            (Change::CountOnly, Some(_), Some(next_count)) => {
+            (Change::None, Some(_), _) if !is_first_of_term => schedule.clear(),
+            (Change::CountOnly, Some(_), Some(next_count)) if !is_first_of_term => {
                 schedule.clear();
                 schedule.recheck_at(Some(next_count.min(recheck)));
             }
@@ -332,9 +372,9 @@ impl Controller {
         let dirty_since = self.queue.dirty_since(key);
         if let Some(permit) = self.queue.begin_write(key, bytes, now) {
             let is_resumed = object.tracker.is_resumed();
-            let (key, uid) = (key.clone(), object.uid.clone());
-            self.tasks
-                .write_status(permit, Box::new(StatusWrite { key, uid, status, keeps_lists, is_resumed, dirty_since }));
+            let (key, uid, version, term) = (key.clone(), object.uid.clone(), object.version.clone(), object.term);
+            let write = StatusWrite { key, uid, version, term, status, keeps_lists, is_resumed, dirty_since };
+            self.tasks.write_status(permit, Box::new(write));
         }
     }
 

@@ -76,7 +76,7 @@ impl Controller {
         if is_new {
             let generation = observed.generation;
             tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
-            self.objects.insert(key.clone(), Object::new(&observed, now));
+            self.objects.insert(key.clone(), Object::new(&observed, self.term, now));
             self.queue.insert(&key);
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
@@ -92,6 +92,14 @@ impl Controller {
             }
             let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
             object.view = settings.map(|settings| self.reconciler.add_view(&key, settings, now));
+        }
+        if object.term != self.term {
+            object.resume(&observed, self.term, now);
+            // Without the delays of an earlier term.
+            self.queue.remove(&key);
+            self.queue.insert(&key);
+            self.queue.mark_dirty(&key, now);
+            return;
         }
         let is_status_changed = object.adopt(observed, self.queue.is_writing(&key));
         if is_status_changed || is_spec_changed {

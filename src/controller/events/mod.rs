@@ -21,6 +21,7 @@ use tokio::{
 
 use crate::{
     api::{Incident, NamespacedName, OrchestrStatus, ProblemKind, api_resource, reason},
+    leader::Leadership,
     report::Transitions,
     spec_error::SpecError,
 };
@@ -53,18 +54,22 @@ pub(super) struct EventPublisher {
 
 impl EventPublisher {
     /// Starts the task.
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, leadership: Leadership) -> Self {
         let recorder = Arc::new(Recorder::new(client));
         let (queue, queued) = mpsc::channel(QUEUE);
         let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
-        let task = tokio::spawn(queued.for_each_concurrent(CONCURRENCY, move |(reference, events)| {
-            let recorder = Arc::clone(&recorder);
-            async move {
-                for event in events {
-                    publish_one(&recorder, &reference, &event).await;
+        let task = tokio::spawn(queued.for_each_concurrent(
+            CONCURRENCY,
+            move |(reference, events): (ObjectReference, Vec<Event>)| {
+                let (recorder, leadership) = (Arc::clone(&recorder), leadership.clone());
+                async move {
+                    // The events of a replica that leads no longer are dropped.
+                    for event in events.into_iter().take_while(|_| leadership.is_held()) {
+                        publish_one(&recorder, &reference, &event).await;
+                    }
                 }
-            }
-        }));
+            },
+        ));
         Self { queue: Some(queue), task, limiter: NamespaceLimiter::default(), dropped: DroppedEvents::default() }
     }
 

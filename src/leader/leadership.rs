@@ -1,0 +1,203 @@
+//! Whether this replica leads, for the parts of the operator that write and send.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::uptime::Uptime;
+
+/// The value of `held_until` without leader election.
+const ALWAYS: u64 = u64::MAX;
+
+/// Whether a replica leads, as its tasks are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It watches, and neither writes nor sends.
+    Follower,
+    Leader {
+        /// Counts how often this replica has begun to lead; 0 without leader election.
+        term: u64,
+    },
+}
+
+/// Whether this replica leads. Clones share the state.
+#[derive(Clone, Debug)]
+pub(crate) struct Leadership(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Until when this replica leads, in nanoseconds of [`Uptime`]; 0 if it does not.
+    held_until: AtomicU64,
+    role: watch::Sender<Role>,
+}
+
+/// This replica does not lead, or stopped leading before the end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this replica does not lead")]
+pub(crate) struct NotLeader;
+
+impl Leadership {
+    /// Without leader election, a process always leads.
+    pub(crate) fn always() -> Self {
+        Self::new(ALWAYS, Role::Leader { term: 0 })
+    }
+
+    /// A follower, until [`set`](Self::set) says otherwise.
+    pub(super) fn follower() -> Self {
+        Self::new(0, Role::Follower)
+    }
+
+    fn new(held_until: u64, role: Role) -> Self {
+        Self(Arc::new(State { held_until: AtomicU64::new(held_until), role: watch::Sender::new(role) }))
+    }
+
+    /// Whether there is no election.
+    pub(super) fn is_permanent(&self) -> bool {
+        self.0.held_until.load(SeqCst) == ALWAYS
+    }
+
+    /// Sets until when this replica leads. Returns the new role if it has changed.
+    pub(super) fn set(&self, held_until: Option<Uptime>, term: u64) -> Option<Role> {
+        self.0.held_until.store(held_until.map_or(0, Uptime::as_nanos), SeqCst);
+        let role = if held_until.is_some() { Role::Leader { term } } else { Role::Follower };
+        self.0.role.send_if_modified(|known| std::mem::replace(known, role) != role).then_some(role)
+    }
+
+    /// The role, and its changes. A task may notice a change late: before it writes or sends, [`guard`](Self::guard) checks.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Role> {
+        self.0.role.subscribe()
+    }
+
+    /// Whether this replica leads at this moment. Unlike the role, this is exact: it compares the Lease with the clock.
+    pub(crate) fn is_held(&self) -> bool {
+        self.remaining().is_some()
+    }
+
+    /// For how long this replica leads unless it renews its Lease; absent if it does not lead.
+    fn remaining(&self) -> Option<Duration> {
+        match self.0.held_until.load(SeqCst) {
+            ALWAYS => Some(Duration::MAX),
+            until => Some(Uptime::from_nanos(until).since(Uptime::now())).filter(|left| !left.is_zero()),
+        }
+    }
+
+    /// Runs a request for as long as this replica leads. The check is repeated whenever the request makes progress: so a
+    /// process that was stopped in the middle of it, and continues when another replica leads, sends nothing more of it,
+    /// except what it has already handed to the connection.
+    pub(crate) async fn guard<F: Future>(&self, request: F) -> Result<F::Output, NotLeader> {
+        let mut request = pin!(request);
+        let mut timer = pin!(sleep_until(Instant::now()));
+        poll_fn(|context| {
+            loop {
+                let Some(left) = self.remaining() else { return Poll::Ready(Err(NotLeader)) };
+                if let Poll::Ready(output) = request.as_mut().poll(context) {
+                    return Poll::Ready(Ok(output));
+                }
+                if left == Duration::MAX {
+                    return Poll::Pending;
+                }
+                // The Lease may be renewed until then, so the loop looks again.
+                timer.as_mut().reset(Instant::now() + left);
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, ready},
+        sync::atomic::AtomicUsize,
+    };
+
+    use super::*;
+
+    fn soon() -> Option<Uptime> {
+        Some(Uptime::now() + Duration::from_millis(50))
+    }
+
+    #[tokio::test]
+    async fn a_request_is_not_even_begun_by_a_follower() {
+        let leadership = Leadership::follower();
+        let polls = AtomicUsize::new(0);
+        let request = poll_fn(|_| {
+            polls.fetch_add(1, SeqCst);
+            Poll::Ready(())
+        });
+        assert_eq!(leadership.guard(request).await, Err(NotLeader));
+        assert_eq!(polls.load(SeqCst), 0);
+        assert_eq!(Leadership::always().guard(ready(7)).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_request_ends_with_the_lease_and_lasts_as_long_as_it_is_renewed() {
+        let leadership = Leadership::follower();
+        leadership.set(soon(), 1);
+        assert_eq!(leadership.guard(pending::<()>()).await, Err(NotLeader));
+        assert!(!leadership.is_held());
+        leadership.set(soon(), 2);
+        let renewals = AtomicUsize::new(0);
+        let renew = async {
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                renewals.fetch_add(1, SeqCst);
+                leadership.set(soon(), 2);
+            }
+            pending::<()>().await;
+        };
+        tokio::select! {
+            result = leadership.guard(pending::<()>()) => assert_eq!(result, Err(NotLeader)),
+            () = renew => unreachable!(),
+        }
+        assert_eq!(renewals.load(SeqCst), 10);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_ready_after_the_lease_has_ended_makes_no_progress() {
+        // As after SIGCONT: the request and the timer are ready at the same time.
+        let leadership = Leadership::follower();
+        leadership.set(soon(), 1);
+        let mut polls = 0;
+        let request = poll_fn(|context| {
+            polls += 1;
+            if polls == 1 {
+                std::thread::sleep(Duration::from_millis(60));
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        });
+        assert_eq!(leadership.guard(request).await, Err(NotLeader));
+        assert_eq!(polls, 1);
+    }
+
+    #[test]
+    fn announces_only_changes_of_the_role() {
+        let leadership = Leadership::follower();
+        let mut roles = leadership.subscribe();
+        assert_eq!(leadership.set(None, 0), None);
+        assert_eq!(leadership.set(soon(), 1), Some(Role::Leader { term: 1 }));
+        assert!(roles.has_changed().unwrap());
+        roles.mark_unchanged();
+        assert_eq!(leadership.set(soon(), 1), None);
+        assert!(!roles.has_changed().unwrap());
+        assert_eq!(leadership.set(None, 1), Some(Role::Follower));
+        assert_eq!(*Leadership::always().subscribe().borrow(), Role::Leader { term: 0 });
+    }
+}

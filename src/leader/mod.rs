@@ -1,0 +1,33 @@
+//! Leader election: of several replicas, one writes and sends. The others follow: they watch, and are ready to lead.
+//!
+//! The leader holds a Lease, which it renews every two seconds. [`decide`] decides what a replica does with the Lease it
+//! has read; it is pure. [`election`] reads and writes the Lease. [`Leadership`] is what the rest of the operator sees: it
+//! checks that the Lease is held before each write to the API server ([`fence`]) and each message to a receiver.
+//!
+//! # Why there are never two leaders
+//!
+//! A replica leads for [`RENEW_DEADLINE`](decide::RENEW_DEADLINE), 10 s, counted from the moment before it sent the last
+//! request that renewed the Lease. Another replica takes the Lease only after it has seen it unchanged for
+//! [`LEASE_DURATION`](decide::LEASE_DURATION), 15 s, counted from the moment after it received it. Each uses its own clock,
+//! which only moves forward, so no two clocks are compared: only their rates matter, and 5 s are left for that and for
+//! requests under way. Every write of the Lease names the resource version that it replaces, so that of two replicas that
+//! take it at the same time, one fails.
+//!
+//! A Lease whose holder was removed by hand may belong to a leader that does not know it yet, so a replica waits for 15 s in
+//! this case as well. The same is true of a Lease that was deleted, and a missing Lease may be such a one: a replica creates
+//! it without a holder, and then waits. Only a Lease that its holder has released is taken immediately.
+
+mod decide;
+mod election;
+mod fence;
+mod leadership;
+mod options;
+#[cfg(test)]
+mod simulation;
+mod uptime;
+
+pub use self::options::LeaseOptions;
+pub(crate) use self::{
+    election::Election,
+    leadership::{Leadership, Role},
+};
