@@ -17,7 +17,7 @@ pub(super) struct Case {
     files: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const CASES: [Case; 10] = [
+pub(super) const CASES: [Case; 11] = [
     Case { name: "defaults", values: "", overlays: &["."], files: &[] },
     Case { name: "some namespaces", values: "operator: {namespaces: [shop]}", overlays: &["namespaced"], files: &[] },
     Case {
@@ -54,6 +54,12 @@ pub(super) const CASES: [Case; 10] = [
         name: "a network policy",
         values: "networkPolicy: {enabled: true}",
         overlays: &[".", "network-policy"],
+        files: &[],
+    },
+    Case {
+        name: "a single replica",
+        values: "{replicas: 1, leaderElection: {enabled: false}}",
+        overlays: &[".", "components/single-replica"],
         files: &[],
     },
     Case {

@@ -11,7 +11,7 @@ use crate::command::{ends, orchestr};
 /// Values that contradict each other or are wrong, and what the message contains.
 const REFUSED: [(&str, &str); 31] = [
     ("heartbeat: {namespaces: [shop]}", "at '/heartbeat/secretName': minLength: got 0, want 1"),
-    ("replicas: 2", "at '/leaderElection/enabled': value must be true"),
+    ("leaderElection: {enabled: false}", "at '/leaderElection/enabled': value must be true"),
     ("{replicas: 3, leaderElection: {enabled: false}}", "at '/leaderElection/enabled': value must be true"),
     (
         "{operator: {namespaces: [shop]}, tenancy: {policy: {enabled: true}}}",
