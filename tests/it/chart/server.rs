@@ -8,7 +8,7 @@ use super::{Helm, SYSTEM, documents, same_objects::CASES};
 use crate::{install::apply_file, test_env::Plane};
 
 /// Values that no overlay corresponds to.
-const MORE: [(&str, &str); 2] = [
+const MORE: [(&str, &str); 4] = [
     (
         "everything about pods",
         "{priorityClassName: system-cluster-critical, tolerations: [{operator: Exists}], podLabels: {team: sre}, \
@@ -20,6 +20,18 @@ const MORE: [(&str, &str); 2] = [
         "names of its own",
         "{fullnameOverride: watcher, serviceAccount: {name: watcher-account, annotations: {team: sre}}, \
       metrics: {enabled: false}, crds: {keep: false}}",
+    ),
+    (
+        "nothing but the Deployment",
+        "{crds: {install: false}, rbac: {create: false, userRoles: false}, serviceAccount: {create: false, name: orchestr}, \
+      podDisruptionBudget: {enabled: false}, topologySpread: {enabled: false}, resources: null, nodeSelector: null, \
+      operator: {namespaces: null}}",
+    ),
+    (
+        "options of the options",
+        "{networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], \
+      extraEgress: [{ports: [{port: 9093}]}]}, metrics: {port: 9090, dashboard: {enabled: true, labels: {team: sre}}}, \
+      tenancy: {quota: {namespaces: [shop], objects: 1000000}}}",
     ),
 ];
 

@@ -158,6 +158,22 @@ async fn names_are_short_enough_for_their_suffixes() {
 }
 
 #[tokio::test]
+async fn each_release_has_a_lease_of_its_own_and_may_write_it() {
+    let helm = Helm::offline().await;
+    for (release, name) in [("orchestr", "orchestr"), ("prod", "prod-orchestr")] {
+        let rendered = helm.run(&["template", release, &super::chart()]).await.ok();
+        let env = container(&rendered)["env"].clone();
+        let variable = env.as_array().unwrap().iter().find(|variable| variable["name"] == "ORCHESTR_LEASE_NAME");
+        // The default of the flag.
+        assert_eq!(variable.map_or("orchestr", |variable| variable["value"].as_str().unwrap()), name);
+        let role = format!("{name}-lease");
+        let is_role = |object: &Value| object["kind"] == "Role" && object["metadata"]["name"] == role;
+        let role = documents(&rendered).into_iter().find(is_role).unwrap();
+        assert_eq!(role["rules"][1]["resourceNames"], serde_json::json!([name]));
+    }
+}
+
+#[tokio::test]
 async fn refuses_older_kubernetes() {
     let helm = Helm::offline().await;
     for (version, accepted) in [("1.29.9", false), ("1.30.0", true), ("1.31.2-eks-1", true)] {
