@@ -32,6 +32,10 @@ const TEXTS: &[(&str, &str)] = &[
     ("each word a key", "password=x "),
     ("each word a key with a remark", "password: is "),
     ("short keys", "pass:"),
+    ("keys of data", "key= "),
+    ("words about tokens", "token for a "),
+    ("words about passwords", "password of a "),
+    ("words that contain parts of keys", "author path=x "),
     ("keys of code", "password = config.get(x) "),
     ("tags", "<add key=\"password\" "),
     ("names of programs", "mysql -x a b c "),
@@ -43,7 +47,9 @@ const TEXTS: &[(&str, &str)] = &[
 ];
 
 fn repeated(text: &str, length: usize) -> String {
-    text.repeat(length / text.len() + 1)
+    let mut repeated = text.repeat(length / text.len() + 1);
+    repeated.truncate(repeated.floor_char_boundary(length));
+    repeated
 }
 
 /// The shortest time of several rounds. Others are disturbed by other processes.

@@ -80,6 +80,20 @@ fn removes_a_cut_line() {
 }
 
 #[test]
+fn removes_the_last_word_of_a_log_that_lost_its_end() {
+    for (log, kept) in [
+        ("the password is hunter", "the password is "),
+        ("one\ntwo\n", "one\ntwo\n"),
+        ("one\ntoken", "one\n"),
+        ("word", ""),
+        ("", ""),
+    ] {
+        assert_eq!(without_last_word(log.as_bytes()), kept.as_bytes());
+    }
+    assert_eq!(without_last_word(&[b'x'; 10_000]).len(), 10_000 - MARGIN);
+}
+
+#[test]
 fn uses_the_removed_head_as_context() {
     let head = format!("cut off\n-----BEGIN PRIVATE KEY-----\n{}\n", "A1b2".repeat(16));
     let log = format!("{head}{}\n-----END PRIVATE KEY-----\nlast", "C3z4".repeat(16));
