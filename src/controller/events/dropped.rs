@@ -22,7 +22,7 @@ struct Count {
 }
 
 impl Count {
-    fn new(&self) -> u64 {
+    fn unlogged(&self) -> u64 {
         self.all - self.logged
     }
 }
@@ -63,11 +63,11 @@ impl DroppedEvents {
         let mut new: Vec<_> = self
             .namespaces
             .iter()
-            .map(|(namespace, count)| (namespace.clone(), count.new()))
+            .map(|(namespace, count)| (namespace.clone(), count.unlogged()))
             .filter(|(_, count)| *count > 0)
             .collect();
         new.sort_unstable_by(|(one, a), (other, b)| b.cmp(a).then(one.cmp(other)));
-        let rest = new.iter().skip(LOGGED).map(|(_, count)| count).sum::<u64>() + self.others.new();
+        let rest = new.iter().skip(LOGGED).map(|(_, count)| count).sum::<u64>() + self.others.unlogged();
         new.truncate(LOGGED);
         if rest > 0 {
             new.push((String::new(), rest));
