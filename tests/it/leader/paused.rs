@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use super::support::Cluster;
 use crate::{
@@ -91,7 +90,7 @@ async fn a_write_of_an_earlier_leader_that_arrives_late_is_refused() {
     cluster.wait_for_pods(&["web-0"]).await;
     orchestr_testbed::eventually("the late write is refused", Duration::from_secs(60), async || {
         let late = cluster.requests().into_iter().filter(|entry| {
-            entry["impersonatedUser"]["username"] == "replica-a" && entry["responseStatus"]["code"] == Value::from(409)
+            entry["impersonatedUser"]["username"] == "replica-a" && entry["responseStatus"]["code"] == 409
         });
         if late.count() > 0 { Ok(()) } else { Err("no conflict yet".to_owned()) }
     })
