@@ -4,7 +4,7 @@
 #
 #   docker build -t registry.example/orchestr:0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" .
 #
-# release/image builds the same image without Docker, for several platforms and reproducibly. It takes the sources, the labels,
+# deploy/release/image builds the same image without Docker, for several platforms and reproducibly. It takes the sources, the labels,
 # the user and the command from this file. docs/releasing.md describes both.
 #
 # Alpine's Rust links statically with musl on every architecture.
@@ -16,14 +16,14 @@ COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY src src
 COPY tests tests
-COPY release/licenses release/licenses
+COPY deploy/release/licenses deploy/release/licenses
 ARG REVISION=
 # The caches keep downloaded and compiled dependencies, so a change of the sources compiles only the sources.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     ORCHESTR_REVISION=$REVISION cargo build --release --locked --package orchestr --bin orchestr \
     && cp target/release/orchestr /orchestr \
-    && release/licenses >/THIRD-PARTY-LICENSES
+    && deploy/release/licenses >/THIRD-PARTY-LICENSES
 
 FROM scratch
 ARG VERSION=0.1.0

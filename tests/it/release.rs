@@ -1,5 +1,5 @@
 //! Checks that files that users copy from have the version of the package, and that the image describes itself like it.
-//! `release/check` checks the files of a release.
+//! `deploy/release/check` checks the files of a release.
 
 use std::{fs, path::Path};
 

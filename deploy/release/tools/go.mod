@@ -1,5 +1,5 @@
 // The tools that build and check a release, and the CA certificates of the image.
-module orchestr.kopf.dev/release/tools
+module orchestr.kopf.dev/deploy/release/tools
 
 go 1.26.0
 

@@ -4,7 +4,7 @@ set -euo pipefail
 # Sorting, and the order of patterns, must not depend on the machine.
 export LC_ALL=C
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 target_dir=${CARGO_TARGET_DIR:-$root/target}
 [ -d "$HOME/.cargo/bin" ] && PATH=$PATH:$HOME/.cargo/bin
@@ -73,7 +73,7 @@ archive() {
 
 # Builds a tool with Go, and prints its path.
 go_tool() {
-    local bin=$target_dir/release-tools module=$root/release/tools
+    local bin=$target_dir/release-tools module=$root/deploy/release/tools
     need go "install Go, see https://go.dev/dl"
     mkdir -p "$bin"
     case $1 in
