@@ -10,8 +10,9 @@ use super::{
 };
 use crate::alerts::{Notification, times::later};
 
-/// An alert that is not sent again resolves after this time, which is Alertmanager's default (`resolve_timeout`).
-const VALID_FOR: Duration = Duration::from_secs(5 * 60);
+/// An alert that is not sent again resolves after this time. It is longer than most outages of an API server, during which
+/// no replica leads, so that none sends.
+const VALID_FOR: Duration = Duration::from_secs(60 * 60);
 
 const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000 };
 /// Alertmanager sets no limit. Only logs and messages are cut, as every message contains every alert.
