@@ -12,7 +12,7 @@ use crate::{
 use super::{
     finding::{ContainerFinding, LogChoice},
     kubectl_columns::termination_reason,
-    one_line::{REASON_LIMIT, one_line},
+    one_line::reason_line,
     pod_clock::{PodClock, after},
     reasons::specificity,
 };
@@ -258,7 +258,7 @@ impl<'a> Container<'a> {
             }
             (_, Trouble::Terminated(terminated) | Trouble::Restarted(terminated)) => &terminated.reason,
         };
-        match one_line(reason, REASON_LIMIT) {
+        match reason_line(reason) {
             line if line.is_empty() => "Unknown".to_owned(),
             line => line,
         }
@@ -295,7 +295,7 @@ impl<'a> Container<'a> {
             name: self.status.name.clone(),
             kind: self.kind,
             state: self.state(),
-            reason: one_line(&reason, REASON_LIMIT),
+            reason: reason_line(&reason),
             message,
             ready: self.status.ready,
             restarts: self.status.restarts,

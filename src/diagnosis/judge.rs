@@ -15,7 +15,7 @@ use super::{
     finding::{ContainerFinding, Explanation, Finding, Health, OtherProblem, Verdict},
     kubectl_columns::kubectl_status,
     messages, node,
-    one_line::{MESSAGE_LIMIT, REASON_LIMIT, one_line},
+    one_line::{MESSAGE_LIMIT, one_line, reason_line},
     overdue::Overdue,
     owner::owner_with,
     pod_clock::{PodClock, after},
@@ -156,7 +156,7 @@ impl<'a> Problem<'a> {
 
     fn into_health(self, pod: &Pod, facts: &Facts, clock: &PodClock) -> Health {
         Health::Problem(Box::new(Finding {
-            status: one_line(&kubectl_status(pod), REASON_LIMIT),
+            status: reason_line(&kubectl_status(pod)),
             kind: self.kind,
             reason: self.reason,
             container: self.container.to_owned(),
@@ -221,7 +221,7 @@ fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
     if facts.replaced && since.is_some_and(|since| clock.has_passed(after(since, thresholds.failed))) {
         return Health::Healthy;
     }
-    let reason = one_line(&pod.reason, REASON_LIMIT);
+    let reason = reason_line(&pod.reason);
     if reason.is_empty() && !troubles.is_empty() {
         return Problem::of_containers(&troubles, facts, clock).into_health(pod, facts, clock);
     }

@@ -18,7 +18,7 @@ mod thresholds;
 
 pub use causes::explain;
 pub(crate) use causes::{classify_failed_create, refusing_quota};
-pub(crate) use causes::{continues, is_proven};
+pub(crate) use causes::{continues, is_image_refused, is_proven};
 pub(crate) use facts::needs_events;
 pub use facts::{Facts, JobFacts};
 pub use finding::{

@@ -30,7 +30,7 @@ pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> k
     let selection = Selection {
         page_size: LIMIT,
         list_fields: Some(format!("involvedObject.uid={pod},type=Warning")),
-        watch_fields: None,
+        ..Selection::default()
     };
     let list = async {
         let protobuf = Protobuf::<DecodeEvent>::new(client.clone(), Some(namespace), selection.clone());

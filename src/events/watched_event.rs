@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
 
-use crate::watch::protobuf::bounded_text;
+use crate::{partial_text::cut_end, watch::protobuf::bounded_text};
 
 use super::{Event, InvolvedObject};
 
@@ -67,11 +67,22 @@ fn event(fields: &Fields<'_>) -> Option<Event> {
             container: container(&name(fields.field_path)).to_owned(),
         },
         reason: name(fields.reason),
-        message: bounded_text(fields.message, MESSAGE_LIMIT).into_owned(),
+        message: message(fields.message),
         count: count.unsigned_abs(),
         first: fields.first.or(fields.event_time).or(fields.created),
         last: fields.last.max(fields.series_last).or(fields.event_time).or(fields.created),
     })
+}
+
+/// A message that is as long as accepted may have been cut by its reporter.
+fn message(bytes: &[u8]) -> String {
+    let text = bounded_text(bytes, MESSAGE_LIMIT);
+    if text.len() + 3 < MESSAGE_LIMIT {
+        return text.into_owned();
+    }
+    let mut cut = cut_end(&text, MESSAGE_LIMIT);
+    cut.shrink_to_fit();
+    cut
 }
 
 fn name(bytes: &[u8]) -> String {
@@ -142,10 +153,11 @@ mod tests {
 
     #[test]
     fn cuts_long_texts() {
-        let long = "é".repeat(1 << 20);
+        let long = "é ".repeat(1 << 20);
         let fields = Fields { message: long.as_bytes(), reason: long.as_bytes(), ..warning() };
         let event = event(&fields).unwrap();
-        assert_eq!((event.message.len(), event.reason.len()), (MESSAGE_LIMIT, NAME_LIMIT));
-        assert_eq!(event.message.capacity(), MESSAGE_LIMIT);
+        assert!((NAME_LIMIT - 2..=NAME_LIMIT).contains(&event.reason.len()), "{}", event.reason.len());
+        assert_eq!(event.message, "é ".repeat(340) + "…");
+        assert_eq!(event.message.capacity(), event.message.len());
     }
 }

@@ -5,11 +5,17 @@
 //! is removed after redaction, because it is context for the rules. The text is cut to its bounds last, so that no cut
 //! makes a credential unrecognizable.
 
-use super::{LogPolicy, Masking, Pattern, escapes::remove_escapes, redact::Mask, redact_patterns};
+use std::borrow::Cow;
+
+use super::{LogPolicy, Masking, Pattern, redact::Mask, redact_patterns};
+use crate::{escapes::remove_escapes, partial_text::CUT};
 
 /// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
 /// credential, so the rest of a credential that was cut is always removed.
 const MARGIN: usize = 8 * 1024;
+
+/// A quarter of a text that is shorter, in bytes, may be less than a credential.
+const SHORT: usize = 1024;
 
 /// A cleaned log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,13 +50,6 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     Cleaned { text, shortened: shortened || cut, lossy, masked_whole: found.is_cut }
 }
 
-/// Whether a text may be a termination message that lost its head. The kubelet keeps the last 4096 bytes of the file, or the
-/// last 2048 of the log, and then divides 12 KiB between the containers of a pod. Twelve containers are left out: each has
-/// 1024 bytes, which is also where the texts of events are cut.
-fn may_have_lost_its_head(text: &str) -> bool {
-    (3..=11).any(|containers| text.len() == 12 * 1024 / containers)
-}
-
 /// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
 /// bytes. Without a masking, credentials are redacted.
 #[must_use]
@@ -61,11 +60,12 @@ pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize
     }
 }
 
-/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps. If the head of
-/// the text may be missing, its first line is removed, as by [`clean`].
+/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps. If `…` marks that
+/// the head of the text may be missing, its first line is removed, as by [`clean`].
 pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> (String, bool) {
-    let cut = may_have_lost_its_head(text);
-    let (text, mark) = remove_escapes(text, if cut { margin(text.as_bytes()) } else { 0 });
+    let (text, cut) = text.strip_prefix(CUT).map_or((text, false), |rest| (rest, true));
+    let text = end_lines_at_cuts(text);
+    let (text, mark) = remove_escapes(&text, if cut { margin(text.as_bytes()) } else { 0 });
     let from = if cut { shown_start(&text, mark) } else { 0 };
     let found = redact_patterns::find(patterns, &text);
     let masked = Mask { credentials, patterns: &found.ranges, cut }.apply(&text, from);
@@ -77,6 +77,16 @@ pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> 
         line.push_str(word);
     }
     (line, found.is_cut)
+}
+
+/// The text with line breaks before the marks of cuts, which end it or a part of its sentence: a rule may need the end of a
+/// line.
+pub(super) fn end_lines_at_cuts(text: &str) -> Cow<'_, str> {
+    if !text.contains(" …") {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace(" …,", "\n…,").replace(" …;", "\n…;");
+    Cow::Owned(text.strip_suffix(" …").map_or_else(|| text.clone(), |text| format!("{text}\n…")))
 }
 
 /// A log that lost its end, without the last word: too little of a secret may be left for it to be recognized. At most
@@ -107,7 +117,7 @@ fn margin(raw: &[u8]) -> usize {
 }
 
 /// Where the shown part of a cut text begins: after its first line or, if that is longer than the margin or is the whole
-/// text, after the word at `mark`.
+/// text, after the word at `mark`. Of a short text without a further word, nothing is shown.
 fn shown_start(text: &str, mark: usize) -> usize {
     let head = text.get(..text.floor_char_boundary(MARGIN.max(mark))).unwrap_or_default();
     if let Some(end) = head.find('\n')
@@ -116,8 +126,9 @@ fn shown_start(text: &str, mark: usize) -> usize {
         return end + 1;
     }
     let rest = text.get(mark..).unwrap_or_default();
-    let blank = rest.char_indices().take(mark).find(|(_, letter)| letter.is_whitespace());
-    mark + blank.map_or(0, |(at, letter)| at + letter.len_utf8())
+    let blank = rest.char_indices().take(mark.max(SHORT)).find(|(_, letter)| letter.is_whitespace());
+    let none = if rest.len() <= SHORT { rest.len() } else { 0 };
+    mark + blank.map_or(none, |(at, letter)| at + letter.len_utf8())
 }
 
 /// Lets a carriage return overwrite its line, as on a terminal. The last state of a progress bar remains.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::{
     LogPolicy, Tail,
-    clean::{Cleaned, clean},
+    clean::{Cleaned, clean, end_lines_at_cuts},
 };
-use crate::api::LogSource;
+use crate::{api::LogSource, partial_text::CUT};
 
 /// Additional lines for redaction: a private key of 4096 bits has 52.
 const CONTEXT_LINES: usize = 64;
@@ -125,7 +125,9 @@ impl fmt::Debug for LogEnd {
 
 /// The termination message, if the instance left one, or else nothing but the note.
 fn without_log(message: &str, note: &str, policy: &LogPolicy) -> Tail {
-    let cleaned = clean(message.as_bytes(), message.len() > COMPLETE_MESSAGE, policy);
+    let (message, has_lost_head) = message.strip_prefix(CUT).map_or((message, false), |rest| (rest, true));
+    let message = end_lines_at_cuts(message);
+    let cleaned = clean(message.as_bytes(), has_lost_head || message.len() > COMPLETE_MESSAGE, policy);
     if cleaned.text.trim().is_empty() {
         return Tail::unavailable(note);
     }

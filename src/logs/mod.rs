@@ -1,7 +1,6 @@
 //! Container logs: chooses the log that explains a failure, reads its end, and cleans and redacts it.
 
 mod clean;
-mod escapes;
 mod kubelet;
 mod ledger;
 mod life;

@@ -19,6 +19,13 @@ pub struct LogPolicy {
     pub redact_patterns: Vec<Pattern>,
 }
 
+impl Default for LogPolicy {
+    /// That of a spec without `logs`.
+    fn default() -> Self {
+        Self { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() }
+    }
+}
+
 /// The end of a log, cleaned and redacted, within the bounds of its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {

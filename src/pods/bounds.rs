@@ -5,8 +5,10 @@ use std::collections::HashSet;
 
 use arcstr::ArcStr;
 
+use crate::partial_text;
+
 use super::{
-    ContainerSpec, ContainerStatus, DecodeError, Pod,
+    ContainerSpec, ContainerStatus, DecodeError, Pod, TEXT_LIMIT,
     pod::{LIST_LIMIT, within},
     texts::TextKind,
 };
@@ -40,6 +42,9 @@ const CONDITIONS: [&str; 8] = [
     "PodResizePending",
     "PodResizeInProgress",
 ];
+
+/// The reasons of ends whose message the runtime or the kubelet wrote, because the container wrote none.
+const BY_RUNTIME: [&str; 3] = ["StartError", "ContainerCannotRun", "ContainerStatusUnknown"];
 
 /// How much of a pod is kept.
 struct Level {
@@ -116,8 +121,29 @@ impl Pod {
         for statuses in [&mut self.init_statuses, &mut self.statuses] {
             statuses.shrink_to_fit();
         }
+        self.mark_cut_messages();
         self.cut_texts(usize::MAX, IMAGE_LIMIT, NAME_LIMIT);
         if self.fit(POD_LIMIT) { Ok(self) } else { Err(DecodeError::TooLarge) }
+    }
+
+    /// Marks messages that the kubelet or the decoder has cut, while their length still shows it.
+    fn mark_cut_messages(&mut self) {
+        let containers = self.containers.len() + self.init_containers.len();
+        let own = self.conditions.iter_mut().map(|condition| &mut condition.message);
+        for message in own.chain([&mut self.message]) {
+            mark_cut_end(message);
+        }
+        for status in self.init_statuses.iter_mut().chain(&mut self.statuses) {
+            if let Some(waiting) = &mut status.state.waiting {
+                mark_cut_end(&mut waiting.message);
+            }
+            for ended in status.state.terminated.iter_mut().chain(&mut status.last) {
+                let is_by_runtime = BY_RUNTIME.contains(&ended.reason.as_str());
+                if let Some(marked) = partial_text::marked(&ended.message, containers, is_by_runtime) {
+                    ended.message = marked.into();
+                }
+            }
+        }
     }
 
     /// Cuts the pod to what its verdict depends on.
@@ -166,10 +192,13 @@ impl Pod {
 
     fn cut_texts(&mut self, message: usize, image: usize, word: usize) {
         self.for_each_text(&mut |text, kind| match kind {
-            TextKind::Name | TextKind::Id => cut(text, NAME_LIMIT, ""),
-            TextKind::Word => cut(text, word, ""),
-            TextKind::Image => cut(text, image, ""),
-            TextKind::Message | TextKind::OwnMessage => cut(text, message, "…"),
+            TextKind::Name | TextKind::Id => cut(text, NAME_LIMIT),
+            TextKind::Word => cut(text, word),
+            TextKind::Image => cut(text, image),
+            TextKind::Message | TextKind::OwnMessage if text.len() > message => {
+                *text = partial_text::cut(text, message).into();
+            }
+            TextKind::Message | TextKind::OwnMessage => {}
             TextKind::Label => {}
         });
     }
@@ -243,11 +272,16 @@ fn keep(
     omitted
 }
 
-fn cut(text: &mut ArcStr, limit: usize, mark: &str) {
+fn cut(text: &mut ArcStr, limit: usize) {
     if text.len() > limit {
-        let mut shorter = within(text.to_string(), limit - mark.len());
-        shorter.push_str(mark);
-        *text = shorter.into();
+        *text = within(text.to_string(), limit).into();
+    }
+}
+
+/// Marks a message that is so long that the decoder may have cut it.
+fn mark_cut_end(message: &mut ArcStr) {
+    if message.len() + 3 >= TEXT_LIMIT {
+        *message = partial_text::cut_end(message, TEXT_LIMIT).into();
     }
 }
 

@@ -210,7 +210,7 @@ impl Log {
 }
 
 /// The largest share such that all wants, each capped at the share, together do not exceed the supply.
-fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
+pub(crate) fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
     wants.sort_unstable();
     let (mut left, mut takers) = (supply, wants.len());
     for want in wants {
@@ -227,10 +227,15 @@ fn even_share(mut wants: Vec<usize>, supply: usize) -> usize {
 /// The end of a text that takes at most `size` bytes in a JSON string. It begins with a whole line, unless that would
 /// lose more than half of it.
 fn end_of(text: &str, size: usize) -> &str {
+    end_within(text, size, json_size::escaped)
+}
+
+/// The same for any encoding, of which `encoded` returns the bytes that a character takes.
+pub(crate) fn end_within(text: &str, size: usize, encoded: impl Fn(char) -> usize) -> &str {
     let mut left = size;
     let mut start = text.len();
     for (index, character) in text.char_indices().rev() {
-        let Some(rest) = left.checked_sub(json_size::escaped(character)) else { break };
+        let Some(rest) = left.checked_sub(encoded(character)) else { break };
         (left, start) = (rest, index);
     }
     let end = &text[start..];

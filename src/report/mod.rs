@@ -37,11 +37,12 @@ pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
 
 pub(crate) use change::is_own;
+pub(crate) use fit::{end_within, even_share};
 pub(crate) use identity::key_of_missing;
 pub(crate) use json_size::size as json_size;
 pub(crate) use known_status::KnownStatus;
 pub(crate) use not_watching::{NotWatching, keep_lists, not_watching};
-pub(crate) use watching::in_full;
+pub(crate) use watching::{in_full, overview};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, ProblemKind},
-    diagnosis::{ContainerFinding, Finding, LogChoice},
+    diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, Thresholds, explain, judge},
+    events::{Event, InvolvedObject},
     logs::Tail,
     pods::{Pod, Terminated, Uid},
     spec_error::SpecError,
@@ -258,7 +259,7 @@ fn every_incident_has_an_example_before_any_has_many() {
 fn a_single_check_lists_every_incident_and_pod() {
     let pods: Vec<_> = (0..600).map(|n| crashing("shop", &format!("d{:03}", n / 2), "Error", n)).collect();
     let scenario = Scenario::of(pods);
-    let (incidents, rows) = scenario.with_input(None, |input| in_full(&input.findings));
+    let (incidents, rows) = scenario.with_input(None, |input| in_full(&input.findings, &|_, _| None));
     let owners: Vec<_> = incidents.iter().map(|incident| (&*incident.owner.name, incident.pods)).collect();
     assert_eq!((owners.len(), owners[0], owners[299]), (300, ("d299", 2), ("d000", 2)));
     let pods: Vec<_> = rows.iter().map(|row| (&*row.name, row.container_issues.len())).collect();
@@ -432,6 +433,35 @@ fn masks_credentials_in_messages() {
     let status = serde_json::to_string(&scenario.status(None)).unwrap();
     assert!(!status.contains("hunter2"), "{status}");
     assert_eq!(status.matches("login --password=[REDACTED]").count(), 3, "{status}");
+}
+
+#[test]
+fn masks_credentials_that_control_characters_hide_in_events_and_messages() {
+    for secret in ["\u{1b}[31mpassword\u{1b}[0m=hunter2", "passw\u{200e}ord=hunter2", "passw\u{0}ord=hunter2"] {
+        let words = format!("Readiness probe failed: login {secret} refused");
+        let json = serde_json::json!({
+            "metadata": {"name": "cart-1", "namespace": "shop", "uid": "1"},
+            "spec": {"containers": [{"name": "app", "readinessProbe": {"exec": {"command": ["check"]}}}]},
+            "status": {
+                "phase": "Running", "message": words, "startTime": "2026-01-01T00:00:00Z",
+                "conditions": [{"type": "Ready", "status": "False", "message": words,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "containerStatuses": [{"name": "app", "ready": false, "started": true,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}],
+            },
+        });
+        let pod = crate::pods::from_json(&json.to_string()).unwrap();
+        let involved = InvolvedObject { container: "app".to_owned(), ..InvolvedObject::default() };
+        let event = Event { involved, reason: "Unhealthy".to_owned(), message: words, count: 3, ..Event::default() };
+        let facts = Facts { events: vec![event].into(), ..Facts::default() };
+        let now = "2026-01-01T01:00:00Z".parse().unwrap();
+        let Health::Problem(mut finding) = judge(&pod, &facts, &Thresholds::default(), now).health else {
+            panic!("it is not ready")
+        };
+        explain(&pod, &mut finding, &facts, now);
+        let status = serde_json::to_string(&Scenario::of([(pod, *finding)]).status(None)).unwrap();
+        assert!(status.contains("Unhealthy ×3") && !status.contains("hunter2"), "{status}");
+    }
 }
 
 #[test]

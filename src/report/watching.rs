@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::alerts;
-use crate::api::{Incident, OrchestrStatus, PodProblem, condition, reason};
+use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition, reason};
 
 use super::{
     alert_incidents, common_causes,
@@ -82,12 +82,33 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
 
 /// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it
 /// is for single checks such as `orchestr scan`.
-pub(crate) fn in_full(findings: &[PodFinding<'_>]) -> (Vec<Incident>, Vec<PodProblem>) {
+pub(crate) fn in_full(findings: &[PodFinding<'_>], find_tail: FindTail<'_>) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
     let incidents = incidents::ordered(&problems, &[], None, &tracker, &|_, _| Workload::default());
-    (
-        incidents.iter().map(incidents::Group::incident).collect(),
-        problems.iter().map(|problem| problem.show(&problem::Detail::FULL)).collect(),
-    )
+    let row = |problem: &Problem<'_>| {
+        let mut row = problem.show(&problem::Detail::FULL);
+        for (issue, container) in row.container_issues.iter_mut().zip(&problem.finding.containers) {
+            if let Some(tail) = find_tail(problem.pod, container) {
+                issue.logs = tail.text.to_string();
+                issue.log_source = Some(tail.source);
+                issue.log_note = tail.note;
+            }
+        }
+        row
+    };
+    (incidents.iter().map(incidents::Group::incident).collect(), problems.iter().map(row).collect())
+}
+
+/// What the message of PodsHealthy and `commonCauses` say about these pods, of which there is at least one. Like [`in_full`],
+/// it is for single checks.
+pub(crate) fn overview(
+    findings: &[PodFinding<'_>],
+    watched_pods: u64,
+    pods_on_node: &dyn Fn(&str) -> u64,
+) -> (String, Vec<CommonCause>) {
+    let problems = problem::ordered(findings, None);
+    let message = summary::unhealthy(&summary::Reasons::of(&problems, &[]), problems.len(), watched_pods);
+    let common = common_causes::find(&problems, &[], pods_on_node);
+    (message, common.causes.iter().map(|own| own.in_status(None)).collect())
 }

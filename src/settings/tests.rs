@@ -43,6 +43,7 @@ fn the_shortest_spec_has_the_documented_defaults() {
         );
         let logs = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: vec![] };
         assert_eq!(settings.logs.as_deref(), Some(&logs));
+        assert_eq!(logs, LogPolicy::default());
         assert_eq!(settings.max_pods, 50);
     }
 }

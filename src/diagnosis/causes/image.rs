@@ -5,12 +5,12 @@ use crate::api::Cause;
 use super::{
     super::{
         container::{Container, Trouble},
-        finding::{Subject, SubjectKind},
+        finding::{Explanation, Subject, SubjectKind},
         one_line::{MESSAGE_LIMIT, one_line},
     },
     Found, View,
     evidence::text,
-    image_error::{DOCKER_HUB, classify, registry},
+    image_error::{AMBIGUOUS, DOCKER_HUB, classify, registry},
     name_of,
     parse::quoted,
 };
@@ -80,6 +80,13 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         SubjectKind::Registry => found.about(subject(kind, name)),
         _ => found.about(subject(kind, image)),
     }
+}
+
+/// Whether an explanation without a known cause says that the registry refuses the image: it does not exist, or it requires
+/// credentials. Docker Hub does not tell these apart.
+pub(crate) fn is_image_refused(explanation: &Explanation) -> bool {
+    let message = &explanation.message;
+    explanation.cause == Cause::Unknown && message.starts_with("the registry ") && message.contains(AMBIGUOUS)
 }
 
 /// The host that the runtime could not reach if it is not the registry itself: `Head "https://mirror/v2/…": …`.

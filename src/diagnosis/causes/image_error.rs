@@ -108,7 +108,7 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
 }
 
 /// The words about a text that fits both causes.
-const AMBIGUOUS: &str = "the repository does not exist, or it requires credentials";
+pub(super) const AMBIGUOUS: &str = "the repository does not exist, or it requires credentials";
 
 fn first_of<'a>(words: &str, phrases: &[&'a str]) -> Option<&'a str> {
     phrases.iter().copied().find(|phrase| words.contains(phrase))

@@ -23,6 +23,7 @@ mod tests;
 mod volumes;
 
 pub(crate) use admission::{classify_failed_create, refusing_quota};
+pub(crate) use image::is_image_refused;
 
 use std::fmt::Write as _;
 

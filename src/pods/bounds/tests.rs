@@ -167,9 +167,43 @@ fn keeps_only_conditions_that_matter() {
 
 #[test]
 fn texts_are_cut_with_a_mark() {
-    let mut text = ArcStr::from("é".repeat(50));
-    cut(&mut text, 11, "…");
-    assert_eq!(text, "éééé…");
-    cut(&mut text, 11, "…");
-    assert_eq!(text, "éééé…");
+    let message = "w ".repeat(1000);
+    let mut pod = decoded(&json!({
+        "spec": {"containers": [{"name": "app", "image": "i".repeat(400)}]},
+        "status": {
+            "message": message,
+            "containerStatuses": [{"name": "app", "state": {"waiting": {"reason": "x".repeat(300), "message": message}}}],
+        },
+    }));
+    pod.reduce();
+    let waiting = pod.statuses[0].state.waiting.clone().unwrap();
+    assert_eq!(pod.message, "w ".repeat(510) + "…");
+    assert_eq!((waiting.message, waiting.reason.len()), (pod.message, 300));
+}
+
+/// A pod with the termination message of an app container, and so many other containers.
+fn ended_with(message: &str, others: usize) -> Pod {
+    let mut containers = vec![json!({"name": "app", "image": "example/app:1"})];
+    containers.extend((1..others / 2).map(|n| json!({"name": format!("app-{n}"), "image": "example/web:1"})));
+    let init: Vec<_> =
+        (0..others.div_ceil(2)).map(|n| json!({"name": format!("init-{n}"), "image": "example/init:1"})).collect();
+    decoded(&json!({
+        "spec": {"containers": containers, "initContainers": init},
+        "status": {"containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": 1, "message": message}}}]},
+    }))
+}
+
+#[test]
+fn a_message_that_the_kubelet_cut_stays_recognizable_however_short_it_becomes() {
+    let message = |length: usize| format!("head {}{}", "word ".repeat(length), "end").split_at(length).0.to_owned();
+    for (others, length) in [(0, 4096), (0, 2048), (7, 12 * 1024 / 7), (20, 12 * 1024 / 20), (60, 12 * 1024 / 60)] {
+        let mut pod = ended_with(&message(length), others);
+        for reduced in [false, true] {
+            let shown = &pod.statuses[0].state.terminated.as_ref().unwrap().message;
+            assert!(shown.starts_with('…'), "{others} {length} {reduced}: {shown}");
+            assert!(length == 4096 || shown.ends_with('…'), "{others} {length} {reduced}: {shown}");
+            pod.reduce();
+        }
+    }
+    assert_eq!(ended_with(&message(1000), 0).statuses[0].state.terminated.as_ref().unwrap().message, message(1000));
 }

@@ -3,10 +3,13 @@
 use std::ops::Range;
 
 use super::corpus::{INNOCENT, SECRETS, parse};
-use crate::logs::{
-    LogPolicy,
-    clean::{clean, without_last_word},
-    redact::Mask,
+use crate::{
+    logs::{
+        LogPolicy,
+        clean::{clean, clean_text, without_last_word},
+        redact::Mask,
+    },
+    partial_text,
 };
 
 /// A part of a secret that is as long as this must not be shown.
@@ -74,6 +77,49 @@ fn masks_what_is_left_of_a_secret_if_the_head_of_the_text_is_missing() {
         let last = case.secrets.last().unwrap().end;
         let found = (1..last).find_map(|cut| {
             let shown = clean(&log.as_bytes()[cut..], true, &policy).text;
+            leak(&case, &(cut..case.text.len()), &shown).map(|_| (cut, shown))
+        });
+        leaks.extend(found.map(|(cut, shown)| format!("[{}] {} {}\n    {shown}", case.class, cut, case.text)));
+    }
+    assert!(leaks.is_empty(), "{}:\n{}", leaks.len(), leaks.join("\n"));
+}
+
+/// The lengths to which a pod's messages are cut.
+const LENGTHS: [usize; 3] = [128, 256, 1024];
+
+#[test]
+fn masks_what_is_left_of_a_secret_if_the_end_of_a_message_is_missing() {
+    let mut leaks = Vec::new();
+    for case in cases().into_iter().filter(|case| !FOUND_BY_THEIR_END.iter().any(|part| case.text.contains(part))) {
+        let first = case.secrets[0].start + LEAK;
+        let found = (first..case.text.len()).filter(|&cut| case.text.is_char_boundary(cut)).find_map(|cut| {
+            let limit = *LENGTHS.iter().find(|limit| cut + 3 <= **limit)?;
+            // We cut it.
+            let line = format!("{}{}", "-\n".repeat((limit - 3 - cut) / 2), case.text);
+            let by_us = partial_text::cut(&format!("{line} {}", "x".repeat(limit)), limit);
+            // The kubelet cut it.
+            let containers = 12 * 1024 / (cut + 2);
+            let share = 12 * 1024 / containers;
+            let message = format!("{}{}", "\n".repeat(share - cut), &case.text[..cut]);
+            let by_kubelet = partial_text::marked(&message, containers, true).unwrap();
+            let shown = [by_us, by_kubelet].map(|text| clean_text(&text, None, usize::MAX));
+            shown.into_iter().find(|shown| leak(&case, &(0..cut), shown).is_some())
+        });
+        leaks.extend(found.map(|shown| format!("[{}] {}\n    {shown}", case.class, case.text)));
+    }
+    assert!(leaks.is_empty(), "{}:\n{}", leaks.len(), leaks.join("\n"));
+}
+
+#[test]
+fn masks_what_is_left_of_a_secret_if_the_head_of_a_message_is_missing() {
+    let mut leaks = Vec::new();
+    for case in cases() {
+        let message = format!("…{}\nthe next line\n", case.text);
+        let last = case.secrets.last().unwrap().end;
+        let found = (1..last).filter(|&cut| case.text.is_char_boundary(cut)).find_map(|cut| {
+            // The shorter the message becomes, the more of its head is missing.
+            let text = partial_text::cut(&message, message.len() - cut);
+            let shown = clean_text(&text, None, usize::MAX);
             leak(&case, &(cut..case.text.len()), &shown).map(|_| (cut, shown))
         });
         leaks.extend(found.map(|(cut, shown)| format!("[{}] {} {}\n    {shown}", case.class, cut, case.text)));

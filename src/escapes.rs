@@ -1,4 +1,4 @@
-//! Removes terminal control sequences.
+//! Removes terminal control sequences, and characters that hide or reorder others.
 
 use std::str::Chars;
 
@@ -6,9 +6,9 @@ use std::str::Chars;
 const MAX_PARAMETERS: usize = 64;
 
 /// Removes escape sequences, control characters, and characters that reorder or hide others. Line breaks and tabs stay,
-/// and so do carriage returns within a line: [`super::clean`] applies them after redaction. Also returns the new position
+/// and so do carriage returns within a line: the caller applies them. Also returns the new position
 /// of the byte at `mark`.
-pub(super) fn remove_escapes(text: &str, mark: usize) -> (String, usize) {
+pub(crate) fn remove_escapes(text: &str, mark: usize) -> (String, usize) {
     let mut shown = String::with_capacity(text.len());
     let mut shown_mark = None;
     let mut rest = text.chars();
