@@ -1,6 +1,6 @@
 //! Decides what a replica does with the Lease. Pure: the caller sends the requests and passes the time.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -29,6 +29,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 const CONFLICT_DELAY: Duration = Duration::from_millis(50);
 /// The duration of a Lease that its holder has released. A holder that was removed by hand leaves another one.
 const RELEASED_SECONDS: i32 = 1;
+/// How many claims are remembered whose result is unknown.
+const UNANSWERED_CLAIMS: usize = 4;
 
 /// What a replica does next.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +50,7 @@ pub(super) enum Answer {
     Absent,
     /// The Lease has changed since it was read, or was created by another replica.
     Conflict,
-    /// The request failed, or nobody knows whether it succeeded.
+    /// The request failed, or its result is unknown.
     Failed,
 }
 
@@ -59,15 +61,30 @@ struct Seen {
     lease: Option<Lease>,
     /// When this version was received first.
     at: Uptime,
+    /// Whether this process has written this version.
+    is_own: bool,
 }
+
+/// What is the same in all versions of the Lease that a holder writes until it loses the Lease: when it took it, and how
+/// often it had another holder before.
+type Term = (MicroTime, Option<i32>);
 
 /// A replica that leads or wants to.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     identity: String,
     seen: Option<Seen>,
+    /// The term of the last version that had a holder. Absent if none had: then this process has just started.
+    last_term: Option<Option<Term>>,
+    /// What was claimed since this version was seen first, in requests whose result is unknown.
+    unanswered: VecDeque<LeaseSpec>,
+    /// The claim that is being sent.
+    claim: Option<LeaseSpec>,
     /// Whether the Lease was read or written since the last wait.
     is_current: bool,
+    /// Whether the last write has failed. A leader repeats it without a read, for which it may lack the time. If the first one
+    /// has arrived, the second one ends with a conflict.
+    may_repeat: bool,
     /// Until when this replica leads.
     held_until: Option<Uptime>,
     next_request: Uptime,
@@ -76,7 +93,17 @@ pub(super) struct Candidate {
 impl Candidate {
     /// `identity` must be unique among all processes that ever use the Lease.
     pub(super) fn new(identity: String) -> Self {
-        Self { identity, seen: None, is_current: false, held_until: None, next_request: Uptime::default() }
+        Self {
+            identity,
+            seen: None,
+            last_term: None,
+            unanswered: VecDeque::new(),
+            claim: None,
+            is_current: false,
+            may_repeat: false,
+            held_until: None,
+            next_request: Uptime::default(),
+        }
     }
 
     /// Until when this replica leads; absent if it does not.
@@ -89,22 +116,30 @@ impl Candidate {
         self.seen.as_ref().and_then(|seen| holder(seen.lease.as_ref()?))
     }
 
+    /// Whether the Lease has another holder, as far as known.
+    pub(super) fn is_led(&self) -> bool {
+        self.holder().is_some_and(|holder| holder != self.identity)
+    }
+
     /// What to do now. `jitter` is between 0 and 1.
     pub(super) fn next(&mut self, now: Uptime, wall: Timestamp, jitter: f64) -> Action {
         if now < self.next_request {
             return Action::Wait(self.next_request);
         }
-        let Some(seen) = self.seen.as_ref().filter(|_| self.is_current) else { return Action::Read };
         let is_held = self.held_until(now).is_some();
+        let is_current = self.is_current || is_held && self.may_repeat;
+        let Some(seen) = self.seen.as_ref().filter(|_| is_current) else { return Action::Read };
         let due = match &seen.lease {
             None if is_held => now,
             // Absence has no version: the Lease may have been created and deleted since it was read last, and its holder may
             // not know yet. So it is created without a holder, which all replicas can then see unchanged.
             None => return Action::Write(Box::new(unclaimed(wall))),
-            Some(lease) => seen.at + wait_for(lease, &self.identity, is_held),
+            Some(lease) => seen.at + self.wait_for(lease, seen.is_own, is_held),
         };
         if now >= due {
-            return Action::Write(Box::new(claim(seen.lease.as_ref(), &self.identity, wall)));
+            let lease = claim(seen.lease.as_ref(), &self.identity, wall);
+            self.claim.clone_from(&lease.spec);
+            return Action::Write(Box::new(lease));
         }
         self.is_current = false;
         self.next_request = due.min(now + POLL_INTERVAL.mul_f64(1.0 - jitter / 5.0));
@@ -122,9 +157,14 @@ impl Candidate {
 
     /// The Lease was written: `sent` is before the request, and `now` after the answer.
     pub(super) fn on_written(&mut self, answer: Answer, sent: Uptime, now: Uptime, jitter: f64) {
+        let claim = self.claim.take();
+        self.may_repeat = false;
         match answer {
             Answer::Lease(lease) if holder(&lease) == Some(&self.identity) => {
                 self.observe(Some(*lease), now);
+                if let Some(seen) = &mut self.seen {
+                    seen.is_own = true;
+                }
                 self.held_until = Some(sent + RENEW_DEADLINE);
                 self.next_request = sent + RENEW_INTERVAL.mul_f64(1.0 - jitter / 10.0);
             }
@@ -133,7 +173,11 @@ impl Candidate {
                 self.next_request = now + CONFLICT_DELAY;
             }
             Answer::Failed => {
-                self.is_current = false;
+                self.unanswered.extend(claim);
+                if self.unanswered.len() > UNANSWERED_CLAIMS {
+                    self.unanswered.pop_front();
+                }
+                (self.is_current, self.may_repeat) = (false, true);
                 self.next_request = now + RETRY_DELAY;
             }
         }
@@ -143,11 +187,13 @@ impl Candidate {
     pub(super) fn release(&self, now: Uptime, wall: Timestamp) -> Option<Lease> {
         self.held_until(now)?;
         let lease = self.seen.as_ref()?.lease.as_ref()?;
-        let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
+        let spec = lease.spec.as_ref();
         let spec = LeaseSpec {
             lease_duration_seconds: Some(RELEASED_SECONDS),
-            renew_time: Some(MicroTime(wall)),
-            lease_transitions: transitions,
+            // By these two, others recognize whose release it is.
+            acquire_time: spec.and_then(|spec| spec.acquire_time.clone()),
+            lease_transitions: spec.and_then(|spec| spec.lease_transitions),
+            renew_time: Some(micro_time(wall)),
             ..LeaseSpec::default()
         };
         Some(Lease { spec: Some(spec), ..lease.clone() })
@@ -161,26 +207,63 @@ impl Candidate {
         let version = |lease: &Lease| lease.metadata.resource_version.clone();
         let is_known = |seen: &Seen| seen.lease.as_ref().map(version) == lease.as_ref().map(version);
         if !self.seen.as_ref().is_some_and(is_known) {
-            self.seen = Some(Seen { lease, at: now });
+            // A claim of this process that was not answered has arrived.
+            let is_own = lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(|spec| {
+                spec.holder_identity.as_deref() == Some(&self.identity) && self.unanswered.contains(spec)
+            });
+            // Claims of the version before cannot arrive any more.
+            self.unanswered.clear();
+            if let Some(held) = lease.as_ref().filter(|lease| holder(lease).is_some()) {
+                self.last_term = Some(term(held));
+            }
+            self.seen = Some(Seen { lease, at: now, is_own });
         }
         self.is_current = true;
     }
+
+    /// How long this replica must see a Lease unchanged before it may claim it. Its own name in the Lease proves nothing if
+    /// someone else has written it, by hand or from a backup: another replica may lead, and notice the change only later.
+    fn wait_for(&self, lease: &Lease, is_own: bool, is_held: bool) -> Duration {
+        match holder(lease) {
+            Some(holder) if holder == self.identity && (is_own || is_held) => Duration::ZERO,
+            None if is_held || self.is_released(lease) => Duration::ZERO,
+            _ => duration(lease),
+        }
+    }
+
+    /// Whether the last holder has released the Lease, as far as that can be seen. A replica that has just started has seen
+    /// no holder, and believes it.
+    fn is_released(&self, lease: &Lease) -> bool {
+        let is_of_last_term = match &self.last_term {
+            None => true,
+            Some(last) => last.is_some() && *last == term(lease),
+        };
+        duration_seconds(lease) == Some(RELEASED_SECONDS) && is_of_last_term
+    }
+
+    /// Whether the Lease had a holder since this process has started.
+    #[cfg(test)]
+    pub(super) fn has_seen_a_holder(&self) -> bool {
+        self.last_term.is_some()
+    }
 }
 
-/// How long a replica must see a Lease unchanged before it may claim it.
-fn wait_for(lease: &Lease, identity: &str, is_held: bool) -> Duration {
-    match holder(lease) {
-        Some(holder) if holder == identity => Duration::ZERO,
-        None if is_held || duration_seconds(lease) == Some(RELEASED_SECONDS) => Duration::ZERO,
-        _ => duration(lease),
-    }
+/// As precise as the API server stores it.
+fn micro_time(wall: Timestamp) -> MicroTime {
+    MicroTime(Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall))
+}
+
+/// The term of a Lease; absent if someone has removed a part of it.
+fn term(lease: &Lease) -> Option<Term> {
+    let spec = lease.spec.as_ref()?;
+    Some((spec.acquire_time.clone()?, spec.lease_transitions))
 }
 
 /// A new Lease without a holder.
 fn unclaimed(wall: Timestamp) -> Lease {
     let spec = LeaseSpec {
         lease_duration_seconds: Some(LEASE_SECONDS),
-        renew_time: Some(MicroTime(wall)),
+        renew_time: Some(micro_time(wall)),
         ..LeaseSpec::default()
     };
     Lease { spec: Some(spec), ..Lease::default() }
@@ -191,7 +274,7 @@ fn claim(lease: Option<&Lease>, identity: &str, wall: Timestamp) -> Lease {
     let old = lease.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let is_renewed = old.holder_identity.as_deref() == Some(identity);
     let transitions = old.lease_transitions.unwrap_or_default().max(0);
-    let now = Some(MicroTime(wall));
+    let now = Some(micro_time(wall));
     // Fields of other kinds of election, such as `strategy`, are dropped.
     let spec = LeaseSpec {
         holder_identity: Some(identity.to_owned()),
@@ -223,174 +306,4 @@ fn duration(lease: &Lease) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    const START: Uptime = Uptime::from_nanos(1_000_000_000_000);
-
-    fn lease(version: u32, spec: Value) -> Lease {
-        serde_json::from_value(
-            json!({"metadata": {"name": "orchestr", "resourceVersion": version.to_string()}, "spec": spec}),
-        )
-        .unwrap()
-    }
-
-    fn after(seconds: f64) -> Uptime {
-        START + Duration::from_secs_f64(seconds)
-    }
-
-    fn read(candidate: &mut Candidate, lease: Option<Lease>, now: Uptime) {
-        candidate.on_read(lease.map_or(Answer::Absent, |lease| Answer::Lease(Box::new(lease))), now);
-    }
-
-    /// The first time at which the candidate writes, if the Lease stays as it is.
-    fn writes_after(candidate: &mut Candidate, lease: Option<&Lease>, from: Uptime) -> (Duration, Lease) {
-        let mut now = from;
-        loop {
-            match candidate.next(now, Timestamp::UNIX_EPOCH, 0.5) {
-                Action::Read => read(candidate, lease.cloned(), now),
-                Action::Wait(until) => now = until,
-                Action::Write(lease) => return (now.since(from), *lease),
-            }
-            assert!(now.since(from) < Duration::from_secs(3600), "it never writes");
-        }
-    }
-
-    /// A candidate that has held the Lease since `START`.
-    fn leader() -> (Candidate, Lease) {
-        let mut candidate = Candidate::new("a".to_owned());
-        let found = lease(7, json!({"leaseDurationSeconds": 1}));
-        let (_, mut claimed) = writes_after(&mut candidate, Some(&found), Uptime::default());
-        claimed.metadata.resource_version = Some("1".to_owned());
-        candidate.on_written(Answer::Lease(Box::new(claimed.clone())), START, START, 0.5);
-        assert_eq!(candidate.held_until(START), Some(after(10.0)));
-        (candidate, claimed)
-    }
-
-    #[test]
-    fn takes_a_lease_only_when_its_holder_cannot_lead_any_more() {
-        let other = json!({"holderIdentity": "b", "leaseDurationSeconds": 15, "leaseTransitions": 4});
-        for (name, found, expected) in [
-            ("held", other, 15),
-            ("released", json!({"leaseDurationSeconds": 1, "leaseTransitions": 4}), 0),
-            ("released, with an empty name", json!({"holderIdentity": "", "leaseDurationSeconds": 1}), 0),
-            ("its holder was removed by hand", json!({"leaseDurationSeconds": 15}), 15),
-            ("empty", json!({}), 15),
-            ("null", Value::Null, 15),
-            ("without a duration", json!({"holderIdentity": "b"}), 15),
-            ("zero", json!({"holderIdentity": "b", "leaseDurationSeconds": 0}), 15),
-            ("negative", json!({"holderIdentity": "b", "leaseDurationSeconds": -7}), 15),
-            ("shorter than ours", json!({"holderIdentity": "b", "leaseDurationSeconds": 1}), 15),
-            ("of a program with a longer one", json!({"holderIdentity": "b", "leaseDurationSeconds": 40}), 40),
-            ("huge", json!({"holderIdentity": "b", "leaseDurationSeconds": i32::MAX}), 60),
-            ("negative transitions", json!({"holderIdentity": "b", "leaseTransitions": -3}), 15),
-            ("renewed in the future", json!({"holderIdentity": "b", "renewTime": "2999-01-01T00:00:00.000000Z"}), 15),
-            ("renewed long ago", json!({"holderIdentity": "b", "renewTime": "1999-01-01T00:00:00.000000Z"}), 15),
-        ] {
-            let found = lease(7, found);
-            let mut candidate = Candidate::new("a".to_owned());
-            let (waited, written) = writes_after(&mut candidate, Some(&found), START);
-            assert_eq!(waited.as_secs(), expected, "{name}");
-            assert!(waited.subsec_nanos() == 0, "{name}: {waited:?}");
-            let spec = written.spec.unwrap();
-            assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some("a"), Some(15)), "{name}");
-            let before = found.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
-            assert_eq!(spec.lease_transitions, Some(before.max(0) + 1), "{name}");
-            assert_eq!(written.metadata, found.metadata, "{name}");
-        }
-    }
-
-    #[test]
-    fn creates_a_missing_lease_without_a_holder_and_claims_it_later() {
-        let mut candidate = Candidate::new("a".to_owned());
-        let (waited, mut created) = writes_after(&mut candidate, None, START);
-        assert_eq!((waited, holder(&created), duration_seconds(&created)), (Duration::ZERO, None, Some(15)));
-        created.metadata.resource_version = Some("1".to_owned());
-        candidate.on_written(Answer::Lease(Box::new(created.clone())), START, START, 0.5);
-        assert_eq!(candidate.held_until(START), None);
-        let (waited, claimed) = writes_after(&mut candidate, Some(&created), START);
-        assert_eq!((waited, holder(&claimed)), (LEASE_DURATION + CONFLICT_DELAY, Some("a")));
-    }
-
-    #[test]
-    fn waits_again_whenever_the_lease_changes() {
-        let mut candidate = Candidate::new("a".to_owned());
-        for second in 0..100 {
-            let now = after(f64::from(second) * 14.0);
-            candidate.next_request = now;
-            candidate.is_current = false;
-            assert_eq!(candidate.next(now, Timestamp::UNIX_EPOCH, 0.5), Action::Read);
-            read(&mut candidate, Some(lease(second as u32, json!({"holderIdentity": "b"}))), now);
-            assert!(matches!(candidate.next(now, Timestamp::UNIX_EPOCH, 0.5), Action::Wait(_)), "{second}");
-        }
-    }
-
-    #[test]
-    fn renews_every_two_seconds_and_leads_for_ten_seconds_after_the_last_success() {
-        let (mut candidate, held) = leader();
-        assert_eq!(candidate.next(START, Timestamp::UNIX_EPOCH, 0.5), Action::Wait(after(1.9)));
-        let Action::Write(renewed) = candidate.next(after(1.9), Timestamp::UNIX_EPOCH, 0.5) else { panic!() };
-        assert_eq!(renewed.metadata, held.metadata);
-        let transitions = |lease: &Lease| lease.spec.as_ref().unwrap().lease_transitions;
-        assert_eq!(transitions(&renewed), transitions(&held));
-        // Counted from before the request, although the answer took four seconds.
-        let answer = Lease { metadata: lease(2, Value::Null).metadata, ..*renewed };
-        candidate.on_written(Answer::Lease(Box::new(answer)), after(2.0), after(6.0), 0.5);
-        assert_eq!(candidate.held_until(after(6.0)), Some(after(12.0)));
-        let mut now = after(6.0);
-        while candidate.held_until(now).is_some() {
-            match candidate.next(now, Timestamp::UNIX_EPOCH, 0.5) {
-                Action::Read => candidate.on_read(Answer::Failed, now),
-                Action::Write(_) => candidate.on_written(Answer::Failed, now, now, 0.5),
-                Action::Wait(until) => now = until,
-            }
-        }
-        assert!(now.since(START) >= Duration::from_secs(12) && now.since(START) < Duration::from_secs(13));
-    }
-
-    #[test]
-    fn stops_leading_when_another_holder_is_named() {
-        let (mut candidate, _) = leader();
-        candidate.on_written(Answer::Conflict, after(2.0), after(2.0), 0.5);
-        assert!(candidate.held_until(after(2.0)).is_some(), "a conflict alone does not end it");
-        let Action::Wait(until) = candidate.next(after(2.0), Timestamp::UNIX_EPOCH, 0.5) else { panic!() };
-        assert_eq!(candidate.next(until, Timestamp::UNIX_EPOCH, 0.5), Action::Read);
-        read(&mut candidate, Some(lease(9, json!({"holderIdentity": "someone"}))), until);
-        assert_eq!(candidate.held_until(until), None);
-        assert_eq!(candidate.holder(), Some("someone"));
-    }
-
-    #[test]
-    fn restores_a_lease_that_was_deleted_or_emptied_while_it_leads() {
-        for found in [None, Some(lease(9, json!({}))), Some(lease(9, json!({"holderIdentity": ""})))] {
-            let (mut candidate, _) = leader();
-            candidate.on_written(Answer::Absent, after(2.0), after(2.0), 0.5);
-            let (waited, written) = writes_after(&mut candidate, found.as_ref(), after(2.0));
-            assert!(waited < Duration::from_secs(1), "{waited:?}");
-            assert_eq!(
-                written.metadata.resource_version,
-                found.clone().and_then(|lease| lease.metadata.resource_version)
-            );
-            // But not when it has stopped leading in the meantime.
-            let (mut candidate, _) = leader();
-            candidate.on_written(Answer::Failed, after(9.5), after(9.5), 0.5);
-            let (waited, written) = writes_after(&mut candidate, found.as_ref(), after(10.5));
-            let expected = if found.is_some() { (LEASE_DURATION, Some("a")) } else { (Duration::ZERO, None) };
-            assert_eq!((waited, holder(&written)), expected);
-        }
-    }
-
-    #[test]
-    fn releases_only_a_lease_that_it_holds() {
-        let (candidate, held) = leader();
-        let released = candidate.release(after(5.0), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(released.metadata, held.metadata);
-        assert_eq!((holder(&released), duration_seconds(&released)), (None, Some(1)));
-        let (waited, _) = writes_after(&mut Candidate::new("b".to_owned()), Some(&released), after(5.0));
-        assert_eq!(waited, Duration::ZERO);
-        assert_eq!(candidate.release(after(10.0), Timestamp::UNIX_EPOCH), None);
-        assert_eq!(Candidate::new("c".to_owned()).release(START, Timestamp::UNIX_EPOCH), None);
-    }
-}
+mod tests;

@@ -107,20 +107,26 @@ impl Election {
 
     /// Publishes whether this replica leads, and logs if that or the holder has changed.
     fn publish(&mut self, now: Uptime) {
-        let held_until = self.candidate.held_until(now);
-        let is_leading = matches!(*self.leadership.subscribe().borrow(), Role::Leader { .. });
-        if held_until.is_some() && !is_leading {
-            self.term += 1;
-        }
-        match self.leadership.set(held_until, self.term) {
+        let was_leading = matches!(*self.leadership.subscribe().borrow(), Role::Leader { .. });
+        let role = match self.candidate.held_until(now) {
+            Some(until) => {
+                // Requests that were refused in the meantime belong to an earlier term.
+                if !self.leadership.is_held() {
+                    self.term += 1;
+                }
+                self.leadership.lead(until, self.term)
+            }
+            None => self.leadership.follow(self.candidate.is_led()),
+        };
+        match role {
             Some(Role::Leader { term }) => tracing::info!(lease = self.name, term, "leading"),
-            Some(Role::Follower) => {
+            Some(Role::Follower { .. }) if was_leading => {
                 tracing::warn!(
                     lease = self.name,
                     "stopped leading: the Lease was not renewed in time, or has another holder"
                 );
             }
-            None => {}
+            Some(Role::Follower { .. }) | None => {}
         }
         let holder = self.candidate.holder();
         if holder != self.logged_holder.as_deref() {
@@ -163,7 +169,7 @@ impl Election {
     }
 
     async fn release(mut self) {
-        self.leadership.set(None, self.term);
+        self.leadership.follow(false);
         let released = async {
             for _ in 0..RELEASES {
                 let Some(lease) = self.candidate.release(Uptime::now(), Timestamp::now()) else { return false };

@@ -21,11 +21,14 @@ use super::uptime::Uptime;
 /// The value of `held_until` without leader election.
 const ALWAYS: u64 = u64::MAX;
 
-/// Whether a replica leads, as its tasks are told.
+/// The role of this replica, as it is published to its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It watches, and neither writes nor sends.
-    Follower,
+    Follower {
+        /// Whether the Lease names another holder. If it does not, perhaps nobody leads.
+        is_led: bool,
+    },
     Leader {
         /// Counts how often this replica has begun to lead; 0 without leader election.
         term: u64,
@@ -40,6 +43,8 @@ pub(crate) struct Leadership(Arc<State>);
 struct State {
     /// Until when this replica leads, in nanoseconds of [`Uptime`]; 0 if it does not.
     held_until: AtomicU64,
+    /// The term that `held_until` belongs to.
+    term: AtomicU64,
     role: watch::Sender<Role>,
 }
 
@@ -54,13 +59,14 @@ impl Leadership {
         Self::new(ALWAYS, Role::Leader { term: 0 })
     }
 
-    /// A follower, until [`set`](Self::set) says otherwise.
-    pub(super) fn follower() -> Self {
-        Self::new(0, Role::Follower)
+    /// A follower, until [`lead`](Self::lead) is called.
+    pub(crate) fn follower() -> Self {
+        Self::new(0, Role::Follower { is_led: false })
     }
 
     fn new(held_until: u64, role: Role) -> Self {
-        Self(Arc::new(State { held_until: AtomicU64::new(held_until), role: watch::Sender::new(role) }))
+        let (held_until, term) = (AtomicU64::new(held_until), AtomicU64::new(0));
+        Self(Arc::new(State { held_until, term, role: watch::Sender::new(role) }))
     }
 
     /// Whether there is no election.
@@ -68,10 +74,21 @@ impl Leadership {
         self.0.held_until.load(SeqCst) == ALWAYS
     }
 
-    /// Sets until when this replica leads. Returns the new role if it has changed.
-    pub(super) fn set(&self, held_until: Option<Uptime>, term: u64) -> Option<Role> {
-        self.0.held_until.store(held_until.map_or(0, Uptime::as_nanos), SeqCst);
-        let role = if held_until.is_some() { Role::Leader { term } } else { Role::Follower };
+    /// This replica leads until then. Returns the new role if it has changed.
+    pub(crate) fn lead(&self, held_until: Uptime, term: u64) -> Option<Role> {
+        // First, so that no request of an earlier term takes the new Lease for its own.
+        self.0.term.store(term, SeqCst);
+        self.0.held_until.store(held_until.as_nanos(), SeqCst);
+        self.publish(Role::Leader { term })
+    }
+
+    /// This replica does not lead. Returns the new role if it has changed.
+    pub(crate) fn follow(&self, is_led: bool) -> Option<Role> {
+        self.0.held_until.store(0, SeqCst);
+        self.publish(Role::Follower { is_led })
+    }
+
+    fn publish(&self, role: Role) -> Option<Role> {
         self.0.role.send_if_modified(|known| std::mem::replace(known, role) != role).then_some(role)
     }
 
@@ -95,13 +112,16 @@ impl Leadership {
 
     /// Runs a request for as long as this replica leads. The check is repeated whenever the request makes progress: so a
     /// process that was stopped in the middle of it, and continues when another replica leads, sends nothing more of it,
-    /// except what it has already handed to the connection.
+    /// except what it has already handed to the connection. A request belongs to the term in which it has begun, and does not
+    /// continue in a later one.
     pub(crate) async fn guard<F: Future>(&self, request: F) -> Result<F::Output, NotLeader> {
         let mut request = pin!(request);
         let mut timer = pin!(sleep_until(Instant::now()));
+        let term = self.0.term.load(SeqCst);
         poll_fn(|context| {
             loop {
-                let Some(left) = self.remaining() else { return Poll::Ready(Err(NotLeader)) };
+                let left = self.remaining().filter(|_| self.0.term.load(SeqCst) == term);
+                let Some(left) = left else { return Poll::Ready(Err(NotLeader)) };
                 if let Poll::Ready(output) = request.as_mut().poll(context) {
                     return Poll::Ready(Ok(output));
                 }
@@ -128,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    fn soon() -> Option<Uptime> {
-        Some(Uptime::now() + Duration::from_millis(50))
+    fn soon() -> Uptime {
+        Uptime::now() + Duration::from_millis(50)
     }
 
     #[tokio::test]
@@ -148,16 +168,16 @@ mod tests {
     #[tokio::test]
     async fn a_request_ends_with_the_lease_and_lasts_as_long_as_it_is_renewed() {
         let leadership = Leadership::follower();
-        leadership.set(soon(), 1);
+        leadership.lead(soon(), 1);
         assert_eq!(leadership.guard(pending::<()>()).await, Err(NotLeader));
         assert!(!leadership.is_held());
-        leadership.set(soon(), 2);
+        leadership.lead(soon(), 2);
         let renewals = AtomicUsize::new(0);
         let renew = async {
             for _ in 0..10 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 renewals.fetch_add(1, SeqCst);
-                leadership.set(soon(), 2);
+                leadership.lead(soon(), 2);
             }
             pending::<()>().await;
         };
@@ -172,7 +192,7 @@ mod tests {
     async fn a_request_that_is_ready_after_the_lease_has_ended_makes_no_progress() {
         // As after SIGCONT: the request and the timer are ready at the same time.
         let leadership = Leadership::follower();
-        leadership.set(soon(), 1);
+        leadership.lead(soon(), 1);
         let mut polls = 0;
         let request = poll_fn(|context| {
             polls += 1;
@@ -187,17 +207,40 @@ mod tests {
         assert_eq!(polls, 1);
     }
 
+    #[tokio::test]
+    async fn a_request_does_not_continue_in_a_later_term() {
+        let leadership = Leadership::follower();
+        leadership.lead(soon(), 1);
+        let mut polls = 0;
+        let request = poll_fn(|context| {
+            polls += 1;
+            if polls == 1 {
+                // The Lease ends, and this replica takes it again.
+                leadership.follow(false);
+                leadership.lead(soon(), 2);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        });
+        assert_eq!(leadership.guard(request).await, Err(NotLeader));
+        assert_eq!(polls, 1);
+        assert_eq!(leadership.guard(ready(7)).await, Ok(7), "a new one belongs to the new term");
+    }
+
     #[test]
     fn announces_only_changes_of_the_role() {
         let leadership = Leadership::follower();
         let mut roles = leadership.subscribe();
-        assert_eq!(leadership.set(None, 0), None);
-        assert_eq!(leadership.set(soon(), 1), Some(Role::Leader { term: 1 }));
+        assert_eq!(leadership.follow(false), None);
+        assert_eq!(leadership.lead(soon(), 1), Some(Role::Leader { term: 1 }));
         assert!(roles.has_changed().unwrap());
         roles.mark_unchanged();
-        assert_eq!(leadership.set(soon(), 1), None);
+        assert_eq!(leadership.lead(soon(), 1), None);
         assert!(!roles.has_changed().unwrap());
-        assert_eq!(leadership.set(None, 1), Some(Role::Follower));
+        for is_led in [false, true] {
+            assert_eq!(leadership.follow(is_led), Some(Role::Follower { is_led }));
+        }
         assert_eq!(*Leadership::always().subscribe().borrow(), Role::Leader { term: 0 });
     }
 }

@@ -15,7 +15,10 @@
 //!
 //! A Lease whose holder was removed by hand may belong to a leader that does not know it yet, so a replica waits for 15 s in
 //! this case as well. The same is true of a Lease that was deleted, and a missing Lease may be such a one: a replica creates
-//! it without a holder, and then waits. Only a Lease that its holder has released is taken immediately.
+//! it without a holder, and then waits. A Lease that names this replica itself may be an old copy that someone has restored
+//! while another one leads, so a replica waits unless it has written that version itself. Only a Lease that its holder has
+//! released is taken immediately. The release of an earlier holder that someone has restored is recognized by its term, except
+//! by a replica that has just started and has not seen the Lease with a holder.
 
 mod decide;
 mod election;
@@ -29,5 +32,5 @@ mod uptime;
 pub use self::options::LeaseOptions;
 pub(crate) use self::{
     election::Election,
-    leadership::{Leadership, Role},
+    leadership::{Leadership, NotLeader, Role},
 };

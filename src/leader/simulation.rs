@@ -17,6 +17,8 @@ const STEP: u64 = 20;
 /// How long faults happen, and how long after the last one there must be a leader.
 const FAULTS: u64 = 120_000;
 const QUIET: u64 = 120_000;
+/// How long after an old release was restored no replica starts: a leader leads for 10 s of its own clock at most.
+const RELEASE_NOTICED: u64 = 12_000;
 /// How long a replica waits for an answer, in its own milliseconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -49,10 +51,19 @@ enum Fault {
     Delete,
     /// Someone writes this spec.
     Edit {
-        holder: Option<&'static str>,
+        holder: Holder,
         seconds: Option<i32>,
         transitions: Option<i32>,
     },
+}
+
+/// A holder that someone writes by hand.
+#[derive(Clone, Debug)]
+enum Holder {
+    Nobody,
+    Named(&'static str),
+    /// A replica that runs.
+    Replica(usize),
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -67,12 +78,17 @@ fn fault() -> impl Strategy<Value = Fault> {
             delay
         }),
         replica.clone().prop_map(|replica| Fault::Kill { replica }),
-        replica.prop_map(|replica| Fault::End { replica }),
+        replica.clone().prop_map(|replica| Fault::End { replica }),
         Just(Fault::Delete),
         (
-            prop_oneof![Just(None), Just(Some("")), Just(Some("someone"))],
-            // Not 1 without a holder: only a holder that has stopped writes that.
-            prop_oneof![Just(None), Just(Some(0)), Just(Some(-5)), Just(Some(15)), Just(Some(i32::MAX))],
+            prop_oneof![
+                Just(Holder::Nobody),
+                Just(Holder::Named("")),
+                Just(Holder::Named("someone")),
+                replica.prop_map(Holder::Replica),
+            ],
+            // 1 without a holder is an old release that someone restores.
+            prop_oneof![Just(None), Just(Some(0)), Just(Some(-5)), Just(Some(1)), Just(Some(15)), Just(Some(i32::MAX))],
             prop_oneof![Just(None), Just(Some(-1)), Just(Some(i32::MAX))],
         )
             .prop_map(|(holder, seconds, transitions)| Fault::Edit { holder, seconds, transitions }),
@@ -125,6 +141,8 @@ struct World {
     random: fastrand::Rng,
     /// Whether some answers are lost.
     is_lossy: bool,
+    /// When someone has restored an old release.
+    release_restored: Option<u64>,
     /// How often another replica began to lead.
     terms: usize,
     last_leader: Option<usize>,
@@ -141,6 +159,7 @@ impl World {
             flights: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
             is_lossy: true,
+            release_restored: None,
             terms: 0,
             last_leader: None,
         };
@@ -165,11 +184,13 @@ impl World {
         let replica = &mut self.replicas[index];
         replica.process = self.processes;
         replica.candidate = Candidate::new(format!("p{}", self.processes));
-        (replica.sent, replica.is_ending, replica.paused_until) = (None, false, 0);
+        // By then, no leader is left that does not know of it.
+        let starts = self.release_restored.map_or(0, |at| at + RELEASE_NOTICED);
+        (replica.sent, replica.is_ending, replica.paused_until) = (None, false, starts);
     }
 
     fn happen(&mut self, fault: &Fault) {
-        let now = self.now;
+        let (now, wall) = (self.now, self.wall());
         let replicas = self.replicas.len();
         match fault {
             Fault::Pause { replica, millis } => self.replicas[replica % replicas].paused_until = now + millis,
@@ -182,7 +203,7 @@ impl World {
                 if now < replica.paused_until {
                     return;
                 }
-                match replica.candidate.release(replica.clock.at(now), Timestamp::UNIX_EPOCH) {
+                match replica.candidate.release(replica.clock.at(now), wall) {
                     Some(lease) => {
                         replica.is_ending = true;
                         self.send(index, Some(Box::new(lease)));
@@ -192,9 +213,22 @@ impl World {
             }
             Fault::Delete => self.lease = None,
             Fault::Edit { holder, seconds, transitions } => {
+                let holder = match holder {
+                    Holder::Nobody => None,
+                    Holder::Named(name) => Some((*name).to_owned()),
+                    Holder::Replica(replica) => Some(format!("p{}", self.replicas[replica % replicas].process)),
+                };
+                let is_release = *seconds == Some(1) && holder.as_ref().is_none_or(String::is_empty);
+                // A replica that has just started believes a release. It does not see one while another may still lead.
+                if is_release && !self.replicas.iter().all(|replica| replica.candidate.has_seen_a_holder()) {
+                    return;
+                }
+                if is_release {
+                    self.release_restored = Some(now);
+                }
                 if self.lease.is_some() {
                     let spec = LeaseSpec {
-                        holder_identity: holder.map(str::to_owned),
+                        holder_identity: holder,
                         lease_duration_seconds: *seconds,
                         lease_transitions: *transitions,
                         ..LeaseSpec::default()
@@ -247,8 +281,12 @@ impl World {
         }
     }
 
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millisecond(i64::try_from(self.now).unwrap()).unwrap()
+    }
+
     fn step(&mut self) {
-        let now = self.now;
+        let (now, wall) = (self.now, self.wall());
         let mut flights = std::mem::take(&mut self.flights);
         for flight in &mut flights {
             if flight.answer.is_none() && !flight.is_request_lost && flight.arrives <= now {
@@ -264,7 +302,7 @@ impl World {
             let local = replica.clock.at(now);
             let Some(sent) = replica.sent else {
                 let jitter = self.random.f64();
-                match self.replicas[index].candidate.next(local, Timestamp::UNIX_EPOCH, jitter) {
+                match self.replicas[index].candidate.next(local, wall, jitter) {
                     Action::Wait(_) => {}
                     Action::Read => self.send(index, None),
                     Action::Write(lease) => self.send(index, Some(lease)),

@@ -22,7 +22,7 @@ const TOLERATED: Duration = Duration::from_secs(10 * 60);
 pub enum Unhealthy {
     #[error("not all pods are known")]
     NotSynced,
-    #[error("another replica leads")]
+    #[error("this replica does not lead")]
     NotLeader,
     #[error("a webhook has been failing for more than 10 minutes")]
     NotDelivering,
@@ -30,18 +30,20 @@ pub enum Unhealthy {
     NotAlive,
 }
 
-#[derive(Debug)]
+/// Nothing is known at the beginning, and the process leads only once its event loop says so.
+#[derive(Debug, Default)]
 pub(super) struct Health {
     is_synced: AtomicBool,
     is_leader: AtomicBool,
-    /// Since when the webhooks of an object, by name and UID, have been failing.
-    failing: Mutex<HashMap<(NamespacedName, String), HashMap<String, Instant>>>,
+    failing: Mutex<Failing>,
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self { is_synced: AtomicBool::new(false), is_leader: AtomicBool::new(true), failing: Mutex::default() }
-    }
+#[derive(Debug, Default)]
+struct Failing {
+    /// Counts how often delivery has ended.
+    round: u64,
+    /// Since when the webhooks of an object, by name and UID, have been failing.
+    webhooks: HashMap<(NamespacedName, String), HashMap<String, Instant>>,
 }
 
 impl Health {
@@ -65,20 +67,42 @@ impl Health {
         }
         let counts = |namespace: &String| namespaces.is_none_or(|counted| counted.contains(namespace));
         let failing = lock(&self.failing);
-        let mut counted = failing.iter().filter(|((object, _), _)| counts(&object.namespace));
+        let mut counted = failing.webhooks.iter().filter(|((object, _), _)| counts(&object.namespace));
         let is_failing = counted
             .any(|(_, webhooks)| webhooks.values().any(|since| now.saturating_duration_since(*since) > TOLERATED));
         if is_failing { Err(Unhealthy::NotDelivering) } else { Ok(()) }
     }
 
-    pub(super) fn set_failing_webhooks(&self, object: &NamespacedName, uid: &str, names: &[&str], now: Instant) {
+    /// The round of delivery that has begun, for [`set_failing_webhooks`](Self::set_failing_webhooks).
+    pub(super) fn delivery_round(&self) -> u64 {
+        lock(&self.failing).round
+    }
+
+    /// Forgets all failures. Later reports of the round that ends here are ignored.
+    pub(super) fn end_delivery(&self) {
+        let mut failing = lock(&self.failing);
+        failing.round += 1;
+        failing.webhooks.clear();
+    }
+
+    pub(super) fn set_failing_webhooks(
+        &self,
+        round: u64,
+        object: &NamespacedName,
+        uid: &str,
+        names: &[&str],
+        now: Instant,
+    ) {
         let mut all = lock(&self.failing);
-        let key = (object.clone(), uid.to_owned());
-        if names.is_empty() {
-            all.remove(&key);
+        if all.round != round {
             return;
         }
-        let failing = all.entry(key).or_default();
+        let key = (object.clone(), uid.to_owned());
+        if names.is_empty() {
+            all.webhooks.remove(&key);
+            return;
+        }
+        let failing = all.webhooks.entry(key).or_default();
         failing.retain(|name, _| names.contains(&name.as_str()));
         for name in names {
             failing.entry((*name).to_owned()).or_insert(now);
@@ -88,7 +112,7 @@ impl Health {
     /// How many webhooks of each object fail now.
     pub(super) fn failing_webhooks(&self) -> Vec<(NamespacedName, usize)> {
         let failing = lock(&self.failing);
-        failing.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect()
+        failing.webhooks.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect()
     }
 }
 
@@ -105,6 +129,8 @@ mod tests {
         let (health, now) = (Health::default(), Instant::now());
         assert_eq!(health.is_delivering(None, now), Err(Unhealthy::NotSynced));
         health.set_synced(true);
+        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Err(Unhealthy::NotLeader)));
+        health.set_leader(true);
         assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Ok(())));
         health.set_leader(false);
         assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Err(Unhealthy::NotLeader)));
@@ -114,23 +140,38 @@ mod tests {
     fn a_webhook_that_fails_for_more_than_ten_minutes_is_no_delivery() {
         let (health, start) = (Health::default(), Instant::now());
         health.set_synced(true);
+        health.set_leader(true);
         let (shop, ml) = (NamespacedName::new("shop", "cluster"), NamespacedName::new("ml", "cluster"));
-        health.set_failing_webhooks(&shop, "1", &["ops"], start);
-        health.set_failing_webhooks(&shop, "1", &["ops", "dev"], after(start, 9));
+        health.set_failing_webhooks(0, &shop, "1", &["ops"], start);
+        health.set_failing_webhooks(0, &shop, "1", &["ops", "dev"], after(start, 9));
         assert_eq!(health.is_delivering(None, after(start, 10)), Ok(()));
         assert_eq!(health.is_delivering(None, after(start, 11)), Err(Unhealthy::NotDelivering));
-        health.set_failing_webhooks(&shop, "1", &["dev"], after(start, 11));
+        health.set_failing_webhooks(0, &shop, "1", &["dev"], after(start, 11));
         assert_eq!(health.is_delivering(None, after(start, 11)), Ok(()), "the other one fails for two minutes");
-        health.set_failing_webhooks(&ml, "2", &["chat"], start);
+        health.set_failing_webhooks(0, &ml, "2", &["chat"], start);
         let counted = ["shop".to_owned()];
         assert_eq!(health.is_delivering(Some(&counted), after(start, 12)), Ok(()), "a tenant's webhook");
         assert_eq!(health.is_delivering(None, after(start, 12)), Err(Unhealthy::NotDelivering));
         // A new object of the same name has its own state.
-        health.set_failing_webhooks(&ml, "3", &["chat"], after(start, 12));
-        health.set_failing_webhooks(&ml, "2", &[], after(start, 12));
+        health.set_failing_webhooks(0, &ml, "3", &["chat"], after(start, 12));
+        health.set_failing_webhooks(0, &ml, "2", &[], after(start, 12));
         assert_eq!(health.is_delivering(None, after(start, 13)), Ok(()));
         let mut failing = health.failing_webhooks();
         failing.sort_unstable();
         assert_eq!(failing, [(ml, 1), (shop, 1)]);
+    }
+
+    #[test]
+    fn a_report_of_a_round_that_has_ended_is_ignored() {
+        let (health, now) = (Health::default(), Instant::now());
+        let shop = NamespacedName::new("shop", "cluster");
+        let round = health.delivery_round();
+        health.set_failing_webhooks(round, &shop, "1", &["ops"], now);
+        health.end_delivery();
+        assert_eq!(health.failing_webhooks(), []);
+        health.set_failing_webhooks(round, &shop, "1", &["ops"], now);
+        assert_eq!(health.failing_webhooks(), []);
+        health.set_failing_webhooks(health.delivery_round(), &shop, "1", &["ops"], now);
+        assert_eq!(health.failing_webhooks(), [(shop, 1)]);
     }
 }

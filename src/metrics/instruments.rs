@@ -111,7 +111,6 @@ impl Default for Instruments {
             .build
             .get_or_create(&BuildLabels { version: VERSION, revision: REVISION.unwrap_or("unknown") })
             .set(1);
-        instruments.leader.set(1);
         instruments
     }
 }

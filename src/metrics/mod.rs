@@ -81,7 +81,7 @@ impl Metrics {
         self.0.instruments.synced.set(i64::from(is_synced));
     }
 
-    /// Whether this replica writes and sends. True unless it is one of several.
+    /// Whether this replica writes and sends. False until this is called.
     pub fn set_leader(&self, is_leader: bool) {
         self.0.health.set_leader(is_leader);
         self.0.instruments.leader.set(i64::from(is_leader));
@@ -150,9 +150,27 @@ impl Metrics {
         }
     }
 
-    /// The webhooks of an object that fail or cannot be used now. The UID separates it from an earlier one of its name.
-    pub(crate) fn set_failing_webhooks(&self, object: &NamespacedName, uid: &str, failing: &[&str], now: Instant) {
-        self.0.health.set_failing_webhooks(object, uid, failing, now);
+    /// Identifies the time in which this replica delivers. It ends when the replica stops leading.
+    pub(crate) fn delivery_round(&self) -> u64 {
+        self.0.health.delivery_round()
+    }
+
+    /// This replica delivers no longer, so it knows nothing about webhooks that fail.
+    pub(crate) fn end_delivery(&self) {
+        self.0.health.end_delivery();
+    }
+
+    /// The webhooks of an object that fail or cannot be used now. The UID separates it from an earlier one of its name. A
+    /// report of a round of delivery that has ended is ignored.
+    pub(crate) fn set_failing_webhooks(
+        &self,
+        round: u64,
+        object: &NamespacedName,
+        uid: &str,
+        failing: &[&str],
+        now: Instant,
+    ) {
+        self.0.health.set_failing_webhooks(round, object, uid, failing, now);
     }
 
     fn count_incident(&self, counters: &instruments::ByKind, kind: ProblemKind) {

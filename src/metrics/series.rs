@@ -128,6 +128,7 @@ impl Collector for StateCollector {
         let mut failing = shared.health.failing_webhooks();
         failing.sort_unstable();
         failing.dedup_by(|a, b| a.0 == b.0);
+        let omitted_failing = failing.len().saturating_sub(OBJECTS);
         failing.truncate(OBJECTS);
         let failing: Vec<_> = failing.into_iter().map(|(object, webhooks)| (object.to_string(), webhooks)).collect();
         gauge(
@@ -135,6 +136,12 @@ impl Collector for StateCollector {
             "orchestr_failing_webhooks",
             "Webhooks of an Orchestr object that fail or cannot be used.",
             failing.iter().map(|(object, webhooks)| (Labels([("object", object)]), count(*webhooks))),
+        )?;
+        gauge(
+            &mut encoder,
+            "orchestr_failing_webhook_series_omitted",
+            "Orchestr objects with failing webhooks that have no series because there are too many.",
+            [(Labels([]), count(omitted_failing))],
         )
     }
 }

@@ -5,7 +5,8 @@
 //! incidents share one list of them.
 
 use std::{
-    collections::{HashMap, HashSet},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -67,14 +68,20 @@ pub(super) struct Changes {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    objects: HashMap<NamespacedName, ObjectState>,
+    /// By name, so that a page shows the same ones each time if there are too many.
+    objects: BTreeMap<NamespacedName, ObjectState>,
     /// The known incidents. The index of a slot is the incident's ID.
     slots: Vec<Slot>,
     free: Vec<u32>,
     ids: HashMap<u64, u32>,
-    /// How many incidents of each namespace have series.
-    namespaces: HashMap<String, usize>,
+    /// The slots of each namespace that have series.
+    namespaces: HashMap<Arc<str>, BTreeSet<u32>>,
+    /// How many series each namespace has. The last one has the most; the smaller name decides a tie.
+    by_count: BTreeSet<(usize, Reverse<Arc<str>>)>,
     with_series: usize,
+    /// How many namespaces were compared to make room.
+    #[cfg(test)]
+    comparisons: usize,
     next_object: u64,
     /// The list that was made last.
     latest: Arc<[u32]>,
@@ -282,7 +289,7 @@ impl State {
                 if !self.make_room(&namespace) {
                     return;
                 }
-                *self.namespaces.entry(namespace.clone()).or_default() += 1;
+                self.change_slots(&namespace, |slots| slots.insert(id));
                 self.with_series += 1;
                 let labels = IncidentLabels {
                     namespace,
@@ -310,31 +317,40 @@ impl State {
         if self.with_series < INCIDENTS {
             return true;
         }
-        let own = self.namespaces.get(namespace).copied().unwrap_or_default();
+        let own = self.namespaces.get(namespace).map_or(0, BTreeSet::len);
         let others = self.namespaces.len() - usize::from(own > 0);
         let share = INCIDENTS / (others + 1);
-        // The smaller name decides a tie, so that the result does not depend on the order of a hash map.
-        let largest = self.namespaces.iter().max_by_key(|(name, count)| (**count, std::cmp::Reverse(*name)));
-        let Some(largest) = largest.filter(|(_, count)| own < share && **count > share).map(|(name, _)| name.clone())
-        else {
+        #[cfg(test)]
+        {
+            self.comparisons += 1;
+        }
+        if own >= share {
+            return false;
+        }
+        let Some((_, Reverse(largest))) = self.by_count.last().filter(|(count, _)| *count > share) else {
             return false;
         };
-        let is_of_largest = |slot: &Slot| slot.series.as_ref().is_some_and(|series| series.labels.namespace == largest);
-        let Some(evicted) = self.slots.iter().position(is_of_largest) else { return false };
+        let Some(evicted) = self.namespaces.get(largest).and_then(|slots| slots.first().copied()) else { return false };
         self.remove_series(evicted);
         true
     }
 
-    fn remove_series(&mut self, slot: usize) -> Option<Box<Series>> {
-        let series = self.slots[slot].series.take()?;
+    fn remove_series(&mut self, slot: u32) {
+        let Some(series) = self.slots[slot as usize].series.take() else { return };
         self.with_series -= 1;
-        if let Some(count) = self.namespaces.get_mut(&series.labels.namespace) {
-            *count -= 1;
-            if *count == 0 {
-                self.namespaces.remove(&series.labels.namespace);
-            }
+        self.change_slots(&series.labels.namespace, |slots| slots.remove(&slot));
+    }
+
+    /// Changes which slots of a namespace have series.
+    fn change_slots(&mut self, namespace: &str, change: impl FnOnce(&mut BTreeSet<u32>) -> bool) {
+        let (name, mut slots) =
+            self.namespaces.remove_entry(namespace).unwrap_or_else(|| (Arc::from(namespace), BTreeSet::new()));
+        self.by_count.remove(&(slots.len(), Reverse(Arc::clone(&name))));
+        change(&mut slots);
+        if !slots.is_empty() {
+            self.by_count.insert((slots.len(), Reverse(Arc::clone(&name))));
+            self.namespaces.insert(name, slots);
         }
-        Some(series)
     }
 
     /// An object does not report an incident any more. Returns the incident's kind if no object does.
@@ -348,7 +364,7 @@ impl State {
             return None;
         }
         let (key, kind) = (slot.key, slot.kind);
-        self.remove_series(id as usize);
+        self.remove_series(id);
         self.ids.remove(&key);
         self.free.push(id);
         Some(kind)
@@ -358,7 +374,7 @@ impl State {
 /// The largest counts. The others are added up, so that the sum is exact.
 fn problems(counts: &[ProblemCount<'_>], limit: usize) -> Arc<[Problem]> {
     let mut counts = counts.to_vec();
-    counts.sort_unstable_by_key(|count| (std::cmp::Reverse(count.pods), count.namespace, count.reason));
+    counts.sort_unstable_by_key(|count| (Reverse(count.pods), count.namespace, count.reason));
     let listed = if counts.len() > limit { limit - 1 } else { counts.len() };
     let mut problems: Vec<Problem> = counts[..listed]
         .iter()

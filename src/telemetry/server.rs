@@ -1,13 +1,13 @@
 //! Serves `/metrics`, `/livez` and `/readyz`.
 //!
 //! Everyone who reaches the port may send requests, so connections are limited in number, size and time. If there are too
-//! many, the oldest is closed: connections that hang must not fail the probes.
+//! many, the oldest of the client that has most is closed: connections of others must not fail the probes of the kubelet.
 
 use std::{
     collections::VecDeque,
     convert::Infallible,
     io,
-    net::TcpListener,
+    net::{IpAddr, TcpListener},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::AbortHandle,
+    task::{AbortHandle, yield_now},
     time::{sleep, timeout},
 };
 
@@ -72,34 +72,42 @@ pub async fn serve(listener: TcpListener, metrics: &Metrics, heartbeat: &Heartbe
     let mut connections = Connections::default();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let pages = Arc::clone(&pages);
-                connections.add(tokio::spawn(answer(stream, pages)).abort_handle());
+                connections.add(peer.ip(), tokio::spawn(answer(stream, pages)).abort_handle());
+                // The request has often arrived already. Without this, connections that are accepted after it could have it
+                // closed before it is read.
+                yield_now().await;
             }
             Err(_) => sleep(ACCEPT_DELAY).await,
         }
     }
 }
 
-/// The open connections, the oldest first. They are closed with this value.
+/// The open connections and their clients, the oldest first. They are closed with this value.
 #[derive(Default)]
-struct Connections(VecDeque<AbortHandle>);
+struct Connections(VecDeque<(IpAddr, AbortHandle)>);
 
 impl Connections {
-    fn add(&mut self, connection: AbortHandle) {
-        self.0.retain(|connection| !connection.is_finished());
-        if self.0.len() >= CONNECTIONS
-            && let Some(oldest) = self.0.pop_front()
-        {
+    /// Adds a connection. If there are too many, the oldest one of the client that has most is closed.
+    fn add(&mut self, client: IpAddr, connection: AbortHandle) {
+        self.0.retain(|(_, connection)| !connection.is_finished());
+        self.0.push_back((client, connection));
+        if self.0.len() <= CONNECTIONS {
+            return;
+        }
+        let count = |client: IpAddr| self.0.iter().filter(|(other, _)| *other == client).count();
+        let most = self.0.iter().map(|(client, _)| count(*client)).max();
+        let oldest = self.0.iter().position(|(client, _)| Some(count(*client)) == most);
+        if let Some((_, oldest)) = oldest.and_then(|oldest| self.0.remove(oldest)) {
             oldest.abort();
         }
-        self.0.push_back(connection);
     }
 }
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
+        self.0.iter().for_each(|(_, connection)| connection.abort());
     }
 }
 

@@ -105,9 +105,14 @@ impl Dispatcher {
             bytes: update.bytes,
             deleted: false,
         };
-        if let Some(sender) = self.inputs.get(key) {
-            sender.send_replace(input);
-            return;
+        match self.inputs.get(key) {
+            // The worker has panicked. Another one continues from the stored state.
+            Some(sender) if sender.is_closed() => self.worker_failed(key, update.uid, update.webhooks),
+            Some(sender) => {
+                sender.send_replace(input);
+                return;
+            }
+            None => {}
         }
         if input.webhooks.is_empty() && input.observed.status.webhooks.is_empty() {
             return;
@@ -122,6 +127,15 @@ impl Dispatcher {
             last.borrow().deleted.then_some(namespace)
         });
         self.inputs.insert(key.clone(), sender);
+    }
+
+    /// Counts the webhooks of an object as failing, until its next worker reports otherwise.
+    fn worker_failed(&self, key: &NamespacedName, uid: &str, webhooks: &[ValidatedWebhook]) {
+        let NamespacedName { namespace, name } = key;
+        tracing::error!(namespace, name, "the task that sends an object's alerts has failed, and is started again");
+        let names: Vec<&str> = webhooks.iter().map(|webhook| webhook.policy.name.as_str()).collect();
+        let metrics = &self.context.metrics;
+        metrics.set_failing_webhooks(metrics.delivery_round(), key, uid, &names, Instant::now());
     }
 
     /// Makes no new decisions for an object until its next update, because its spec is invalid.
@@ -166,8 +180,9 @@ impl Dispatcher {
     pub fn stand_down(&mut self) {
         self.inputs.clear();
         self.ending = Ending::default();
-        // Dropping the tasks aborts them.
+        // Dropping the tasks aborts them. One that runs at this moment may still report, which is ignored.
         self.tasks = JoinSet::new();
+        self.context.metrics.end_delivery();
     }
 
     /// Starts nothing new, and waits for at most `limit` until the outcomes of all running requests are stored. If an
@@ -185,16 +200,21 @@ mod tests {
     use serde_json::json;
 
     use super::{super::system_lookup, *};
+    use crate::metrics::Unhealthy;
 
     const NAMESPACE: &str = "shop";
 
     /// Without an API server: requests fail.
     fn dispatcher() -> Dispatcher {
+        dispatcher_with(&Metrics::default())
+    }
+
+    fn dispatcher_with(metrics: &Metrics) -> Dispatcher {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
         let (options, timings) = (DeliveryOptions::default(), DeliveryTimings::default());
         let clock = ClusterClock::default();
         let http = HttpClient::new(options, system_lookup());
-        Dispatcher::new(client, clock, options, http, None, timings, Metrics::default())
+        Dispatcher::new(client, clock, options, http, None, timings, metrics.clone())
     }
 
     /// Starts the worker of an object with stored delivery state.
@@ -245,5 +265,33 @@ mod tests {
         assert!(!dispatcher.ending.admit(NAMESPACE), "it has the last place");
         join_all(&mut dispatcher).await;
         assert!(dispatcher.ending.admit(NAMESPACE) && !dispatcher.ending.admit(NAMESPACE), "it has returned it");
+    }
+
+    #[tokio::test]
+    async fn the_webhooks_that_fail_are_those_of_the_present_term() {
+        let metrics = Metrics::with_state();
+        metrics.set_synced(true);
+        metrics.set_leader(true);
+        let mut dispatcher = dispatcher_with(&metrics);
+        let key = NamespacedName::new(NAMESPACE, "cluster");
+        let begun = Instant::now();
+        let later = begun + Duration::from_secs(11 * 60);
+        metrics.set_failing_webhooks(metrics.delivery_round(), &key, "1", &["ops"], begun);
+        assert_eq!(metrics.is_delivering(None, later), Err(Unhealthy::NotDelivering));
+        dispatcher.stand_down();
+        assert_eq!(metrics.is_delivering(None, later), Ok(()), "the next leader reports what fails");
+    }
+
+    #[tokio::test]
+    async fn another_worker_continues_after_one_has_panicked() {
+        let mut dispatcher = dispatcher();
+        let key = update(&mut dispatcher, "cluster");
+        // As after a panic: the task is gone, and with it the receiver of its input.
+        dispatcher.tasks.abort_all();
+        while dispatcher.tasks.join_next().await.is_some() {}
+        assert!(dispatcher.inputs[&key].is_closed());
+        update(&mut dispatcher, "cluster");
+        assert!(!dispatcher.inputs[&key].is_closed());
+        assert_eq!(dispatcher.tasks.len(), 1);
     }
 }

@@ -15,7 +15,7 @@ use rustls::{
 };
 use tokio::{
     sync::OnceCell,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use url::{Host, Url};
 
@@ -28,7 +28,7 @@ use crate::{
         address::{AddressPolicy, AddressRefusal},
         retry::{AttemptOutcome, retry_after},
     },
-    leader::Leadership,
+    leader::{Leadership, NotLeader},
     version,
 };
 
@@ -40,6 +40,9 @@ const CONNECT_SHARE: f64 = 0.9;
 /// How many bytes of a response's body are read, so that the receiver can finish its answer.
 const BODY_LIMIT: usize = 4 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a request that this replica may not send any more waits to be aborted. That takes less than a second: the longer
+/// time is only a bound.
+const NOT_LEADER_PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct HttpClient {
     leadership: Leadership,
@@ -129,8 +132,12 @@ impl HttpClient {
             .body(post.body);
         let answer = match timeout_at(deadline, self.leadership.guard(request.send())).await {
             Ok(Ok(answer)) => Ok(answer),
-            // Nothing more is stored, either. The next leader sends the message with the same ID.
-            Ok(Err(not_leader)) => return AttemptOutcome::Unusable(not_leader.to_string()),
+            // That is no answer of the receiver, so there is no outcome. The dispatcher is about to end the task that waits
+            // for one, and the next leader sends the message with the same ID.
+            Ok(Err(NotLeader)) => {
+                sleep(NOT_LEADER_PATIENCE).await;
+                return AttemptOutcome::Interrupted;
+            }
             Err(elapsed) => Err(elapsed),
         };
         match answer {
@@ -274,4 +281,27 @@ async fn discard_body(mut response: Response) {
     };
     // An error or a timeout does not matter, because the status is already known.
     let _ = timeout(BODY_TIMEOUT, read).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::system_lookup, *};
+    use crate::alerts::address::AddressPolicy;
+
+    #[tokio::test]
+    async fn a_request_that_a_follower_may_not_send_has_no_outcome() {
+        let mut options = DeliveryOptions::default();
+        options.urls.addresses = AddressPolicy { private: true, loopback: true };
+        let http = HttpClient::new(options, system_lookup()).led_by(Leadership::follower());
+        let url = Url::parse("http://127.0.0.1:9/").unwrap();
+        let post = http.post(Post {
+            url: &url,
+            tls: None,
+            headers: HeaderMap::new(),
+            content_type: "text/plain",
+            body: Vec::new(),
+            timeout: Duration::from_millis(100),
+        });
+        assert!(timeout(Duration::from_secs(1), post).await.is_err(), "it waits to be aborted");
+    }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, WebhookStatus, condition},
+    leader::NotLeader,
     status_apply::{FieldManager, ObjectVersion, StatusTarget, is_newer},
 };
 
@@ -53,16 +54,24 @@ impl StoredStatus {
     }
 }
 
+/// Why a status may not be stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotStored {
+    /// This replica does not lead any more. The dispatcher ends the worker.
+    NotLeader,
+    /// The text holds no values.
+    Failed(String),
+}
+
 /// Applies a status, and returns what the API server has stored.
 ///
 /// # Errors
-/// If the status may not be stored; the caller retries. The text holds no values. If the object was deleted, the
-/// controller's watch reports that.
+/// If the status may not be stored; the caller retries. If the object was deleted, the controller's watch reports that.
 pub(super) async fn persist(
     client: &Client,
     object: &ObjectRef,
     status: &DeliveryStatus,
-) -> Result<StoredStatus, String> {
+) -> Result<StoredStatus, NotStored> {
     let mut fields = json!({});
     if !status.webhooks.is_empty() {
         fields["webhooks"] = json!(status.webhooks);
@@ -76,10 +85,11 @@ pub(super) async fn persist(
         Ok(Ok(answer)) if answer.uid == *uid => {
             Ok(StoredStatus::new(answer.resource_version(), answer.status().as_ref()))
         }
-        Ok(Ok(_)) => Err("another object has taken the name".to_owned()),
+        Ok(Ok(_)) => Err(NotStored::Failed("another object has taken the name".to_owned())),
         // The server's message may quote values.
-        Ok(Err(kube::Error::Api(status))) => Err(format!("{} ({})", status.reason, status.code)),
-        Ok(Err(_)) => Err("the API server can't be reached".to_owned()),
-        Err(_) => Err(format!("no answer within {} s", TIMEOUT.as_secs())),
+        Ok(Err(kube::Error::Api(status))) => Err(NotStored::Failed(format!("{} ({})", status.reason, status.code))),
+        Ok(Err(kube::Error::Service(error))) if error.is::<NotLeader>() => Err(NotStored::NotLeader),
+        Ok(Err(_)) => Err(NotStored::Failed("the API server can't be reached".to_owned())),
+        Err(_) => Err(NotStored::Failed(format!("no answer within {} s", TIMEOUT.as_secs()))),
     }
 }

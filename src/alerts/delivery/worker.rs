@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::{Semaphore, watch},
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +18,7 @@ use super::{
     dispatcher::API_REQUESTS,
     http_client::HttpClient,
     options::DeliveryTimings,
-    persist::{DeliveryStatus, ObjectRef, StoredStatus, persist},
+    persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus, persist},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
     status_writer::StatusWriter,
@@ -36,6 +36,9 @@ use crate::{
 
 /// The maximum time between two steps, because the system clock may be changed in the meantime.
 const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
+/// How long a shutdown waits for receivers: less than the time that the whole of it has, so that the Lease is released even if
+/// one does not answer.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 /// The minimum time between two steps, so that a clock with a resolution of one second does not cause a busy loop.
 const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
@@ -98,12 +101,14 @@ pub(super) struct Worker {
     has_unstored_outcome: bool,
     /// How many webhooks failed when the metrics were updated last.
     failing: usize,
+    /// See [`Metrics::delivery_round`].
+    round: u64,
     tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
 }
 
 enum TaskResult {
     SecretsRead { webhook: Box<Webhook>, result: Result<WebhookSecrets, Unavailable> },
-    Written { status: Box<DeliveryStatus>, result: Result<StoredStatus, String> },
+    Written { status: Box<DeliveryStatus>, result: Result<StoredStatus, NotStored> },
     Sent { webhook: String, message: Box<Notification>, attempt: Attempt },
 }
 
@@ -111,6 +116,7 @@ impl Worker {
     pub fn new(context: Arc<Context>, object: ObjectRef, observed: Arc<StoredStatus>) -> Self {
         Self {
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
+            round: context.metrics.delivery_round(),
             context,
             object,
             generation: 0,
@@ -122,28 +128,40 @@ impl Worker {
             permits: 1,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
-            failing: 0,
+            // The first report also replaces that of a worker that has panicked.
+            failing: usize::MAX,
             tasks: FuturesUnordered::new(),
         }
     }
 
     /// Runs until the object is deleted or the dispatcher is dropped. At a shutdown it ends as soon as the outcomes of
-    /// all running requests are stored.
+    /// all running requests are stored. Receivers that do not answer within a second are left: their messages stay pending,
+    /// and are sent again with the same IDs.
     pub async fn run(mut self, mut inputs: watch::Receiver<Input>) {
         let shutdown = self.context.shutdown.clone();
         let first = inputs.borrow_and_update().clone();
         self.apply(first);
+        let mut patience = None;
         loop {
             if inputs.borrow().deleted {
                 self.report_failing(&[]);
-                return self.notify_deletion().await;
+                return tokio::select! {
+                    () = self.notify_deletion() => {}
+                    () = after_shutdown(&shutdown) => {}
+                };
             }
             let stopping = shutdown.is_cancelled();
             let wake = self.step(stopping);
-            if stopping && self.is_idle() {
-                return;
+            if stopping {
+                let now = Instant::now();
+                let until = *patience.get_or_insert(now + SHUTDOWN_PATIENCE);
+                if self.is_stored() && (now >= until || !self.is_sending()) {
+                    return;
+                }
             }
+            let give_up_at = patience.filter(|until| *until > Instant::now());
             tokio::select! {
+                () = sleep_until(give_up_at.unwrap_or(wake)), if give_up_at.is_some() => {}
                 () = shutdown.cancelled(), if !stopping => {}
                 changed = inputs.changed(), if !stopping => match changed {
                     Ok(()) => {
@@ -158,8 +176,12 @@ impl Worker {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        !self.writer.is_writing() && !self.has_unstored_outcome && self.queues.iter().all(|queue| !queue.is_sending())
+    fn is_stored(&self) -> bool {
+        !self.writer.is_writing() && !self.has_unstored_outcome
+    }
+
+    fn is_sending(&self) -> bool {
+        self.queues.iter().any(WebhookQueue::is_sending)
     }
 
     fn apply(&mut self, input: Input) {
@@ -279,7 +301,8 @@ impl Worker {
 
     fn report_failing(&mut self, failing: &[&str]) {
         self.failing = failing.len();
-        self.context.metrics.set_failing_webhooks(&self.object.key, &self.object.uid, failing, Instant::now());
+        let ObjectRef { key, uid, .. } = &self.object;
+        self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
     }
 
     fn run_queues(&mut self, now: Instant, wall: Timestamp) {
@@ -387,11 +410,12 @@ impl Worker {
         }
     }
 
-    fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, String>, now: Instant) {
+    fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, NotStored>, now: Instant) {
         let success = result.is_ok();
         match result {
             Ok(answer) => self.writer.on_success(status, answer),
-            Err(error) => {
+            Err(NotStored::NotLeader) => self.writer.on_failure(now),
+            Err(NotStored::Failed(error)) => {
                 self.writer.on_failure(now);
                 let NamespacedName { namespace, name } = &self.object.key;
                 tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
@@ -427,6 +451,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// Ends some time after a shutdown has begun.
+async fn after_shutdown(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    sleep(SHUTDOWN_PATIENCE).await;
 }
 
 #[cfg(test)]

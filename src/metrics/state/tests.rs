@@ -91,7 +91,7 @@ fn keeps_nothing_of_incidents_that_are_over() {
     }
     assert!(state.slots.len() <= 6_000, "{}", state.slots.len());
     state.withdraw(&object("a"));
-    assert_eq!((state.ids.len(), state.with_series, state.namespaces.len()), (0, 0, 0));
+    assert_eq!((state.ids.len(), state.with_series, state.namespaces.len(), state.by_count.len()), (0, 0, 0, 0));
     assert_eq!(state.free.len(), state.slots.len());
     assert!(state.slots.iter().all(|slot| slot.series.is_none() && slot.reports == 0));
 }
@@ -162,4 +162,27 @@ fn follows_the_reason_and_cause_of_an_incident() {
     report(&mut state, "a", [changed]);
     let (labels, _, since) = state.snapshot().incidents.remove(0);
     assert_eq!((labels.reason.as_str(), labels.cause, since), ("Error\u{fffd}", "ExitCode", 50));
+}
+
+#[test]
+fn the_effort_of_a_report_does_not_grow_with_the_number_of_namespaces() {
+    let names: Vec<String> = (0..2_000).map(|number| format!("ns-{number}")).collect();
+    let incidents = || (0..20_000_u64).map(|key| incident(key, &names[usize::try_from(key).unwrap() % names.len()]));
+    let mut state = State::default();
+    for _ in 0..2 {
+        report(&mut state, "a", incidents());
+    }
+    assert_eq!(state.snapshot().incidents.len(), INCIDENTS);
+    assert!(state.comparisons <= 2 * 20_000, "{}", state.comparisons);
+}
+
+#[test]
+fn shows_the_same_objects_each_time() {
+    let mut state = State::default();
+    for number in 0..OBJECTS + 100 {
+        report(&mut state, &format!("{number:05}"), []);
+    }
+    let last = object(&format!("{:05}", OBJECTS - 1));
+    assert!(state.snapshot().objects.iter().all(|own| own.name <= last));
+    assert_eq!(state.snapshot().omitted_objects, 100);
 }

@@ -1,7 +1,12 @@
-use std::{net::SocketAddr, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpSocket,
     task::JoinSet,
 };
 
@@ -87,9 +92,10 @@ async fn livez_follows_the_event_loop_and_readyz_the_sync() {
     server.heartbeat.set_late(true);
     assert_eq!(server.get("/livez?verbose").await, unavailable("the event loop makes no progress"));
     assert_eq!(server.get("/readyz").await, ok);
-    server.metrics.set_leader(false);
     assert_eq!(server.get("/readyz").await, ok, "a follower can take over");
-    assert!(series(&server.get("/metrics").await.1, "orchestr_leader") == ["orchestr_leader 0"]);
+    assert_eq!(series(&server.get("/metrics").await.1, "orchestr_leader"), ["orchestr_leader 0"]);
+    server.metrics.set_leader(true);
+    assert_eq!(series(&server.get("/metrics").await.1, "orchestr_leader"), ["orchestr_leader 1"]);
 }
 
 #[tokio::test]
@@ -129,6 +135,47 @@ async fn connections_that_send_nothing_do_not_fail_a_probe() {
     let mut byte = [0];
     let closed = timeout(REQUEST_TIMEOUT / 2, idle[0].read(&mut byte)).await.expect("it is closed");
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn clients_that_connect_all_the_time_do_not_fail_a_probe() {
+    let server = Server::start();
+    let (address, is_done) = (server.address, Arc::new(AtomicBool::new(false)));
+    // The clients have threads of their own, so that connections queue up while the server is busy.
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let is_done = Arc::clone(&is_done);
+            std::thread::spawn(move || {
+                for _ in 0..20_000 {
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    if let Ok(mut stream) = std::net::TcpStream::connect(address) {
+                        _ = io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for number in 0..50 {
+        let answer = timeout(REQUEST_TIMEOUT, async {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::from(([127, 0, 0, 2], 0)))?;
+            let mut stream = socket.connect(address).await?;
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await?;
+            let mut response = String::new();
+            stream.read_to_string(&mut response).await?;
+            io::Result::Ok(response)
+        });
+        match answer.await {
+            Ok(Ok(response)) if response.starts_with("HTTP/1.1 200 OK") => {}
+            other => failed.push((number, other)),
+        }
+    }
+    is_done.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    assert!(failed.is_empty(), "{} of 50 probes failed: {failed:?}", failed.len());
 }
 
 #[tokio::test]

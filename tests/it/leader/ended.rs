@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use orchestr_testbed::Reply;
 
 use super::support::Cluster;
 use crate::{
@@ -58,5 +59,25 @@ async fn the_lease_is_not_released_while_a_write_is_under_way() {
     let took = cluster.lease_writes().iter().find(|write| write.by == "replica-b").unwrap().received;
     assert!(took.duration_since(ended) > SignedDuration::from_secs(7), "{ended} {took}");
     cluster.wait_for_pods(&["cart-0", "web-0"]).await;
+    cluster.assert_writers(&["replica-a", "replica-b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_does_not_answer_does_not_keep_the_lease() {
+    let cluster = Cluster::start("leader-receiver").await;
+    let mut replicas = cluster.replicas(&["replica-a", "replica-b"]).await;
+    cluster.receiver.then([Reply::Hang]);
+    cluster.env.pod("web-0", crash_looping(3)).await;
+    cluster.receiver.wait_for(2, Duration::from_secs(90)).await.unwrap();
+    let signalled = Timestamp::now();
+    replicas[0].signal("-TERM").await;
+    replicas[0].ended().await;
+    cluster.wait_for_leader(&["replica-b"]).await;
+    let took = cluster.lease_writes().iter().find(|write| write.by == "replica-b").unwrap().done;
+    assert!(took.duration_since(signalled) < SignedDuration::from_secs(2), "{signalled} {took}");
+    // The next leader sends the message again.
+    let received = cluster.receiver.wait_for(3, Duration::from_secs(90)).await.unwrap();
+    assert_eq!(received[1].header("webhook-id"), received[2].header("webhook-id"));
+    cluster.receiver.release();
     cluster.assert_writers(&["replica-a", "replica-b"]);
 }

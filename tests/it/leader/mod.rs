@@ -6,5 +6,7 @@ mod cut_off;
 mod ended;
 mod lease;
 mod paused;
+mod returning;
 mod rights;
 mod support;
+mod telemetry;

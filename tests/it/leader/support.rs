@@ -71,8 +71,13 @@ impl Cluster {
     }
 
     pub fn replica(&self, name: &'static str) -> Replica {
+        self.replica_with(name, &[])
+    }
+
+    /// A replica with further flags.
+    pub fn replica_with(&self, name: &'static str, flags: &[&str]) -> Replica {
         let kubeconfig = self.env.plane.kubeconfig_for(name, &self.config(name)).unwrap();
-        self.run(name, kubeconfig)
+        self.run(name, kubeconfig, flags)
     }
 
     /// A proxy with the rights of a replica.
@@ -81,17 +86,22 @@ impl Cluster {
     }
 
     pub fn replica_through(&self, name: &'static str, proxy: &Proxy) -> Replica {
-        let kubeconfig = self.env.plane.kubeconfig_for(&format!("{name}-proxy"), &proxy.config()).unwrap();
-        self.run(name, kubeconfig)
+        self.replica_through_with(name, proxy, &[])
     }
 
-    fn run(&self, name: &'static str, kubeconfig: PathBuf) -> Replica {
+    pub fn replica_through_with(&self, name: &'static str, proxy: &Proxy, flags: &[&str]) -> Replica {
+        let kubeconfig = self.env.plane.kubeconfig_for(&format!("{name}-proxy"), &proxy.config()).unwrap();
+        self.run(name, kubeconfig, flags)
+    }
+
+    fn run(&self, name: &'static str, kubeconfig: PathBuf, flags: &[&str]) -> Replica {
         let log = self.logs.path().join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         let program = Command::new(env!("CARGO_BIN_EXE_orchestr"))
             .args(["run", "--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"])
             .args(["--leader-elect", "--lease-name", LEASE, "--lease-namespace", &self.env.namespace])
             .args(["--namespaces", &self.env.namespace])
+            .args(flags)
             .env_clear()
             .env("KUBECONFIG", kubeconfig)
             .env("HOSTNAME", name)

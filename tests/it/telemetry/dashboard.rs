@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use orchestr_testbed::{Prometheus, eventually};
+use orchestr_testbed::{Prometheus, eventually, promtool};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     documents::{repository, rules},
@@ -51,4 +51,29 @@ async fn every_query_of_the_dashboard_and_every_metric_of_the_rules_returns_data
     assert_eq!(down, [Value::Null; 0], "it is not down");
     let common = prometheus.query(expressions.last().unwrap()).await.unwrap();
     assert_eq!(common[0]["metric"]["cause_name"], scenario.node);
+}
+
+#[tokio::test]
+async fn failures_that_two_replicas_count_are_shown_once() {
+    let query = queries().into_iter().find(|query| query.contains("orchestr_container_terminations_total")).unwrap();
+    let series = ["a", "b"].map(|instance| {
+        let labels = format!("instance=\"{instance}\", namespace=\"shop\", reason=\"Error\"");
+        json!({"series": format!("orchestr_container_terminations_total{{{labels}}}"), "values": "0+1x40"})
+    });
+    let test = json!({
+        "rule_files": [],
+        "tests": [{
+            "interval": "15s",
+            "input_series": series,
+            "promql_expr_test": [{
+                "expr": query,
+                "eval_time": "5m",
+                "exp_samples": [{"labels": "{namespace=\"shop\", reason=\"Error\"}", "value": 4}],
+            }],
+        }],
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    fs::write(file.path(), test.to_string()).unwrap();
+    let tested = promtool(&["test", "rules", &file.path().display().to_string()], "").await.unwrap();
+    assert!(tested.success, "{}", tested.text);
 }

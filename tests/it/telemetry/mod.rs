@@ -7,3 +7,5 @@ mod heartbeat;
 mod rules;
 mod support;
 mod values;
+
+pub use support::Page;

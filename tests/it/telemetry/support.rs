@@ -79,7 +79,7 @@ impl Page {
         Self { text: text.to_owned(), series }
     }
 
-    /// The value of a series; 0 if there is none.
+    /// The value of a series; 0 if the page lacks it.
     pub fn value(&self, series: &str) -> f64 {
         self.series.get(series).copied().unwrap_or_default()
     }

@@ -107,7 +107,7 @@ async fn incidents_stay_while_the_pods_are_not_known() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let operator = env.operator().through(&proxy).metrics(&page.metrics).start();
-    page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
+    let shown = page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
     proxy.rule(
         |request| {
             if request.is_of_pods() { ProxyAction::Refuse(403, "pods is forbidden") } else { ProxyAction::Forward }
@@ -117,6 +117,8 @@ async fn incidents_stay_while_the_pods_are_not_known() {
     env.wait_for_ready("cluster", "PodAccessDenied").await;
     let denied = page.wait_for("it is not synced", |page| page.value("orchestr_synced") == 0.0).await;
     assert_eq!(denied.sum("orchestr_incident_pods", &[]), 1.0);
+    let last_event = "orchestr_last_pod_event_timestamp_seconds";
+    assert_eq!(denied.value(last_event), shown.value(last_event), "a refusal is no change of a pod");
     proxy.rule(|_| ProxyAction::Forward);
     let restored = page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
     assert_eq!(restored.sum("orchestr_incidents_resolved_total", &[]), 0.0);
@@ -140,5 +142,25 @@ async fn hostile_names_cannot_break_the_page() {
     assert_eq!(shown.sum("orchestr_container_terminations_total", &[]), 1.0);
     assert_eq!(shown.types()["orchestr_pods"], "gauge");
     assert!(!shown.text.contains('\u{202e}'), "{}", shown.text);
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_watch_of_the_objects_is_not_synced() {
+    let env = TestEnv::new("metrics-objects").await;
+    let page = MetricsPage::start();
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).metrics(&page.metrics).start();
+    page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
+    proxy.rule(|request| match request.method == "GET" && request.path.ends_with("/orchestrs") {
+        true => ProxyAction::Refuse(403, "orchestrs is forbidden"),
+        false => ProxyAction::Forward,
+    });
+    proxy.end_watches();
+    let denied = page.wait_for("it is not synced", |page| page.value("orchestr_synced") == 0.0).await;
+    assert!(denied.sum("orchestr_watch_restarts_total", &["orchestrs"]) >= 1.0);
+    proxy.rule(|_| ProxyAction::Forward);
+    page.wait_for("it is synced again", |page| page.value("orchestr_synced") == 1.0).await;
     operator.stop().await;
 }

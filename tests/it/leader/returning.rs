@@ -1,0 +1,94 @@
+//! A replica leads, follows, and leads again.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::support::Cluster;
+use crate::{
+    pod_statuses::{ago, crash_looping},
+    proxy::{ProxiedRequest, ProxyAction},
+};
+
+fn is_of_job(request: &ProxiedRequest) -> bool {
+    request.method == "GET" && request.path.ends_with("/jobs/sums")
+}
+
+/// A Job with a failed pod.
+async fn failing_job(cluster: &Cluster) -> Api<Job> {
+    let jobs: Api<Job> = Api::namespaced(cluster.env.client.clone(), &cluster.env.namespace);
+    let job = json!({
+        "metadata": {"name": "sums"},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
+        }}},
+    });
+    let made = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+    set_status(&jobs, json!({"startTime": ago(600), "active": 1, "failed": 1})).await;
+    let owner = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": made.metadata.uid, "controller": true,
+    }]}});
+    let status = json!({
+        "phase": "Failed",
+        "containerStatuses": [{
+            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"terminated": {
+                "exitCode": 1, "reason": "Error", "startedAt": ago(60), "finishedAt": ago(30),
+            }},
+        }],
+    });
+    cluster.env.pod_with("sums-0", owner, status).await;
+    jobs
+}
+
+async fn set_status(jobs: &Api<Job>, status: Value) {
+    let patch = Patch::Merge(json!({"status": status}));
+    jobs.patch_status("sums", &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_leads_again_reads_again_what_it_had_read() {
+    let cluster = Cluster::start("leader-again").await;
+    let proxy = cluster.proxy("replica-a").await;
+    let first = cluster.replica_through("replica-a", &proxy);
+    cluster.wait_until_settled("replica-a").await;
+    let jobs = failing_job(&cluster).await;
+    cluster.wait_for_pods(&["cart-0", "sums-0"]).await;
+    cluster.wait_until_delivered(2).await;
+
+    let mut second = cluster.replica("replica-b");
+    second.wait_for_log("the Lease has a new holder").await;
+    first.signal("-STOP").await;
+    cluster.wait_for_leader(&["replica-b"]).await;
+    first.signal("-CONT").await;
+    first.wait_for_log("stopped leading").await;
+    let complete = |kind: &str| json!({"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": ago(10)});
+    set_status(
+        &jobs,
+        json!({
+            "completionTime": ago(10), "active": 0, "succeeded": 1, "failed": 1,
+            "conditions": [complete("SuccessCriteriaMet"), complete("Complete")],
+        }),
+    )
+    .await;
+    // It notices that by the next end of a pod of the Job, or when it reads the Job again.
+    cluster.env.patch_pod("sums-0", json!({"metadata": {"labels": {"round": "1"}}})).await;
+    cluster.wait_for_pods(&["cart-0"]).await;
+    cluster.wait_until_delivered(3).await;
+
+    proxy.rule(|request| if is_of_job(request) { ProxyAction::Hang } else { ProxyAction::Forward });
+    let before = proxy.count(is_of_job);
+    second.signal("-TERM").await;
+    second.ended().await;
+    cluster.wait_for_leader(&["replica-a"]).await;
+    proxy.wait_for_requests("the Job is read again", before + 1, is_of_job).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    cluster.env.pod("web-0", crash_looping(3)).await;
+    cluster.wait_for_pods(&["cart-0", "web-0"]).await;
+    cluster.wait_until_delivered(4).await;
+    cluster.assert_received(&[("trigger", "cart-0"), ("trigger", "sums"), ("resolve", "sums"), ("trigger", "web-0")]);
+    cluster.assert_writers(&["replica-a", "replica-b", "replica-a"]);
+}
