@@ -1,8 +1,7 @@
 //! Decides how old a failure may be to be kept: as old as the largest `restarted` threshold needs, in coarse steps. A
-//! longer lookback requires a new list of all pods, so it is extended in steps, at most a few times an hour, and shortened
-//! only after an hour.
+//! longer lookback requires another list of all pods, so it is extended in steps, and shortened only after an hour.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -24,9 +23,6 @@ const STEPS: [Duration; 7] = [
 const LONGEST: Duration = Duration::from_nanos(i64::MAX as u64);
 /// How long a lookback must have been unneeded before it is shortened.
 const PATIENCE: Duration = Duration::from_secs(HOUR);
-/// How many lists within [`PATIENCE`] extend the lookback by as little as is needed. The next one extends it to
-/// [`LONGEST`], so that there is no further one.
-const SMALL_EXTENSIONS: usize = 2;
 
 /// The lookback at the start.
 pub(super) const SHORTEST: Duration = STEPS[0];
@@ -40,24 +36,16 @@ fn step(needed: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct Lookback {
     unneeded_since: Option<Instant>,
-    /// When all pods were listed again, at most [`PATIENCE`] ago.
-    lists: VecDeque<Instant>,
 }
 
 impl Lookback {
-    /// Returns the new lookback if the present one is too short. All pods must then be listed again.
-    pub(super) fn extended(&mut self, present: Duration, needed: Duration, now: Instant) -> Option<Duration> {
+    /// Returns the new lookback if the present one is too short. All pods must then be listed once more.
+    pub(super) fn extended(&mut self, present: Duration, needed: Duration) -> Option<Duration> {
         if needed <= present {
             return None;
         }
-        self.lists.retain(|at| now.saturating_duration_since(*at) < PATIENCE);
         self.unneeded_since = None;
-        Some(if self.lists.len() < SMALL_EXTENSIONS { step(needed) } else { LONGEST.max(needed) })
-    }
-
-    /// All pods are listed again.
-    pub(super) fn listed_again(&mut self, now: Instant) {
-        self.lists.push_back(now);
+        Some(step(needed))
     }
 
     /// Returns the new lookback if it is shorter than the present one.
@@ -116,10 +104,9 @@ mod tests {
         let (mut lookback, mut present, mut lists) = (Lookback::default(), SHORTEST, Vec::new());
         for second in 0..hours * HOUR {
             let now = start + Duration::from_secs(second);
-            if let Some(extended) = lookback.extended(present, needed(second), now) {
+            if let Some(extended) = lookback.extended(present, needed(second)) {
                 assert!(extended >= needed(second) && extended > present);
                 present = extended;
-                lookback.listed_again(now);
                 lists.push(second);
             }
             if second % MINUTE == 0
@@ -146,7 +133,7 @@ mod tests {
             let lists = lists(24, needed);
             let most_in_an_hour =
                 lists.iter().map(|from| lists.iter().filter(|at| (*from..*from + HOUR).contains(at)).count()).max();
-            assert!((1..=3).contains(&most_in_an_hour.unwrap()), "{what}: {lists:?}");
+            assert!((1..=6).contains(&most_in_an_hour.unwrap()), "{what}: {lists:?}");
         }
     }
 }

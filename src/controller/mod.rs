@@ -5,6 +5,7 @@
 //! is written if it changed. Every request to the API server is a task of its own ([`tasks`]), limited in number and time,
 //! whose result comes back as an event.
 
+mod backfill;
 mod event_lists;
 mod event_loop;
 mod events;

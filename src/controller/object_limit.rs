@@ -18,7 +18,7 @@ use crate::api::NamespacedName;
 const NOTICE_INTERVAL: Duration = Duration::from_millis(500);
 /// The delay before such a write, or the read of an object that comes in, is tried again.
 const RETRY: Duration = Duration::from_secs(10);
-/// The most concurrent writes of such statuses.
+/// The most concurrent writes of such statuses, of as many namespaces: a write may take long if the API server delays it.
 const NOTICES: usize = 4;
 /// The most concurrent reads of objects that come in.
 const READS: usize = 8;
@@ -47,6 +47,8 @@ struct Namespace {
     /// The waiting objects whose status does not say so yet.
     uninformed: BTreeSet<Place>,
     next_notice: Option<Instant>,
+    /// Whether such a status is being written.
+    is_writing: bool,
 }
 
 /// Whether an object is watched.
@@ -154,7 +156,7 @@ impl ObjectLimit {
         let mut due: Vec<_> = self
             .namespaces
             .iter_mut()
-            .filter(|(_, own)| !own.uninformed.is_empty() && own.next_notice.is_none_or(|at| at <= now))
+            .filter(|(_, own)| own.lacks_notice() && own.next_notice.is_none_or(|at| at <= now))
             .collect();
         // The namespace that has waited longest comes first.
         due.sort_unstable_by_key(|(_, own)| own.next_notice);
@@ -167,6 +169,7 @@ impl ObjectLimit {
             own.next_notice = Some(now + NOTICE_INTERVAL);
             let key = NamespacedName::new(&**namespace, &*name);
             if self.writing.insert(key.clone()) {
+                own.is_writing = true;
                 notices.push(key);
             }
         }
@@ -178,7 +181,10 @@ impl ObjectLimit {
         self.writing.remove(key);
         if !is_written {
             self.set_informed(key, false);
-            if let Some(namespace) = self.namespaces.get_mut(&key.namespace) {
+        }
+        if let Some(namespace) = self.namespaces.get_mut(&key.namespace) {
+            namespace.is_writing = self.writing.iter().any(|other| other.namespace == key.namespace);
+            if !is_written {
                 namespace.next_notice = Some(now + RETRY);
             }
         }
@@ -205,7 +211,7 @@ impl ObjectLimit {
     /// ends before.
     pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
         let may_write = self.writing.len() < NOTICES;
-        let notices = self.namespaces.values().filter(|own| may_write && !own.uninformed.is_empty());
+        let notices = self.namespaces.values().filter(|own| may_write && own.lacks_notice());
         let notices = notices.map(|own| own.next_notice.unwrap_or(now));
         let may_read = self.reading.len() < READS;
         let reads = self.incoming.iter().filter(|(key, _)| may_read && !self.reading.contains(*key));
@@ -214,6 +220,10 @@ impl ObjectLimit {
 }
 
 impl Namespace {
+    fn lacks_notice(&self) -> bool {
+        !self.is_writing && !self.uninformed.is_empty()
+    }
+
     fn place(&self, name: &str) -> Option<Place> {
         self.created.get_key_value(name).map(|(name, created)| (*created, Arc::clone(name)))
     }
@@ -312,6 +322,32 @@ mod tests {
         limit.notice_ended(&under_way[0], false, now);
         assert!(limit.take_notices(now).is_empty());
         assert_eq!(limit.take_notices(now + RETRY).len(), 1, "a failed write is repeated later");
+    }
+
+    #[test]
+    fn slow_writes_of_one_namespace_leave_room_to_others() {
+        let (mut limit, mut now) = (ObjectLimit::new(1), Instant::now());
+        let observe = |limit: &mut ObjectLimit, namespace: &str| {
+            for name in 0..10 {
+                let key = NamespacedName::new(namespace, name.to_string());
+                if limit.observe(&key, at(name)) == Admission::Waiting {
+                    limit.set_informed(&key, false);
+                }
+            }
+        };
+        observe(&mut limit, "slow");
+        let mut under_way = Vec::new();
+        for _ in 0..10 {
+            under_way.extend(limit.take_notices(now));
+            now += NOTICE_INTERVAL;
+        }
+        assert_eq!((under_way.len(), limit.next_due(now)), (1, None));
+        for namespace in ["a", "b", "c"] {
+            observe(&mut limit, namespace);
+        }
+        assert_eq!(limit.take_notices(now).len(), 3);
+        limit.notice_ended(&under_way[0], true, now);
+        assert_eq!(limit.take_notices(now).len(), 1);
     }
 
     #[test]

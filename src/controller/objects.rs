@@ -19,12 +19,20 @@ pub(super) struct Objects {
     listed: HashSet<NamespacedName>,
     /// The scopes whose objects are known, or are known to be inaccessible.
     answered: HashSet<Scope>,
+    /// The scopes whose objects may not be watched.
+    denied: HashSet<Scope>,
 }
 
 impl Objects {
     /// `max` is the most watched objects of a namespace; 0: all are watched.
     pub(super) fn new(max: usize) -> Self {
-        Self { by_key: HashMap::new(), limit: ObjectLimit::new(max), listed: HashSet::new(), answered: HashSet::new() }
+        Self {
+            by_key: HashMap::new(),
+            limit: ObjectLimit::new(max),
+            listed: HashSet::new(),
+            answered: HashSet::new(),
+            denied: HashSet::new(),
+        }
     }
 
     pub(super) fn get(&self, key: &NamespacedName) -> Option<&Object> {
@@ -72,7 +80,18 @@ impl Objects {
 
     /// The operator may not list this scope. The objects of other scopes do not wait for it.
     pub(super) fn access_denied(&mut self, scope: Scope) {
+        self.denied.insert(scope.clone());
         self.answered.insert(scope);
+    }
+
+    /// The watch of this scope works.
+    pub(super) fn access_granted(&mut self, scope: &Scope) {
+        self.denied.remove(scope);
+    }
+
+    /// Whether the objects of all scopes may be watched.
+    pub(super) fn are_accessible(&self) -> bool {
+        self.denied.is_empty()
     }
 
     /// Whether the objects of this number of scopes are all known or inaccessible.

@@ -32,6 +32,8 @@ pub(super) struct WorkQueue {
     /// When they were last added to.
     turns_since: Instant,
     write_limiter: WriteLimiter,
+    /// Whether the last object that was reconciled had waited for a permit to write.
+    had_permit: bool,
     pace: Pace,
 }
 
@@ -68,6 +70,7 @@ impl WorkQueue {
             turns: Turns::default(),
             turns_since: now,
             write_limiter: WriteLimiter::new(now),
+            had_permit: false,
             pace: Pace::new(now),
         }
     }
@@ -116,17 +119,30 @@ impl WorkQueue {
         due.into_iter().chain(self.write_limiter.next_at(now)).min()
     }
 
-    /// The next object to reconcile: one that has waited for a permit to write and may have it now, else one that is due, of
-    /// the namespace whose turn it is.
+    /// The next object to reconcile: one that has waited for a permit to write and may have it now, or one that is due, of
+    /// the namespace whose turn it is. If there are both, they alternate.
     /// The caller then calls [`reconciled`](Self::reconciled).
     pub(super) fn next(&mut self, now: Instant) -> Option<NamespacedName> {
-        if let Some(key) = self.write_limiter.next_waiting(now) {
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.awaits_permit = false;
-                entry.schedule.has_waited();
-            }
-            return Some(key);
+        let next = if self.had_permit {
+            self.next_turn(now).or_else(|| self.next_with_permit(now))
+        } else {
+            self.next_with_permit(now).or_else(|| self.next_turn(now))
+        };
+        self.had_permit &= next.is_some();
+        next
+    }
+
+    fn next_with_permit(&mut self, now: Instant) -> Option<NamespacedName> {
+        let key = self.write_limiter.next_waiting(now)?;
+        self.had_permit = true;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.awaits_permit = false;
+            entry.schedule.has_waited();
         }
+        Some(key)
+    }
+
+    fn next_turn(&mut self, now: Instant) -> Option<NamespacedName> {
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, key)) = self.due.pop_first() else { break };
             let Some(entry) = self.entries.get_mut(&key) else { continue };
@@ -141,6 +157,7 @@ impl WorkQueue {
             entry.has_turn = false;
             // Further changes may have postponed it since it was queued.
             if !entry.is_writing && entry.schedule.due().is_some_and(|due| due <= now) {
+                self.had_permit = false;
                 return Some(key);
             }
             self.requeue(&key);
@@ -427,6 +444,25 @@ mod tests {
             }
             assert!(waited <= 1, "{waited}");
         }
+    }
+
+    #[test]
+    fn objects_with_a_permit_alternate_with_turns() {
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start, Timings::default());
+        let mut permits = Vec::new();
+        for index in 0..200 {
+            let key = NamespacedName::new(format!("many{}", index % 20), index.to_string());
+            queue.insert(&key);
+            permits.extend(queue.begin_write(&key, 0, start));
+        }
+        permits.drain(..).for_each(|permit| queue.release(permit, start));
+        let other = key("cluster");
+        queue.insert(&other);
+        queue.mark_dirty(&other, start);
+        let now = start + Duration::from_secs(1);
+        let order = [queue.next(now), queue.next(now), queue.next(now)].map(Option::unwrap);
+        assert_eq!(order.iter().position(|key| *key == other), Some(1), "{order:?}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Sources {
     /// Opens the watches of `Orchestr` objects. It is called again when this replica begins to lead.
     pub(crate) open_objects: Box<dyn Fn() -> ObjectUpdates + Send>,
     /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
-    /// further back than the failures that were kept.
+    /// further back than the failures that were kept: then only for a list.
     pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
     /// Warning events. They are received from the time on at which pods are first watched.
     pub(crate) events: EventUpdates,

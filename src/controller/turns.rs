@@ -1,6 +1,7 @@
 //! The order in which due objects are reconciled: the namespace that has taken the least time comes next. So a namespace
-//! with many objects, or with expensive ones, delays an object of another namespace by one reconcile at most, unless that
-//! one takes as much time itself.
+//! with many objects, or with expensive ones, has no larger share than others. A namespace that becomes busy takes its turn
+//! after one reconcile of another one and those that became busy before it, unless it has taken more time than others
+//! already.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -9,7 +10,7 @@ use std::{
 
 use crate::api::NamespacedName;
 
-/// The times of this many idle namespaces are remembered.
+/// The places of this many idle namespaces are remembered.
 const IDLE: usize = 64;
 
 /// The due objects of each namespace.
@@ -17,19 +18,24 @@ const IDLE: usize = 64;
 pub(super) struct Turns {
     /// The names of the due objects, those that have waited longest first. No queue is empty.
     due: HashMap<String, VecDeque<String>>,
-    /// The namespaces with due objects, by the time that they have taken, and then by arrival.
-    order: BTreeSet<(Used, String)>,
-    /// How much time each namespace has taken. A namespace that becomes busy starts with the time of the one that has taken
-    /// most, so that it cannot save turns up, and an endless stream of new namespaces does not hold up others.
-    taken: HashMap<String, Used>,
-    most: Duration,
+    /// The namespaces with due objects.
+    order: BTreeSet<(Place, String)>,
+    /// The places of those namespaces in `order` that have had a turn since they became busy.
+    served: BTreeSet<Place>,
+    /// The place of each namespace, and of some that are idle, so that one that often becomes idle gets no more turns.
+    places: HashMap<String, Place>,
     arrivals: u64,
 }
 
+/// A place in the order. No two are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Used {
+struct Place {
+    /// How much time the namespace has taken.
     time: Duration,
     arrival: u64,
+    /// Of a namespace that became busy behind another one, its own arrival; 0 once it has had a turn. With the place behind
+    /// the first one that has had a turn, and not before it, an endless stream of new namespaces does not hold up others.
+    behind: u64,
 }
 
 impl Turns {
@@ -41,13 +47,17 @@ impl Turns {
         }
         if self.due.is_empty() {
             // Nothing waits, so nothing was delayed.
-            self.taken.clear();
-            self.most = Duration::ZERO;
+            self.places.clear();
         }
-        let taken = Used { time: self.most, arrival: self.arrivals };
-        self.taken.insert(namespace.clone(), taken);
         self.arrivals += 1;
-        self.order.insert((taken, namespace.clone()));
+        let first = self.served.first().copied().or_else(|| self.order.first().map(|(first, _)| *first));
+        let first = first.unwrap_or_default();
+        let own = self.places.get(&namespace).map(|own| own.time).filter(|own| *own > first.time);
+        let place = match own {
+            Some(time) => Place { time, arrival: self.arrivals, behind: 0 },
+            None => Place { behind: self.arrivals, ..first },
+        };
+        self.insert(&namespace, place);
         self.due.insert(namespace, VecDeque::from([name]));
     }
 
@@ -69,16 +79,26 @@ impl Turns {
 
     /// Records a reconcile.
     pub(super) fn reconciled(&mut self, namespace: &str, took: Duration) {
-        let Some(taken) = self.taken.get_mut(namespace) else { return };
-        let before = *taken;
-        taken.time += took;
-        self.most = self.most.max(taken.time);
+        let Some(before) = self.places.get(namespace).copied() else { return };
+        let arrival = if before.behind > 0 { before.behind } else { before.arrival };
+        let place = Place { time: before.time + took, arrival, behind: 0 };
         if self.order.remove(&(before, namespace.to_owned())) {
-            self.order.insert((*taken, namespace.to_owned()));
+            self.served.remove(&before);
+            self.insert(namespace, place);
+        } else {
+            self.places.insert(namespace.to_owned(), place);
         }
-        if self.taken.len() > self.due.len() + IDLE {
-            self.taken.retain(|namespace, _| self.due.contains_key(namespace));
+        if self.places.len() > self.due.len() + IDLE {
+            self.places.retain(|namespace, _| self.due.contains_key(namespace));
         }
+    }
+
+    fn insert(&mut self, namespace: &str, place: Place) {
+        if place.behind == 0 {
+            self.served.insert(place);
+        }
+        self.order.insert((place, namespace.to_owned()));
+        self.places.insert(namespace.to_owned(), place);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -88,14 +108,17 @@ impl Turns {
     fn drop_if_idle(&mut self, namespace: &str) {
         if self.due.get(namespace).is_some_and(VecDeque::is_empty) {
             self.due.remove(namespace);
-            let taken = self.taken.get(namespace).copied().unwrap_or_default();
-            self.order.remove(&(taken, namespace.to_owned()));
+            let place = self.places.get(namespace).copied().unwrap_or_default();
+            self.served.remove(&place);
+            self.order.remove(&(place, namespace.to_owned()));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const COST: Duration = Duration::from_millis(10);
@@ -174,6 +197,72 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_that_becomes_busy_often_has_no_larger_share() {
+        let mut turns = Turns::default();
+        let busy = |namespace: usize| format!("busy{namespace}");
+        for namespace in 0..4 {
+            (0..1_000).for_each(|name| turns.add(key(&busy(namespace), name)));
+        }
+        let mut own = 0;
+        for _ in 0..500 {
+            if !turns.due.contains_key("often") {
+                turns.add(key("often", 0));
+            }
+            own += take(&mut turns, 1, COST).iter().filter(|next| *next == "often").count();
+        }
+        assert!((99..=102).contains(&own), "{own} of 500");
+    }
+
+    proptest! {
+        /// Whatever reconciles cost, a namespace that becomes busy waits for one of them, and for those that came before it.
+        #[test]
+        fn waits_for_one_reconcile_however_many_namespaces_are_busy(
+            costs in prop::collection::vec(1_u64..50_000, 10),
+            arrivals in prop::collection::vec(0_usize..8, 1..40),
+        ) {
+            let mut turns = Turns::default();
+            for namespace in 0..costs.len() {
+                (0..1_000).for_each(|name| turns.add(key(&format!("busy{namespace}"), name)));
+            }
+            let next = |turns: &mut Turns| {
+                let key = turns.next().unwrap();
+                let number = key.namespace.strip_prefix("busy").and_then(|number| number.parse::<usize>().ok());
+                let cost = number.map_or(1_000, |number| costs[number]);
+                turns.reconciled(&key.namespace, Duration::from_micros(cost));
+                key.namespace
+            };
+            (0..20).for_each(|_| _ = next(&mut turns));
+            for (round, pause) in arrivals.into_iter().enumerate() {
+                (0..pause).for_each(|_| _ = next(&mut turns));
+                turns.add(key(&format!("new{round}"), 0));
+                let order = [next(&mut turns), next(&mut turns)];
+                prop_assert!(order.contains(&format!("new{round}")), "{:?}", order);
+            }
+        }
+
+        /// Each namespace that is busy has as many turns as new ones have that wait as long, and equal shares of time.
+        #[test]
+        fn a_stream_of_new_namespaces_starves_none(costs in prop::collection::vec(1_000_u64..20_000, 2..6)) {
+            let mut turns = Turns::default();
+            for namespace in 0..costs.len() {
+                (0..5_000).for_each(|name| turns.add(key(&format!("busy{namespace}"), name)));
+            }
+            let mut taken = vec![0; costs.len()];
+            for round in 0..4_000 {
+                turns.add(key(&format!("new{round}"), 0));
+                let key = turns.next().unwrap();
+                let number = key.namespace.strip_prefix("busy").and_then(|number| number.parse::<usize>().ok());
+                let cost = number.map_or(1_000, |number| costs[number]);
+                number.into_iter().for_each(|number| taken[number] += cost);
+                turns.reconciled(&key.namespace, Duration::from_micros(cost));
+            }
+            let (least, most) = (taken.iter().min().unwrap(), taken.iter().max().unwrap());
+            prop_assert!(taken.iter().zip(&costs).map(|(taken, cost)| taken / cost).sum::<u64>() >= 30, "{:?}", taken);
+            prop_assert!(most - least <= 2 * costs.iter().max().unwrap(), "{:?}", taken);
+        }
+    }
+
+    #[test]
     fn objects_of_a_namespace_keep_their_order_and_deleted_ones_have_no_turn() {
         let mut turns = Turns::default();
         (0..4).for_each(|name| turns.add(key("shop", name)));
@@ -195,7 +284,7 @@ mod tests {
             take(&mut turns, 1, COST);
         }
         assert!(turns.is_empty() && turns.order.is_empty());
-        assert!(turns.taken.len() <= 1, "{}", turns.taken.len());
+        assert!(turns.places.len() <= 1, "{}", turns.places.len());
 
         turns.add(key("always", 0));
         for namespace in 0..10_000 {
@@ -208,7 +297,7 @@ mod tests {
                 }
             }
         }
-        let (taken, due) = (turns.taken.len(), turns.due.len());
-        assert!(taken <= due + IDLE + 1, "{taken} of {due}");
+        let (places, due) = (turns.places.len(), turns.due.len());
+        assert!(places <= due + IDLE + 1, "{places} of {due}");
     }
 }

@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct WatchHealth {
     scopes: BTreeMap<Scope, ScopeState>,
-    /// When the watches were last opened.
+    /// When the watches were opened, or older failures began to be listed.
     opened: Instant,
 }
 
@@ -67,10 +67,21 @@ impl WatchHealth {
         self.scopes.keys().map(Option::as_deref).collect()
     }
 
-    /// All watches were opened again, to list failures from further back.
-    pub(super) fn reopened(&mut self, now: Instant) {
+    /// Older failures are listed beside the watches, which go on.
+    pub(super) fn backfilling(&mut self, now: Instant) {
         self.opened = now;
-        self.scopes.values_mut().for_each(|state| state.interrupted_at(now));
+    }
+
+    /// Failures up to this age have been listed beside the watch.
+    pub(super) fn backfilled(&mut self, scope: &Scope, lookback: Duration) {
+        let Some(state) = self.scopes.get_mut(scope) else { return };
+        state.listing = state.listing.max(lookback);
+        state.listed = state.listed.map(|listed| listed.max(lookback));
+    }
+
+    /// The scopes of all watches.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = Scope> {
+        self.scopes.keys().cloned()
     }
 
     /// A list begins that keeps failures up to this age.
@@ -251,19 +262,12 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);
         let long = 6 * LOOKBACK;
-        state.reopened(after(100));
+        state.backfilling(after(100));
         let settling = SyncState::Settling { until: after(110), unanswered_until: after(110) };
         assert_eq!(state.sync_state(after(100), long, |_| true), settling);
         assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Syncing);
-        let settling = SyncState::Settling { until: after(160), unanswered_until: after(110) };
-        assert_eq!(
-            state.sync_state(after(110), LOOKBACK, |_| true),
-            settling,
-            "objects that need no more are interrupted as well"
-        );
-        state.relisting(&a, long, after(100));
-        assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Syncing);
-        assert!(state.synced(&a));
+        assert_eq!(state.sync_state(after(110), LOOKBACK, |_| true), SyncState::Complete, "others do not wait");
+        state.backfilled(&a, long);
         assert_eq!(state.sync_state(after(110), long, |_| true), SyncState::Complete);
         state.shorten_lookback(LOOKBACK);
         assert_eq!(state.sync_state(after(110), LOOKBACK, |_| true), SyncState::Complete);

@@ -126,7 +126,7 @@ impl Index {
     }
 
     /// Extends the lookback. The details of pods that restarted before the old one may have been dropped, so the caller
-    /// must list the pods again.
+    /// must list the pods again, for [`Index::backfill`].
     pub(crate) fn widen(&mut self, restart_lookback: Duration) {
         self.restart_lookback = self.restart_lookback.max(restart_lookback);
     }
@@ -186,14 +186,14 @@ impl Index {
                     true
                 }
                 None => {
-                    self.insert_undecodable(UndecodablePod::without_room(&pod, DecodeError::NoRoom));
+                    more_affected = self.insert_undecodable(UndecodablePod::without_room(&pod, DecodeError::NoRoom));
                     is_judged = false;
                     was_suspect
                 }
             }
         };
-        if is_judged {
-            self.undecodable.remove(uid);
+        if is_judged && let Some(undecodable) = self.undecodable.remove(uid) {
+            more_affected.extend(self.views_of_namespace(&undecodable.namespace));
         }
         let moved_from = before.filter(|&before| before != label_set);
         let mut affected = if changed { self.views_of(label_set, moved_from) } else { Vec::new() };
@@ -208,17 +208,42 @@ impl Index {
         affected
     }
 
+    /// Adds the details of a known pod whose failures have become recent enough to matter. It changes nothing if the pod
+    /// has details already, or is not known: then it was deleted, or the watch has yet to report it. Returns the affected
+    /// views.
+    pub(crate) fn backfill(&mut self, pod: Box<Pod>, now: Timestamp) -> Vec<ViewId> {
+        let (uid, number) = (pod.uid, self.list);
+        let Some(Entry { list, .. }) = self.pods.get(uid).copied() else { return Vec::new() };
+        if self.suspects.contains_key(&uid) || is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
+            return Vec::new();
+        }
+        // A list of the watch that is under way has not contained the pod yet.
+        self.list = list;
+        let affected = self.apply(pod, now);
+        self.list = number;
+        affected
+    }
+
     /// Replaces a pod by one that could not be decoded. Returns the affected views.
     pub(crate) fn insert_undecodable(&mut self, undecodable: UndecodablePod) -> Vec<ViewId> {
-        let affected = self.remove_decoded(undecodable.uid);
-        self.undecodable.insert(undecodable, self.list);
+        let mut affected = self.remove_decoded(undecodable.uid);
+        for namespace in self.undecodable.insert(undecodable, self.list) {
+            affected.extend(self.views_of_namespace(&namespace));
+        }
+        affected.sort_unstable();
+        affected.dedup();
         affected
     }
 
     /// Removes a pod. Returns the affected views.
     pub(crate) fn remove(&mut self, uid: Uid) -> Vec<ViewId> {
-        self.undecodable.remove(uid);
-        self.remove_decoded(uid)
+        let mut affected = self.remove_decoded(uid);
+        if let Some(undecodable) = self.undecodable.remove(uid) {
+            affected.extend(self.views_of_namespace(&undecodable.namespace));
+            affected.sort_unstable();
+            affected.dedup();
+        }
+        affected
     }
 
     fn remove_decoded(&mut self, uid: Uid) -> Vec<ViewId> {
@@ -256,8 +281,10 @@ impl Index {
             })
             .map(|(uid, _)| *uid)
             .collect();
-        self.undecodable.end_list(namespace, started);
         let mut affected: Vec<ViewId> = gone.into_iter().flat_map(|uid| self.remove_decoded(uid)).collect();
+        for namespace in self.undecodable.end_list(namespace, started) {
+            affected.extend(self.views_of_namespace(&namespace));
+        }
         affected.sort_unstable();
         affected.dedup();
         affected

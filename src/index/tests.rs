@@ -197,18 +197,45 @@ fn a_list_removes_missing_pods_of_its_namespace() {
     assert_eq!((index.end_list(Some("a")), index.watched(all)), (vec![], 1));
 }
 
+/// A pod whose container was restarted at this time.
+fn restarted(uid: u64, finished: &str) -> Box<Pod> {
+    let mut pod = pod(uid, "shop", "web", true);
+    pod.statuses = serde_json::from_value::<Pod>(json!({"status": {"containerStatuses": [{
+        "name": "app", "ready": true, "restartCount": 1, "state": {"running": {"startedAt": finished}},
+        "lastState": {"terminated": {"exitCode": 1, "finishedAt": finished}},
+    }]}}))
+    .unwrap()
+    .statuses;
+    pod
+}
+
+#[test]
+fn backfills_older_failures_of_known_pods_only() {
+    const OLD: &str = "2025-11-03T11:49:00Z";
+    let mut index = Index::new(LOOKBACK);
+    let all = index.add_view(scope(json!({})));
+    index.begin_list(None);
+    for uid in 1..=3 {
+        assert_eq!(index.apply(restarted(uid, OLD), now()), []);
+    }
+    assert_eq!(index.end_list(None), []);
+    index.widen(Duration::from_secs(3600));
+    index.begin_list(None);
+    assert_eq!(index.backfill(restarted(1, OLD), now()), [all]);
+    assert_eq!(index.backfill(restarted(1, "2025-11-03T11:50:00Z"), now()), [], "it has details already");
+    assert_eq!(index.backfill(pod(2, "shop", "web", true), now()), [], "it has not failed");
+    assert_eq!(index.backfill(restarted(4, OLD), now()), [], "it was deleted");
+    assert_eq!((index.suspects(all).count(), index.watched(all)), (1, 3));
+    // The watch's own list does not contain the first pod.
+    index.apply(restarted(2, OLD), now());
+    index.apply(pod(3, "shop", "web", true), now());
+    assert_eq!(index.end_list(None), [all]);
+    assert_eq!((index.suspects(all).count(), index.watched(all)), (1, 2));
+}
+
 #[test]
 fn keeps_restarts_within_the_lookback() {
-    let restarted = |finished: &str| {
-        let mut pod = pod(1, "shop", "web", true);
-        pod.statuses = serde_json::from_value::<Pod>(json!({"status": {"containerStatuses": [{
-            "name": "app", "ready": true, "restartCount": 1, "state": {"running": {"startedAt": finished}},
-            "lastState": {"terminated": {"exitCode": 1, "finishedAt": finished}},
-        }]}}))
-        .unwrap()
-        .statuses;
-        pod
-    };
+    let restarted = |finished: &str| restarted(1, finished);
     let mut index = Index::new(LOOKBACK);
     let all = index.add_view(scope(json!({})));
     assert_eq!(index.apply(restarted("2025-11-03T11:49:00Z"), now()), []);
@@ -348,16 +375,20 @@ fn reports_undecodable_pods_to_the_views_of_their_namespace() {
     index.apply(pod(1, "shop", "web", false), now());
     assert_eq!(index.insert_undecodable(undecodable(1, "shop")), [all, shop], "it replaces the known pod");
     assert_eq!((index.watched(all), index.suspects(all).count()), (0, 0));
-    index.insert_undecodable(undecodable(2, "bank"));
+    assert_eq!(index.insert_undecodable(undecodable(2, "bank")), [all], "no object of another namespace is concerned");
     let undecodable_in = |index: &Index, view| index.undecodable(view).map(|(count, first)| (count, first.to_string()));
     assert_eq!(undecodable_in(&index, all), Some((2, "bank/pod-2".to_owned())));
     assert_eq!(undecodable_in(&index, shop), Some((1, "shop/pod-1".to_owned())));
 
     let changes = index.undecodable_changes();
-    index.insert_undecodable(undecodable(2, "bank"));
+    assert_eq!(index.insert_undecodable(undecodable(2, "bank")), []);
     index.apply(pod(3, "bank", "web", true), now());
     assert_eq!(index.undecodable_changes(), changes, "nothing changed");
-    index.apply(pod(1, "shop", "web", true), now());
+    assert_eq!(
+        index.apply(pod(1, "shop", "web", true), now()),
+        [all, shop],
+        "although it was healthy before and is now"
+    );
     assert!(index.undecodable_changes() > changes);
     assert_eq!(undecodable_in(&index, shop), None);
 
@@ -365,8 +396,10 @@ fn reports_undecodable_pods_to_the_views_of_their_namespace() {
     index.end_list(Some("shop"));
     assert_eq!(undecodable_in(&index, all), Some((1, "bank/pod-2".to_owned())));
     index.begin_list(None);
-    index.end_list(None);
+    assert_eq!(index.end_list(None), [all]);
     assert_eq!(undecodable_in(&index, all), None);
+    index.insert_undecodable(undecodable(2, "bank"));
+    assert_eq!(index.remove(uid(2)), [all]);
 }
 
 /// A change of an index. Pods and views are few, so that steps affect each other.
@@ -520,10 +553,13 @@ proptest! {
         let mut index = Index::new(LOOKBACK);
         let views: Vec<_> = selections().into_iter().map(|selection| index.add_view(scope(selection))).collect();
         for step in &steps {
-            let suspects = |index: &Index| -> Vec<Vec<Pod>> {
-                let mut suspects: Vec<Vec<Pod>> = views.iter().map(|&view| index.suspects(view).cloned().collect()).collect();
-                suspects.iter_mut().for_each(|pods| pods.sort_by_key(|pod| pod.uid));
-                suspects
+            let suspects = |index: &Index| {
+                let shown = |&view: &ViewId| {
+                    let mut suspects: Vec<Pod> = index.suspects(view).cloned().collect();
+                    suspects.sort_by_key(|pod| pod.uid);
+                    (suspects, index.undecodable(view).map(|(count, first)| (count, first.clone())))
+                };
+                views.iter().map(shown).collect::<Vec<_>>()
             };
             let before = suspects(&index);
             let affected = match *step {

@@ -12,21 +12,38 @@ pub(super) struct UndecodablePods {
 }
 
 impl UndecodablePods {
-    pub(super) fn insert(&mut self, pod: UndecodablePod, list: u32) {
-        let known = self.pods.get(&pod.uid).is_some_and(|(known, _)| *known == pod);
-        self.pods.insert(pod.uid, (pod, list));
-        self.changes += u64::from(!known);
+    /// Returns the namespaces for which this is a change.
+    pub(super) fn insert(&mut self, pod: UndecodablePod, list: u32) -> Vec<String> {
+        let namespace = pod.namespace.clone();
+        let is_known = self.pods.get(&pod.uid).is_some_and(|(known, _)| *known == pod);
+        let before = self.pods.insert(pod.uid, (pod, list));
+        if is_known {
+            return Vec::new();
+        }
+        self.changes += 1;
+        before.map(|(before, _)| before.namespace).into_iter().chain([namespace]).collect()
     }
 
-    pub(super) fn remove(&mut self, uid: Uid) {
-        self.changes += u64::from(self.pods.remove(&uid).is_some());
+    /// Returns the pod if it was there.
+    pub(super) fn remove(&mut self, uid: Uid) -> Option<UndecodablePod> {
+        let (pod, _) = self.pods.remove(&uid)?;
+        self.changes += 1;
+        Some(pod)
     }
 
-    /// Removes the pods of one namespace, or of all, that were last seen before list number `started`.
-    pub(super) fn end_list(&mut self, namespace: Option<&str>, started: u32) {
-        let before = self.pods.len();
-        self.pods.retain(|_, (pod, list)| *list >= started || namespace.is_some_and(|own| own != pod.namespace));
-        self.changes += u64::from(self.pods.len() != before);
+    /// Removes the pods of one namespace, or of all, that were last seen before list number `started`. Returns their
+    /// namespaces.
+    pub(super) fn end_list(&mut self, namespace: Option<&str>, started: u32) -> HashSet<String> {
+        let mut gone = HashSet::new();
+        self.pods.retain(|_, (pod, list)| {
+            let is_kept = *list >= started || namespace.is_some_and(|own| own != pod.namespace);
+            if !is_kept && !gone.contains(&pod.namespace) {
+                gone.insert(pod.namespace.clone());
+            }
+            is_kept
+        });
+        self.changes += u64::from(!gone.is_empty());
+        gone
     }
 
     /// The number of pods in the selected namespaces, and the first of them by namespace and name.

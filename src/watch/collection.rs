@@ -24,11 +24,13 @@ pub(crate) struct Selection {
     pub(crate) list_fields: Option<String>,
     /// The field selector of watches.
     pub(crate) watch_fields: Option<String>,
+    /// The label selector of both.
+    pub(crate) labels: Option<String>,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { page_size: PAGE_SIZE, list_fields: None, watch_fields: None }
+        Self { page_size: PAGE_SIZE, list_fields: None, watch_fields: None, labels: None }
     }
 }
 
@@ -37,12 +39,13 @@ impl Selection {
         ListParams {
             continue_token: token.map(str::to_owned),
             field_selector: self.list_fields.clone(),
+            label_selector: self.labels.clone(),
             ..ListParams::default().limit(self.page_size)
         }
     }
 
     pub(crate) fn watch(&self, params: &WatchParams) -> WatchParams {
-        WatchParams { field_selector: self.watch_fields.clone(), ..params.clone() }
+        WatchParams { field_selector: self.watch_fields.clone(), label_selector: self.labels.clone(), ..params.clone() }
     }
 }
 

@@ -22,3 +22,10 @@ pub enum WatchUpdate<K> {
     /// Another error. The known objects stay valid, and the stream retries by itself.
     Failed(String),
 }
+
+impl<K> WatchUpdate<K> {
+    /// Whether it is about an object, and not about the watch.
+    pub fn is_of_object(&self) -> bool {
+        matches!(self, Self::Listed(_) | Self::Applied(_) | Self::Deleted(_))
+    }
+}

@@ -8,18 +8,24 @@ impl Controller {
     /// what the leader before has written last, and each object resumes from it. The watches of pods stay open.
     pub(super) fn set_role(&mut self, role: Role) -> bool {
         let term = match role {
-            Role::Follower => None,
+            Role::Follower { .. } => None,
             Role::Leader { term } => Some(term),
         };
+        self.metrics.set_leader(term.is_some());
+        // While nobody leads, as in an outage, the incidents stay: it is no recovery. Then the next leader reports them.
+        if matches!(role, Role::Follower { is_led: true }) {
+            self.objects.keys().for_each(|key| self.metrics.object_withdrawn(key));
+        }
         if self.term == term {
             return false;
         }
         if self.term.is_some() {
             // Requests under way end by themselves, because they are fenced.
             self.dispatcher.stand_down();
-            self.objects.keys().for_each(|key| self.metrics.object_withdrawn(key));
         }
-        self.metrics.set_leader(term.is_some());
+        if term.is_some() {
+            self.reconciler.begin_term(tokio::time::Instant::now());
+        }
         self.term = term;
         term.is_some()
     }

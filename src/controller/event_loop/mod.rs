@@ -106,18 +106,22 @@ impl Controller {
         let mut role = self.leadership.subscribe();
         self.set_role(*role.borrow_and_update());
         let objects = open_objects();
-        let mut inputs = Inputs { objects, pods: futures::stream::pending().boxed(), events, are_pods_open: false };
+        let pods = futures::stream::pending().boxed();
+        let mut inputs = Inputs { objects, pods, backfill: None, events, are_pods_open: false };
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
         let mut beat = tokio::time::interval(BEAT_INTERVAL);
         loop {
             heartbeat.beat(Phase::Reconciling);
             self.start_due_work();
-            if self.objects.are_known(scopes.len()) && (self.reconciler.take_needs_relist() || !inputs.are_pods_open) {
-                if inputs.are_pods_open {
-                    self.reconciler.watches_reopened(Instant::now());
+            if self.objects.are_known(scopes.len()) {
+                let needs_backfill = self.reconciler.take_needs_backfill();
+                if !inputs.are_pods_open {
+                    inputs.pods = open_pods();
+                    inputs.are_pods_open = true;
+                } else if needs_backfill {
+                    self.reconciler.begin_backfill(Instant::now());
+                    inputs.backfill = Some(open_pods());
                 }
-                inputs.pods = open_pods();
-                inputs.are_pods_open = true;
             }
             let wake_at = self.work_due();
             heartbeat.beat(Phase::Waiting);
@@ -148,7 +152,9 @@ impl Controller {
         let begun = Instant::now();
         let mut next = Some(first);
         while let Some(input) = next {
-            self.handle(input, heartbeat);
+            if self.handle(input, heartbeat) {
+                inputs.backfill = None;
+            }
             if begun.elapsed() >= TURN {
                 break;
             }
@@ -156,7 +162,8 @@ impl Controller {
         }
     }
 
-    fn handle(&mut self, input: Input, heartbeat: &Heartbeat) {
+    /// Returns whether the list of older failures is complete.
+    fn handle(&mut self, input: Input, heartbeat: &Heartbeat) -> bool {
         match input {
             Input::Object(object) => {
                 heartbeat.beat(Phase::Object);
@@ -166,6 +173,12 @@ impl Controller {
             Input::Pods(updates) => {
                 heartbeat.beat(Phase::Pods);
                 self.on_pods(updates);
+            }
+            Input::Backfill(updates) => {
+                heartbeat.beat(Phase::Pods);
+                let (concerned, is_complete) = self.reconciler.apply_backfill(updates, self.clock.now());
+                self.mark_dirty(concerned, Instant::now());
+                return is_complete;
             }
             Input::Events(updates) => {
                 heartbeat.beat(Phase::Events);
@@ -177,6 +190,7 @@ impl Controller {
                 self.start_due_logs(Instant::now());
             }
         }
+        false
     }
 
     async fn drain(mut self) -> bool {
@@ -254,14 +268,19 @@ impl Controller {
     fn on_pods(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedPod>)>) {
         let now = Instant::now();
         let wall = self.clock.now();
+        // An error or the beginning of a list is no sign of life of the pods.
+        let has_pods = updates.iter().any(|(_, update)| update.is_of_object());
         let concerned = self.reconciler.apply_pods(updates, now, wall);
         self.mark_dirty(concerned, now);
-        self.metrics.pods_received(wall);
+        if has_pods {
+            self.metrics.pods_received(wall);
+        }
         self.update_synced();
     }
 
     fn update_synced(&self) {
-        self.metrics.set_synced(self.reconciler.is_synced(Instant::now()));
+        let is_synced = self.reconciler.is_synced(Instant::now()) && self.objects.are_accessible();
+        self.metrics.set_synced(is_synced);
     }
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {
@@ -390,6 +409,8 @@ impl Controller {
 struct Inputs {
     objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
     pods: PodUpdates,
+    /// The list of older failures, while it is under way.
+    backfill: Option<PodUpdates>,
     events: EventUpdates,
     are_pods_open: bool,
 }
@@ -397,6 +418,7 @@ struct Inputs {
 enum Input {
     Object(Box<(Scope, WatchUpdate<StoredObject>)>),
     Pods(Vec<(Scope, WatchUpdate<WatchedPod>)>),
+    Backfill(Vec<(Scope, WatchUpdate<WatchedPod>)>),
     Events(Vec<(Scope, WatchUpdate<WatchedEvent>)>),
     Answer(Box<TaskResult>),
 }
@@ -407,10 +429,15 @@ impl Inputs {
         tokio::select! {
             Some(object) = self.objects.next() => Input::Object(Box::new(object)),
             Some(updates) = self.pods.next() => Input::Pods(updates),
+            Some(updates) = next_of(&mut self.backfill) => Input::Backfill(updates),
             Some(updates) = self.events.next(), if self.are_pods_open => Input::Events(updates),
             result = tasks.next() => Input::Answer(Box::new(result)),
         }
     }
+}
+
+async fn next_of(updates: &mut Option<PodUpdates>) -> Option<Vec<(Scope, WatchUpdate<WatchedPod>)>> {
+    updates.as_mut()?.next().await
 }
 
 async fn sleep_until_if(at: Option<Instant>) {

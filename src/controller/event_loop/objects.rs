@@ -18,6 +18,9 @@ use super::{
 
 impl Controller {
     pub(super) fn on_object(&mut self, scope: Scope, update: WatchUpdate<StoredObject>) {
+        if update.is_of_object() || matches!(update, WatchUpdate::Synced | WatchUpdate::CaughtUp) {
+            self.objects.access_granted(&scope);
+        }
         match update {
             WatchUpdate::Relisting => self.objects.begin_list(&scope),
             WatchUpdate::Listed(object) => {
@@ -32,8 +35,10 @@ impl Controller {
             WatchUpdate::Applied(object) => self.observe(object),
             WatchUpdate::Deleted(object) => self.removed(&object.key),
             WatchUpdate::Denied(refusal) => {
+                self.metrics.watch_failed("orchestrs");
                 tracing::error!(refusal, "not allowed to watch Orchestr objects");
                 self.objects.access_denied(scope);
+                self.update_synced();
             }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
             WatchUpdate::Failed(error) => {
@@ -91,7 +96,7 @@ impl Controller {
                 self.reconciler.remove_view(view);
             }
             let settings = object.settings.as_ref().ok().filter(|settings| settings.enabled);
-            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings, now));
+            object.view = settings.map(|settings| self.reconciler.add_view(&key, settings));
         }
         if object.term != self.term {
             object.resume(&observed, self.term, now);

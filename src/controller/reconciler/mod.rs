@@ -24,6 +24,7 @@ use crate::{
 };
 
 use super::{
+    backfill::Backfill,
     event_lists::EventListQuery,
     evidence::Evidence,
     jobs::{JobKey, Jobs},
@@ -59,7 +60,8 @@ pub(super) struct Reconciler {
     masked_texts: MaskedTexts,
     rollouts: Rollouts,
     terminations: Terminations,
-    needs_relist: bool,
+    needs_backfill: bool,
+    backfill: Option<Backfill>,
     metrics: Metrics,
 }
 
@@ -108,19 +110,27 @@ impl Reconciler {
             masked_texts: MaskedTexts::default(),
             rollouts: Rollouts::default(),
             terminations: Terminations::default(),
-            needs_relist: false,
+            needs_backfill: false,
+            backfill: None,
             metrics,
         }
     }
 
+    /// This replica begins to lead, perhaps again. What it has read in an earlier term may have changed since, because a
+    /// follower reads nothing, so it is read again as after a start.
+    pub(super) fn begin_term(&mut self, now: Instant) {
+        self.jobs = Jobs::default();
+        self.workloads.forget_readings(now);
+    }
+
     /// Adds an object's view of the pods.
-    pub(super) fn add_view(&mut self, key: &NamespacedName, settings: &Settings, now: Instant) -> ViewId {
+    pub(super) fn add_view(&mut self, key: &NamespacedName, settings: &Settings) -> ViewId {
         let view = self.index.add_view(settings.scope.clone());
         self.views.insert(view, key.clone());
         let (present, needed) = (self.index.restart_lookback(), settings.thresholds.restarted);
-        if let Some(extended) = self.lookback.extended(present, needed, now) {
+        if let Some(extended) = self.lookback.extended(present, needed) {
             self.index.widen(extended);
-            self.needs_relist = true;
+            self.needs_backfill = true;
         }
         view
     }
@@ -135,9 +145,9 @@ impl Reconciler {
         self.rollouts.forget(key);
     }
 
-    /// Whether all pods must be listed again, because older failures matter now than were kept. Resets the flag.
-    pub(super) fn take_needs_relist(&mut self) -> bool {
-        std::mem::take(&mut self.needs_relist)
+    /// Whether all pods must be listed once more, because older failures matter now than were kept. Resets the flag.
+    pub(super) fn take_needs_backfill(&mut self) -> bool {
+        std::mem::take(&mut self.needs_backfill)
     }
 
     /// Whether all pods are known.
@@ -145,10 +155,10 @@ impl Reconciler {
         self.watch_health.is_synced(now)
     }
 
-    /// The watches of pods were closed and opened again.
-    pub(super) fn watches_reopened(&mut self, now: Instant) {
-        self.watch_health.reopened(now);
-        self.lookback.listed_again(now);
+    /// All pods are being listed once more, beside the watches.
+    pub(super) fn begin_backfill(&mut self, now: Instant) {
+        self.watch_health.backfilling(now);
+        self.backfill = Some(Backfill::new(self.watch_health.scopes()));
     }
 
     /// Reconciles an object. Of the object, it changes only the tracker of problems and the time since which it waits

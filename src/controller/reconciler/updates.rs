@@ -47,7 +47,6 @@ impl Reconciler {
         let mut views = Vec::new();
         let mut is_newly_denied = false;
         let mut is_complete = false;
-        let undecodable_changes = self.index.undecodable_changes();
         for (scope, update) in updates {
             match update {
                 WatchUpdate::Relisting => {
@@ -88,18 +87,54 @@ impl Reconciler {
         }
         if is_complete {
             Concerned::AllWithoutDebounce
-        } else if is_newly_denied || self.index.undecodable_changes() != undecodable_changes {
+        } else if is_newly_denied {
             Concerned::All
         } else {
             Concerned::These(self.viewers(views))
         }
     }
 
+    /// Takes updates of the list beside the watches. Returns the affected objects, and whether the list is complete.
+    pub(in crate::controller) fn apply_backfill(
+        &mut self,
+        updates: Vec<(Scope, WatchUpdate<WatchedPod>)>,
+        wall: Timestamp,
+    ) -> (Concerned, bool) {
+        let mut views = Vec::new();
+        let Some(backfill) = &mut self.backfill else { return (Concerned::These(Vec::new()), true) };
+        for (scope, update) in updates {
+            match update {
+                WatchUpdate::Listed(WatchedPod { pod: Ok(pod), .. }) if backfill.lacks(&scope, pod.uid) => {
+                    views.extend(self.index.backfill(pod, wall));
+                }
+                WatchUpdate::Synced => {
+                    self.watch_health.backfilled(&scope, self.index.restart_lookback());
+                    backfill.listed(&scope);
+                }
+                WatchUpdate::Denied(error) | WatchUpdate::Failed(error) => {
+                    self.metrics.watch_failed("pods");
+                    tracing::warn!(error, "the list of older failures is interrupted");
+                }
+                // The list begins again, or is complete, and the watches have received or will receive the rest.
+                _ => {}
+            }
+        }
+        if backfill.is_complete() {
+            self.backfill = None;
+            (Concerned::AllWithoutDebounce, true)
+        } else {
+            (Concerned::These(self.viewers(views)), false)
+        }
+    }
+
     fn apply_pod(&mut self, pod: WatchedPod, is_listed: bool, now: Instant, wall: Timestamp) -> Vec<ViewId> {
         match pod.pod {
             Ok(pod) => {
+                if let Some(backfill) = &mut self.backfill {
+                    backfill.received(pod.uid);
+                }
                 let mut views = Vec::new();
-                // When a pod is listed first, nobody knows when its containers failed.
+                // The first time that a pod is listed, it is unknown when its containers failed.
                 if !is_listed || self.index.contains(pod.uid) {
                     for reason in self.terminations.record(&pod, self.index.suspect(pod.uid), wall) {
                         self.metrics.container_terminated(&pod.namespace, &reason);

@@ -140,6 +140,16 @@ impl Workloads {
         self.update();
     }
 
+    /// Forgets what was read. The workloads that events have named are read again; incidents in statuses are resumed.
+    pub(super) fn forget_readings(&mut self, now: Instant) {
+        // A workload that was resumed from a status is resumed again.
+        self.known.retain(|_, state| state.forget_reading(now));
+        let known = &self.known;
+        self.by_uid.retain(|_, key| known.contains_key(key));
+        self.open.clear();
+        self.update();
+    }
+
     /// When [`take_due`](Self::take_due) will return a read.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.next_due

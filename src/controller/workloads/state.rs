@@ -135,6 +135,16 @@ impl State {
         is_changed && self.owner().is_some()
     }
 
+    /// Forgets all but the events, and since when they concern a new shortage. Returns whether there are any.
+    pub(super) fn forget_reading(&mut self, now: Instant) -> bool {
+        let (event, event_at, complete_at) = (self.event.take(), self.event_at, self.complete_at);
+        *self = Self { event, event_at, complete_at, failed_before: self.failed_before, ..Self::new(now) };
+        if self.event.is_some() {
+            self.read_soon(now, Duration::ZERO);
+        }
+        self.event.is_some()
+    }
+
     pub(super) fn pods_changed(&mut self, now: Instant) {
         if self.shortage.is_some() || self.read_at.is_some() || self.is_reading {
             self.read_soon(now + STATUS_LAG, Duration::ZERO);

@@ -685,3 +685,26 @@ fn an_event_in_another_namespace_takes_no_workload_over() {
     sequence.at(2);
     assert_eq!(sequence.reads(), ["api-5d9f"]);
 }
+
+#[test]
+fn what_was_read_is_forgotten_and_read_again_because_of_the_events() {
+    let mut sequence = Sequence::new();
+    sequence.refused("api-1", replica_set("api-1", 1, 3, Some(0)));
+    sequence.at(60);
+    assert_eq!(sequence.missing().len(), 1);
+    sequence.workloads.forget_readings(sequence.now);
+    assert_eq!((sequence.missing().len(), sequence.workloads.open.len()), (0, 0));
+    // Meanwhile it has got its pods.
+    assert_eq!(sequence.reads(), ["api-1"]);
+    sequence.answer(&key(WorkloadKind::ReplicaSet, "api-1"), replica_set("api-1", 3, 3, None));
+    sequence.at(120);
+    assert_eq!(sequence.missing().len(), 0);
+    // If it still lacks them, the shortage is as old as before.
+    sequence.refused("web-1", replica_set("web-1", 1, 3, Some(110)));
+    sequence.at(180);
+    let since = sequence.missing()[0].since;
+    sequence.workloads.forget_readings(sequence.now);
+    assert!(sequence.reads().contains(&"web-1".to_owned()));
+    sequence.answer(&key(WorkloadKind::ReplicaSet, "web-1"), replica_set("web-1", 1, 3, Some(110)));
+    assert_eq!(sequence.missing()[0].since, since);
+}

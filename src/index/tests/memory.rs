@@ -25,8 +25,8 @@ fn failing(namespace: &str, number: u64, containers: usize) -> Box<Pod> {
     let statuses: Vec<_> = (0..containers)
         .map(|index| {
             json!({"name": format!("c{index}"), "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff",
-                "message": format!("{number} {}", "w".repeat(4000))}},
-                "lastState": {"terminated": {"exitCode": 1, "message": format!("{number} {}", "t".repeat(4000))}}})
+                "message": format!("{number} {}", "w ".repeat(2050))}},
+                "lastState": {"terminated": {"exitCode": 1, "message": format!("{number} {}", "t ".repeat(2000))}}})
         })
         .collect();
     let json = json!({

@@ -63,6 +63,41 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
     operator.stop().await;
 }
 
+/// One tenant's threshold does not hold up what others are shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_objects_do_not_wait_while_older_failures_are_listed() {
+    let env = TestEnv::new("backfill").await;
+    env.pod("cart", restarted(1800)).await;
+    env.pod("web", healthy()).await;
+    for name in ["more", "cluster"] {
+        env.object(name, watch_with(json!({"logs": {"enabled": false}}))).await;
+    }
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    let is_healthy = |status: &orchestr::api::OrchestrStatus| condition(status, "PodsHealthy").0 == "True";
+    for name in ["more", "cluster"] {
+        env.wait_for_status(name, "the restart was long ago", is_healthy).await;
+    }
+    let lists = |request: &ProxiedRequest| request.is_streaming_list() || request.is_first_page();
+    let before = proxy.count(lists);
+    proxy.rule(move |request| if lists(request) { ProxyAction::Refuse(503, "away") } else { ProxyAction::Forward });
+    env.patch_object("more", json!({"spec": {"thresholds": {"restarted": "2h"}}})).await;
+    proxy.wait_for_requests("older failures are listed", before + 1, lists).await;
+    env.set_status("web", crash_looping(1)).await;
+    env.wait_for_status("cluster", "the crash is reported", |status| listed(status) == ["web"]).await;
+    let status = env.status("more").await;
+    assert_eq!(listed(&status), [""; 0], "its older failures are not known yet");
+
+    // A pod that is deleted and one that changes meanwhile stay as the watch has reported them.
+    env.set_status("web", healthy()).await;
+    env.wait_for_status("cluster", "the recovery is reported", is_healthy).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    env.wait_for_status("more", "the restart is reported", |status| listed(status) == ["cart"]).await;
+    let status = env.status("cluster").await;
+    assert_eq!(condition(&status, "PodsHealthy").0, "True");
+    operator.stop().await;
+}
+
 /// During the outage one pod recovers and another fails. The recovery is the first event after it.
 async fn stays_unhealthy_while_missed_events_are_delayed(name: &str, refusal: ProxyAction, awaited: &str) {
     let env = TestEnv::new(name).await;
