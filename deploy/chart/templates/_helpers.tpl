@@ -12,14 +12,14 @@
 
 {{- define "orchestr.selectorLabels" -}}
 app.kubernetes.io/name: orchestr
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "orchestr.labels" -}}
 {{ include "orchestr.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: "{{ .Chart.Name }}-{{ .Chart.Version }}"
 {{- end }}
 
 {{- define "orchestr.image" -}}
@@ -32,8 +32,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "orchestr.subjects" -}}
 subjects:
 - kind: ServiceAccount
-  name: {{ include "orchestr.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "orchestr.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{/* The permissions of the operator. deploy/cluster/role.yaml says what each of them is for. */}}
@@ -86,7 +86,7 @@ rules:
   value: "true"
 {{- if ne (include "orchestr.fullname" .) "orchestr" }}
 - name: ORCHESTR_LEASE_NAME
-  value: {{ include "orchestr.fullname" . }}
+  value: {{ include "orchestr.fullname" . | quote }}
 {{- end }}
 {{- end }}
 {{- if .Values.metrics.enabled }}
@@ -98,7 +98,15 @@ rules:
   value: /heartbeat/url
 {{- with .Values.heartbeat.namespaces }}
 - name: ORCHESTR_HEARTBEAT_NAMESPACES
-  value: {{ join "," . }}
+  value: {{ join "," . | quote }}
+{{- else }}
+{{- if .Values.tenancy.policy.enabled }}
+# The webhooks of tenants do not silence the heartbeat.
+- name: ORCHESTR_HEARTBEAT_NAMESPACES
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.env }}

@@ -45,9 +45,9 @@ pub(super) const CASES: [Case; 11] = [
         files: &[("webhooks/secret-reader.yaml", "shop")],
     },
     Case {
-        name: "a heartbeat",
-        values: "heartbeat: {secretName: orchestr-heartbeat}",
-        overlays: &[".", "components/heartbeat"],
+        name: "a heartbeat of a shared cluster",
+        values: "{heartbeat: {secretName: orchestr-heartbeat}, tenancy: {policy: {enabled: true}}}",
+        overlays: &[".", "tenancy", "components/heartbeat"],
         files: &[],
     },
     Case {

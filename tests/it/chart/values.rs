@@ -124,6 +124,70 @@ async fn sets_each_flag_of_the_operator() {
     assert!(errors.ends_with("orchestr: there is no kubeconfig at /nonexistent\n"), "{errors}");
 }
 
+/// Names that YAML reads as something else if they are not quoted.
+const ODD_NAMES: &str = "
+fullnameOverride: '123'
+serviceAccount: {name: 'null'}
+priorityClassName: '123'
+operator: {namespaces: ['123'], clusterName: '123'}
+rbac: {webhookSecrets: {'123': ['456']}}
+tenancy: {quota: {namespaces: ['123']}}
+heartbeat: {secretName: '123', key: 'null', namespaces: ['123']}
+networkPolicy: {enabled: true}
+metrics: {podMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}
+";
+
+/// The paths of names, namespaces, labels and the like that are no strings.
+fn no_strings(path: &str, value: &Value, found: &mut Vec<String>) {
+    const STRINGS: [&str; 8] =
+        ["name", "namespace", "key", "value", "secretName", "serviceAccountName", "priorityClassName", "resourceNames"];
+    let is_name = path.rsplit('/').nth(usize::from(path.ends_with(|char: char| char.is_ascii_digit())));
+    let is_label = path.contains("/labels/") || path.contains("/matchLabels/");
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| {
+            // In the CRD and in expressions, these are names of fields.
+            no_strings(&format!("{path}/{key}"), value, found);
+        }),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| no_strings(&format!("{path}/{index}"), item, found));
+        }
+        Value::String(_) => {}
+        _ if is_label || is_name.is_some_and(|name| STRINGS.contains(&name)) => found.push(format!("{path}: {value}")),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn names_that_look_like_numbers_stay_strings() {
+    let helm = Helm::offline().await;
+    let file = helm.values_file(ODD_NAMES);
+    let rendered = helm.run(&["template", "123", &super::chart(), "--namespace", "456", "--values", &file]).await.ok();
+    let mut found = Vec::new();
+    for object in documents(&rendered).iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
+        no_strings(object["kind"].as_str().unwrap(), object, &mut found);
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(rendered.contains("name: ORCHESTR_HEARTBEAT_NAMESPACES\n          value: \"123\""), "{rendered}");
+}
+
+#[tokio::test]
+async fn webhooks_of_tenants_do_not_silence_the_heartbeat_of_a_shared_cluster() {
+    let helm = Helm::offline().await;
+    let shared = "tenancy: {policy: {enabled: true}}";
+    for (values, expected) in [
+        (format!("{{heartbeat: {{secretName: ping}}, {shared}}}"), Some("metadata.namespace")),
+        (format!("{{heartbeat: {{secretName: ping, namespaces: [shop]}}, {shared}}}"), Some("shop")),
+        ("heartbeat: {secretName: ping}".to_owned(), None),
+    ] {
+        let env = container(&helm.template(&values).await.ok())["env"].clone();
+        let own = env.as_array().unwrap().iter().find(|own| own["name"] == "ORCHESTR_HEARTBEAT_NAMESPACES").cloned();
+        let of = |own: &Value| {
+            own["valueFrom"]["fieldRef"]["fieldPath"].as_str().or(own["value"].as_str()).map(str::to_owned)
+        };
+        assert_eq!(own.as_ref().and_then(of).as_deref(), expected, "{values}");
+    }
+}
+
 #[tokio::test]
 async fn chooses_the_image_by_tag_or_digest() {
     let helm = Helm::offline().await;
