@@ -45,6 +45,11 @@ impl Target {
         Self { url: url.trim_end_matches('/').to_owned(), context }
     }
 
+    /// The context of the kubeconfig, or else the address.
+    pub(super) fn name(&self) -> &str {
+        self.context.as_deref().unwrap_or(&self.url)
+    }
+
     /// Describes a failed request.
     pub(super) fn describe(&self, error: &kube::Error) -> Failure {
         Failure::new(self.message(error))

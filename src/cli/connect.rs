@@ -1,6 +1,10 @@
 //! Connects to the cluster of a kubeconfig or, without one, to the cluster that this pod runs in.
 
-use std::{env, io, path::PathBuf, time::Duration};
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use http::header::USER_AGENT;
@@ -59,6 +63,20 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
     };
     let client = client.map_err(|error| target.describe(&error))?;
     Ok(Cluster { client, target })
+}
+
+/// The names of all contexts of the kubeconfig.
+pub(super) fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let kubeconfig = match kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let kubeconfig = kubeconfig.map_err(|error| match error {
+        KubeconfigError::FindPath => Failure::new("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG"),
+        error => unusable(&error, &[]),
+    })?;
+    let contexts: Vec<_> = kubeconfig.contexts.into_iter().map(|context| context.name).collect();
+    if contexts.is_empty() { Err(Failure::new("the kubeconfig has no contexts")) } else { Ok(contexts) }
 }
 
 async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Failure> {

@@ -4,6 +4,7 @@ mod account;
 mod api_error;
 mod connect;
 mod failure;
+mod html;
 mod kube_client;
 mod object_name;
 mod preflight;
@@ -12,8 +13,10 @@ mod proxy;
 mod run;
 mod scan;
 mod show;
+mod wait;
 mod webhook;
 mod webhook_flags;
+mod workflow_command;
 
 use std::{
     env,
@@ -46,6 +49,8 @@ enum Command {
     Scan(scan::ScanFlags),
     /// Print the status of an Orchestr object: incidents, causes, pods and logs; exits 1 if pods have problems
     Show(show::ShowFlags),
+    /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the time is over
+    Wait(wait::WaitFlags),
     /// Test the webhooks of an Orchestr object
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
@@ -73,8 +78,15 @@ impl Cli {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match self.command {
             Command::Run(flags) => runtime()?.block_on(run::run(flags)),
-            Command::Scan(flags) => runtime()?.block_on(scan::scan(flags)),
+            Command::Scan(flags) => {
+                let runtime = runtime()?;
+                let result = runtime.block_on(scan::scan(flags));
+                // Threads that wait for a cluster that was given up end with the process.
+                runtime.shutdown_background();
+                result
+            }
             Command::Show(flags) => runtime()?.block_on(show::show(flags)),
+            Command::Wait(flags) => runtime()?.block_on(wait::wait(flags)),
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
             Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {

@@ -7,8 +7,10 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 29] = [
     "hex",
+    "escapes",
+    "partial_text",
     "version",
     "backoff",
     "clock",

@@ -1,5 +1,9 @@
 //! The selection of pods by `orchestr scan`. A selection that is empty by mistake must not be reported as healthy.
 
+mod clusters;
+mod logs;
+mod outputs;
+
 use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};

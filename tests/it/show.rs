@@ -1,9 +1,9 @@
 //! `orchestr show`, on statuses that the operator wrote.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    command::{assert_fails, ends, orchestr},
+    command::{assert_fails, ends, fed, list, orchestr},
     pod_statuses::{crash_looping, healthy},
     test_env::{TestEnv, condition, watch_with},
 };
@@ -42,4 +42,27 @@ async fn prints_the_status_of_an_object() {
     let (code, _, err) = ends(&mut orchestr(&["show", "--kubeconfig", kubeconfig, &format!("{namespace}/other")]));
     assert_eq!(code, 2);
     assert!(err.contains("404") && err.contains("not found"), "{err}");
+}
+
+#[test]
+fn rejects_a_file_without_the_object() {
+    let object = |kind: &str, status: Value| json!({"apiVersion": "kopf.dev/v1", "kind": kind, "metadata": {"namespace": "shop", "name": "cart"}, "status": status});
+    let absent = "orchestr: standard input does not contain the Orchestr object shop/cart\n";
+    for (input, err) in [
+        ("", absent),
+        ("hunter2", absent),
+        ("{\"password\": hunter2", "orchestr: standard input is neither JSON nor YAML\n"),
+        (&list(&[]), absent),
+        (&object("Deployment", json!({})).to_string(), absent),
+        (
+            &object("Orchestr", Value::Null).to_string(),
+            "orchestr: shop/cart has no status yet: is the operator running?\n",
+        ),
+    ] {
+        assert_eq!(fed(&["show", "shop/cart", "-f", "-"], input), (2, String::new(), err.to_owned()), "{input}");
+    }
+    assert_fails(
+        &mut orchestr(&["show", "shop/cart", "-f", "/no/such"]),
+        "cannot read /no/such: No such file or directory (os error 2)",
+    );
 }

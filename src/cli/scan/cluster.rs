@@ -33,12 +33,16 @@ use super::{
 
 /// Pods in a page, the same as kubectl's: larger pages take more memory and are not faster.
 const PAGE_SIZE: u32 = 500;
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Concurrent reads of Jobs or events.
 const CONCURRENT_READS: usize = 8;
 /// For how many pods events are read: each list of events costs the API server about as much as a list of a namespace.
 const EVENT_LISTS: usize = 20;
+
+/// A cluster, and how long one request to it may take.
+pub(super) struct Source {
+    pub(super) cluster: Cluster,
+    pub(super) timeout: Duration,
+}
 
 #[derive(Deserialize)]
 struct Page {
@@ -49,7 +53,7 @@ struct Page {
 
 /// Reads the pods of the collector's namespaces; `progress` is called after each page with the number of objects.
 pub(super) async fn read(
-    cluster: &Cluster,
+    source: &Source,
     selector: Option<&str>,
     clock: &ClusterClock,
     collector: &mut Collector,
@@ -58,17 +62,17 @@ pub(super) async fn read(
     match collector.namespaces().names() {
         Some(names) => {
             for name in &names {
-                read_from(cluster, Some(name), selector, clock, collector, progress).await?;
+                read_from(source, Some(name), selector, clock, collector, progress).await?;
             }
         }
-        None => read_from(cluster, None, selector, clock, collector, progress).await?,
+        None => read_from(source, None, selector, clock, collector, progress).await?,
     }
-    check_namespaces_exist(cluster, collector.namespaces()).await
+    check_namespaces_exist(source, collector.namespaces()).await
 }
 
 /// Fails if a name or pattern of `-n` matches no namespace, or if that cannot be checked: a namespace that does not exist
 /// must not pass as healthy. Only names and patterns that matched no pod are checked.
-async fn check_namespaces_exist(cluster: &Cluster, namespaces: &Namespaces) -> Result<(), Failure> {
+async fn check_namespaces_exist(source: &Source, namespaces: &Namespaces) -> Result<(), Failure> {
     let mut patterns: Vec<&NamespacePattern> = Vec::new();
     for wanted in namespaces.unmatched() {
         if !wanted.is_name() {
@@ -77,21 +81,21 @@ async fn check_namespaces_exist(cluster: &Cluster, namespaces: &Namespaces) -> R
         }
         let request = Request::new(Namespace::url_path(&(), None));
         let request = request.get(wanted.text(), &GetParams::default()).map_err(Failure::new)?;
-        match within(cluster, cluster.client.request_text(request)).await? {
+        match within(source, source.cluster.client.request_text(request)).await? {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 return Err(Failure::new(format!("there is no namespace {:?}", wanted.text())));
             }
-            Err(error) => return Err(unchecked(cluster, &error, "get", wanted)),
+            Err(error) => return Err(unchecked(source, &error, "get", wanted)),
         }
     }
     let Some(first) = patterns.first().copied() else { return Ok(()) };
-    let api: Api<Namespace> = Api::all(cluster.client.clone());
+    let api: Api<Namespace> = Api::all(source.cluster.client.clone());
     let mut params = ListParams::default().limit(PAGE_SIZE);
     loop {
-        let page = match within(cluster, api.list_metadata(&params)).await? {
+        let page = match within(source, api.list_metadata(&params)).await? {
             Ok(page) => page,
-            Err(error) => return Err(unchecked(cluster, &error, "list", first)),
+            Err(error) => return Err(unchecked(source, &error, "list", first)),
         };
         let names: Vec<_> = page.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect();
         patterns.retain(|wanted| !names.iter().any(|name| wanted.matches(name)));
@@ -105,16 +109,16 @@ async fn check_namespaces_exist(cluster: &Cluster, namespaces: &Namespaces) -> R
     }
 }
 
-fn unchecked(cluster: &Cluster, error: &kube::Error, verb: &'static str, wanted: &NamespacePattern) -> Failure {
+fn unchecked(source: &Source, error: &kube::Error, verb: &'static str, wanted: &NamespacePattern) -> Failure {
     let namespace = Some(wanted.text()).filter(|_| wanted.is_name());
     let permission = Permission { verb, resource: "namespaces", namespace, grant: Grant::View };
-    let why = cluster.target.describe_denied(error, &permission);
+    let why = source.cluster.target.describe_denied(error, &permission);
     let (name, what) = (wanted.text(), if wanted.is_name() { "it exists" } else { "any namespace matches it" });
     Failure::new(format!("found no pods in {name:?}, and cannot check whether {what}: {why}"))
 }
 
 async fn read_from(
-    cluster: &Cluster,
+    source: &Source,
     namespace: Option<&str>,
     selector: Option<&str>,
     clock: &ClusterClock,
@@ -127,10 +131,10 @@ async fn read_from(
         ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE_SIZE) };
     loop {
         let request = Request::new(path.as_str()).list(&params).map_err(Failure::new)?;
-        let next = match within(cluster, cluster.client.request_text(request)).await? {
+        let next = match within(source, source.cluster.client.request_text(request)).await? {
             Ok(text) => {
                 let page: Page = serde_json::from_str(&text)
-                    .map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
+                    .map_err(|error| source.cluster.target.describe(&kube::Error::SerdeError(error)))?;
                 // Each response sets the clock, so the time is known from the first page on.
                 collector.set_now(clock.now());
                 for watched in page.items.into_iter().flatten() {
@@ -144,7 +148,7 @@ async fn read_from(
             }
             Err(error) => match continue_token(&error) {
                 Some(token) => Some(token),
-                None => return Err(cluster.target.describe_denied(&error, &permission)),
+                None => return Err(source.cluster.target.describe_denied(&error, &permission)),
             },
         };
         match next.filter(|token| !token.is_empty()) {
@@ -155,16 +159,21 @@ async fn read_from(
 }
 
 /// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read.
-pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> usize {
+pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> usize {
     let jobs = collector.needed_jobs();
+    let mut unread = jobs.len();
     let mut responses = stream::iter(jobs)
-        .map(|(namespace, name)| read_job(cluster, namespace, name))
+        .map(|(namespace, name)| read_job(source, namespace, name))
         .buffer_unordered(CONCURRENT_READS);
-    let mut unread = 0;
     while let Some(response) = responses.next().await {
         match response {
-            Some(job) => collector.add_job(&job),
-            None => unread += 1,
+            Ok(Some(job)) => {
+                unread -= 1;
+                collector.add_job(&job);
+            }
+            Ok(None) => {}
+            // The requests that follow would take as long.
+            Err(_timed_out) => break,
         }
     }
     collector.apply_jobs();
@@ -172,30 +181,34 @@ pub(super) async fn read_jobs(cluster: &Cluster, collector: &mut Collector) -> u
 }
 
 /// Reads the events that may explain problems. Returns for how many pods they could not be read.
-pub(super) async fn read_events(cluster: &Cluster, collector: &mut Collector) -> usize {
+pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> usize {
     let pods = collector.needed_events(EVENT_LISTS);
+    let mut unread = pods.len();
     let mut responses = stream::iter(pods)
-        .map(async |(namespace, pod)| within(cluster, list_events(&cluster.client, &namespace, pod)).await)
+        .map(async |(namespace, pod)| within(source, list_events(&source.cluster.client, &namespace, pod)).await)
         .buffer_unordered(CONCURRENT_READS);
-    let mut unread = 0;
     while let Some(response) = responses.next().await {
         match response {
-            Ok(Ok(events)) => events.into_iter().for_each(|event| collector.add_event(event)),
-            _ => unread += 1,
+            Ok(Ok(events)) => {
+                unread -= 1;
+                events.into_iter().for_each(|event| collector.add_event(event));
+            }
+            Ok(Err(_)) => {}
+            Err(_timed_out) => break,
         }
     }
     unread
 }
 
-/// `None` if the Job cannot be read, an empty Job if it does not exist.
-async fn read_job(cluster: &Cluster, namespace: String, name: String) -> Option<Job> {
+/// `None` if the Job cannot be read, an empty Job if it does not exist. Fails if there is no response in time.
+async fn read_job(source: &Source, namespace: String, name: String) -> Result<Option<Job>, Failure> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
-    let request = request.get(&name, &GetParams::default()).ok()?;
-    match within(cluster, cluster.client.request_text(request)).await.ok()? {
+    let Ok(request) = request.get(&name, &GetParams::default()) else { return Ok(None) };
+    Ok(match within(source, source.cluster.client.request_text(request)).await? {
         Ok(text) => serde_json::from_str(&text).ok(),
         Err(kube::Error::Api(status)) if status.code == 404 => Some(Job::default()),
         Err(_) => None,
-    }
+    })
 }
 
 /// The token with which a list continues after its snapshot has expired, which takes some minutes. The API server sends it
@@ -207,8 +220,9 @@ fn continue_token(error: &kube::Error) -> Option<String> {
     }
 }
 
-async fn within<T>(cluster: &Cluster, response: impl Future<Output = T>) -> Result<T, Failure> {
-    timeout(TIMEOUT, response).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))
+async fn within<T>(source: &Source, response: impl Future<Output = T>) -> Result<T, Failure> {
+    let seconds = source.timeout.as_secs_f32().ceil() as u64;
+    timeout(source.timeout, response).await.map_err(|_| source.cluster.target.timed_out(seconds))
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub(super) struct Filter {
 }
 
 pub(super) struct Collector {
+    /// The cluster or file that the objects come from, for a page that others read.
+    pub(super) source: String,
     thresholds: Thresholds,
     now: Timestamp,
     filter: Filter,
@@ -38,6 +40,8 @@ pub(super) struct Collector {
     /// Pods that were checked.
     pub(super) pods: u64,
     pub(super) problems: Vec<(Pod, Finding)>,
+    /// How many of the pods are on each node.
+    nodes: HashMap<Box<str>, u64>,
     /// Pods that could not be decoded.
     pub(super) undecodable: u64,
     /// `namespace/name` of the first [`NAMED`] of them.
@@ -54,12 +58,14 @@ pub(super) struct Collector {
 impl Collector {
     pub(super) fn new(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
         Self {
+            source: String::new(),
             thresholds,
             now,
             filter,
             excluded: 0,
             pods: 0,
             problems: Vec::new(),
+            nodes: HashMap::new(),
             undecodable: 0,
             undecodable_names: Vec::new(),
             other_objects: 0,
@@ -82,6 +88,11 @@ impl Collector {
         &self.filter.namespaces
     }
 
+    /// How many of the pods that were checked are on a node.
+    pub(super) fn pods_on_node(&self, node: &str) -> u64 {
+        self.nodes.get(node).copied().unwrap_or_default()
+    }
+
     /// How many objects of any kind were read.
     pub(super) fn objects(&self) -> u64 {
         self.pods + self.excluded + self.undecodable + self.other_objects
@@ -95,13 +106,21 @@ impl Collector {
             return;
         }
         self.pods += 1;
+        if !pod.node.is_empty() {
+            *self.nodes.entry(Box::from(&*pod.node)).or_default() += 1;
+        }
         if pod.ignored {
             return;
         }
-        pod.update_history(None, self.now);
-        if let Health::Problem(finding) = judge(&pod, &Facts::default(), &self.thresholds, self.now).health {
+        if let Health::Problem(finding) = self.judge(&mut pod) {
             self.problems.push((pod, *finding));
         }
+    }
+
+    /// The health of a pod, whether or not it was added.
+    pub(super) fn judge(&self, pod: &mut Pod) -> Health {
+        pod.update_history(None, self.now);
+        judge(pod, &Facts::default(), &self.thresholds, self.now).health
     }
 
     /// Counts a pod that cannot be decoded, unless the filter excludes its namespace or labels. An absent namespace or

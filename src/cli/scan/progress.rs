@@ -1,4 +1,4 @@
-//! Shows on a terminal how many pods a scan has read.
+//! Shows on a terminal how far a scan has come.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -23,6 +23,10 @@ impl Progress {
 
     /// Shows how many pods were read so far.
     pub(super) fn update(&mut self, pods: u64) {
+        self.show(|| format!("read {} pods…", thousands(pods)));
+    }
+
+    pub(super) fn show(&mut self, line: impl FnOnce() -> String) {
         let Some(last_update) = &mut self.last_update else { return };
         if last_update.elapsed() < INTERVAL {
             return;
@@ -30,7 +34,7 @@ impl Progress {
         *last_update = Instant::now();
         self.drawn = true;
         // If standard error is closed, the scan continues without progress.
-        let _ = write!(io::stderr(), "{CLEAR}read {} pods…", thousands(pods));
+        let _ = write!(io::stderr(), "{CLEAR}{}", line());
     }
 }
 

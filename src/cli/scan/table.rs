@@ -4,23 +4,24 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::{
-    cli::printable::printable,
     diagnosis::{Finding, human_duration, ready_counts, restarts},
-    pods::Pod,
+    logs::clean_text,
+    pods::{Pod, TEXT_LIMIT},
 };
 
-/// Spaces between columns, as in kubectl's tables.
-const GAP: usize = 3;
-/// The minimum width of the message column, in terminal columns, however narrow the terminal.
-const MIN_MESSAGE_WIDTH: usize = 60;
-const HEADING: Style = Style::new().bold();
+use super::{
+    grid::{self, Narrow},
+    scanned::{Results, Scanned},
+};
+
 const REASON: Style = AnsiColor::Red.on_default();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// Whether to print the CONTEXT column.
+    pub(super) contexts: bool,
     /// Whether to print the NAMESPACE column.
     pub(super) namespaces: bool,
     pub(super) wide: bool,
@@ -28,107 +29,76 @@ pub(super) struct Layout {
     pub(super) width: Option<usize>,
 }
 
-/// Writes the table, sorted by namespace and name, always with colours: the stream removes them if it is not a terminal.
-pub(super) fn write(
-    out: &mut impl Write,
-    problems: &[(Pod, Finding)],
-    layout: Layout,
-    now: Timestamp,
-) -> io::Result<()> {
-    let mut pods: Vec<_> = problems.iter().collect();
-    pods.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+/// Writes the table, sorted by cluster, namespace and name, always with colours: the stream removes them if it is not a terminal.
+pub(super) fn write(out: &mut impl Write, results: &Results, layout: Layout) -> io::Result<()> {
     let columns = columns(layout);
-    let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
-    let mut rows: Vec<Vec<String>> = pods
-        .into_iter()
-        .map(|(pod, finding)| columns.iter().map(|column| printable(&(column.cell)(pod, finding, now))).collect())
-        .collect();
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
+    let mut rows = Vec::new();
+    for Scanned { context, collector, .. } in results.scanned() {
+        let (context, now) = (context.as_deref().unwrap_or_default(), collector.now());
+        let mut pods: Vec<_> = collector.problems.iter().collect();
+        pods.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        rows.extend(pods.into_iter().map(|(pod, finding)| {
+            let row = Row { context, pod, finding, now };
+            columns.iter().map(|column| (column.cell)(&row)).collect()
+        }));
     }
-    if let (Some(width), Some((message, others))) = (layout.width, widths.split_last()) {
-        let available = width.saturating_sub(others.iter().map(|width| width + GAP).sum()).max(MIN_MESSAGE_WIDTH);
-        if available < *message {
-            rows.iter_mut().filter_map(|row| row.last_mut()).for_each(|cell| truncate(cell, available));
-        }
-    }
-    let headings: Vec<_> = columns.iter().map(|column| column.heading.to_owned()).collect();
-    line(out, &headings, &widths, |_| HEADING)?;
-    for row in &rows {
-        line(out, row, &widths, |index| columns.get(index).map(|column| column.style).unwrap_or_default())?;
-    }
-    Ok(())
+    grid::write(out, columns.into_iter().map(|column| column.column).collect(), rows, layout.width)
 }
 
-fn line(out: &mut impl Write, cells: &[String], widths: &[usize], style: impl Fn(usize) -> Style) -> io::Result<()> {
-    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        let style = style(index);
-        write!(out, "{style}{cell}{style:#}")?;
-        if index + 1 < cells.len() {
-            write!(out, "{:1$}", "", width - cell.width() + GAP)?;
-        }
-    }
-    writeln!(out)
+struct Row<'a> {
+    context: &'a str,
+    pod: &'a Pod,
+    finding: &'a Finding,
+    now: Timestamp,
 }
 
 struct Column {
-    heading: &'static str,
-    style: Style,
-    cell: fn(&Pod, &Finding, Timestamp) -> String,
+    column: grid::Column,
+    cell: fn(&Row<'_>) -> String,
 }
 
 fn columns(layout: Layout) -> Vec<Column> {
-    let column = |heading, cell| Column { heading, style: Style::new(), cell };
+    let with = |column, cell| Column { column, cell };
+    let column = |heading, cell| with(grid::Column::new(heading), cell);
+    let optional = |heading, number, cell| with(grid::Column::new(heading).narrow(Narrow::LeaveOut(number)), cell);
+    let name = |heading, cell| with(grid::Column::new(heading).narrow(Narrow::Shorten), cell);
     let mut columns = Vec::new();
+    if layout.contexts {
+        columns.push(name("CONTEXT", |row| row.context.to_owned()));
+    }
     if layout.namespaces {
-        columns.push(column("NAMESPACE", |pod, _, _| pod.namespace.to_string()));
+        columns.push(name("NAMESPACE", |row| row.pod.namespace.to_string()));
     }
     columns.extend([
-        column("NAME", |pod, _, _| pod.name.to_string()),
-        column("READY", |pod, _, _| {
-            let (ready, total) = ready_counts(pod);
+        name("NAME", |row| row.pod.name.to_string()),
+        optional("READY", 0, |row| {
+            let (ready, total) = ready_counts(row.pod);
             format!("{ready}/{total}")
         }),
-        column("STATUS", |_, finding, _| finding.status.clone()),
-        column("RESTARTS", |pod, _, now| restarts(pod, now)),
-        column("AGE", |pod, _, now| match pod.created {
-            Some(created) => human_duration(now.duration_since(created)),
+        optional("STATUS", 3, |row| row.finding.status.clone()),
+        optional("RESTARTS", 2, |row| restarts(row.pod, row.now)),
+        optional("AGE", 1, |row| match row.pod.created {
+            Some(created) => human_duration(row.now.duration_since(created)),
             None => "<unknown>".to_owned(),
         }),
-        Column { style: REASON, ..column("REASON", |_, finding, _| finding.reason.clone()) },
+        with(grid::Column::new("REASON").styled(REASON).narrow(Narrow::Shorten), |row| row.finding.reason.clone()),
     ]);
     if layout.wide {
         columns.extend([
-            column("CAUSE", |_, finding, _| finding.explanation.cause.to_string()),
-            column("CONTAINER", |_, finding, _| or_none(&finding.container)),
-            column("SINCE", |_, finding, now| human_duration(now.duration_since(finding.since))),
-            column("OWNER", |_, finding, _| match &finding.owner {
+            column("CAUSE", |row| row.finding.explanation.cause.to_string()),
+            column("CONTAINER", |row| or_none(&row.finding.container)),
+            column("SINCE", |row| human_duration(row.now.duration_since(row.finding.since))),
+            column("OWNER", |row| match &row.finding.owner {
                 Some(owner) => format!("{}/{}", owner.kind, owner.name),
                 None => or_none(""),
             }),
-            column("NODE", |pod, _, _| or_none(&pod.node)),
+            column("NODE", |row| or_none(&row.pod.node)),
         ]);
     }
-    columns.push(column("MESSAGE", |_, finding, _| finding.explanation.message.clone()));
+    columns.push(with(grid::Column::new("MESSAGE").narrow(Narrow::Sentence), |row| {
+        clean_text(&row.finding.explanation.message, None, TEXT_LIMIT)
+    }));
     columns
-}
-
-/// Shortens a text to this many terminal columns.
-fn truncate(text: &mut String, width: usize) {
-    if text.width() <= width {
-        return;
-    }
-    let mut used = 0;
-    let end = text.char_indices().find(|(_, c)| {
-        used += c.width().unwrap_or_default();
-        used >= width
-    });
-    if let Some((end, _)) = end {
-        text.truncate(end);
-        text.push('…');
-    }
 }
 
 fn or_none(text: &str) -> String {
@@ -137,7 +107,14 @@ fn or_none(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{
+            collector::{Collector, Filter},
+            logs::Logs,
+        },
+        *,
+    };
+    use crate::diagnosis::Thresholds;
 
     fn pod(namespace: &str, name: &str, message: &str) -> (Pod, Finding) {
         let pod = crate::pods::from_json(&format!(
@@ -168,12 +145,16 @@ mod tests {
     }
 
     fn table(problems: &[(Pod, Finding)], layout: Layout) -> String {
+        let now = "2026-03-01T12:00:00Z".parse().unwrap();
+        let mut collector = Collector::new(Thresholds::default(), now, Filter::default());
+        collector.problems = problems.to_vec();
         let mut out = anstream::StripStream::new(Vec::new());
-        write(&mut out, problems, layout, "2026-03-01T12:00:00Z".parse().unwrap()).unwrap();
+        let scanned = Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() };
+        write(&mut out, &Results::one(scanned), layout).unwrap();
         String::from_utf8(out.into_inner()).unwrap()
     }
 
-    const ALL: Layout = Layout { namespaces: true, wide: false, width: None };
+    const ALL: Layout = Layout { contexts: false, namespaces: true, wide: false, width: None };
 
     #[test]
     fn sorts_rows_by_namespace_and_name() {
@@ -190,7 +171,7 @@ mod tests {
     #[test]
     fn omits_the_namespace_column_and_adds_the_wide_columns() {
         assert_eq!(
-            table(&[pod("shop", "cart", "killed")], Layout { namespaces: false, wide: true, width: None }),
+            table(&[pod("shop", "cart", "killed")], Layout { namespaces: false, wide: true, ..ALL }),
             "NAME   READY   STATUS             RESTARTS   AGE    REASON      CAUSE         CONTAINER   SINCE   OWNER    NODE     MESSAGE\n\
              cart   0/2     CrashLoopBackOff   7          120m   OOMKilled   OutOfMemory   app         30m     <none>   node-7   killed\n"
         );
@@ -199,7 +180,7 @@ mod tests {
     #[test]
     fn truncates_messages_to_the_width_of_the_terminal() {
         let problems = [pod("shop", "cart", &"é".repeat(99)), pod("shop", "note", "short")];
-        for (width, expected) in [(150, 150), (10, 136), (500, 175)] {
+        for (width, expected) in [(150, 150), (136, 136), (135, 103), (80, 80), (500, 175)] {
             let table = table(&problems, Layout { width: Some(width), ..ALL });
             assert_eq!(table.lines().map(|line| line.chars().count()).max(), Some(expected), "{table}");
             assert!(table.contains("short"), "{table}");
@@ -207,17 +188,29 @@ mod tests {
     }
 
     #[test]
-    fn counts_wide_characters_as_two_columns() {
-        for (width, expected) in [(6, "容器…"), (5, "容器…"), (4, "容…"), (8, "容器失敗")] {
-            let mut text = "容器失敗".to_owned();
-            truncate(&mut text, width);
-            assert_eq!(text, expected, "{width}");
-        }
+    fn fits_into_80_columns_with_all_that_explains_a_problem() {
+        let problems = [
+            pod("shop", "checkout-7f9b4d6c58-4kq8n", "app exited with code 1, 1 s after its start"),
+            pod("a-namespace-with-a-long-name", &"n".repeat(60), &"word ".repeat(50)),
+        ];
+        let table = table(&problems, Layout { width: Some(80), ..ALL });
+        let row = |namespace: &str, name: &str, reason: &str| format!("{namespace:28}   {name:37}   {reason}");
+        let words = ["word"; 15].join(" ");
+        let expected = [
+            row("NAMESPACE", "NAME", "REASON"),
+            row("a-namespace-with-a-long-name", &format!("{0}…{0}", "n".repeat(18)), "OOMKilled"),
+            format!("    {words}"),
+            format!("    {words}"),
+            format!("    {words}…"),
+            row("shop", "checkout-7f9b4d6c58-4kq8n", "OOMKilled"),
+            "    app exited with code 1, 1 s after its start".to_owned(),
+        ];
+        assert_eq!(table.lines().collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn replaces_control_characters() {
-        let table = table(&[pod("shop", "cart", "a\u{1b}[2Jb\u{202e}c\u{9b}1m")], ALL);
-        assert!(table.ends_with("a\u{fffd}[2Jb\u{fffd}c\u{fffd}1m\n"), "{table:?}");
+    fn masks_credentials_and_removes_control_characters() {
+        let table = table(&[pod("shop", "cart", "a\u{1b}[2Jb\u{202e}c password=hunter2")], ALL);
+        assert!(table.ends_with(&format!("abc password={}\n", crate::logs::MASK)), "{table:?}");
     }
 }

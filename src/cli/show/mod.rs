@@ -1,15 +1,20 @@
 //! `orchestr show`: prints the status of an object as a person reads it.
 
+mod file;
+mod html;
+mod notes;
 mod selection;
-mod text;
+pub(super) mod text;
 
 use std::{
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use kube::{Api, api::DynamicObject};
 use tokio::time::timeout;
 
@@ -36,10 +41,6 @@ const UNKNOWN: u8 = 2;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The lines of a log that are printed if nothing is selected.
 const LOG_LINES: usize = 10;
-/// The width of the text if the output is no terminal, in columns.
-const WIDTH: usize = 80;
-/// The smallest and the largest width of the text on a terminal, in columns: longer lines are hard to read.
-const WIDTHS: (usize, usize) = (40, 120);
 
 /// The flags of `orchestr show`.
 #[derive(Debug, Args)]
@@ -56,11 +57,63 @@ pub(super) struct ShowFlags {
     #[arg(long, value_name = "COUNT")]
     log_lines: Option<usize>,
 
+    /// Read the object from a file written by `kubectl get orchestr -A -o json` or -o yaml; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+
+    /// The output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+
     #[command(flatten)]
     connection: ConnectionFlags,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Text
+    #[default]
+    Text,
+    /// A page for a browser, in one file, with all of each log that the status has
+    Html,
+}
+
 pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
+    let NamespacedName { namespace, name } = &flags.object;
+    let (object, now) = match &flags.filename {
+        Some(path) => (file::read(path, &flags.object)?, None),
+        None => from_cluster(&flags).await.map(|(object, now)| (object, Some(now)))?,
+    };
+    let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
+        return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
+    };
+    let status: OrchestrStatus = serde_path_to_error::deserialize(status)
+        .map_err(|error| Failure::new(format!("{namespace}/{name}: status.{}: {}", error.path(), error.inner())))?;
+    // A file shows what was so when it was written.
+    let now = now.or(status.last_check_time.as_ref().map(|time| time.0)).unwrap_or_else(Timestamp::now);
+    let selection = match &flags.selected {
+        None => Selection::all(&status),
+        Some(selected) => Selection::find(&status, selected)
+            .ok_or_else(|| Failure::new(selection::not_found(&flags.object, &status, selected)))?,
+    };
+    let generation = object.metadata.generation;
+    match flags.output {
+        Output::Text => print_text(&flags, &status, generation, &selection, now)?,
+        Output::Html => {
+            let page = html::page(&flags.object, &status, generation, &selection, now);
+            let mut out = io::stdout().lock();
+            ignore_broken_pipe(out.write_all(page.as_bytes()).and_then(|()| out.flush()))?;
+        }
+    }
+    Ok(match text::health(&status) {
+        text::Health::Healthy => ExitCode::SUCCESS,
+        text::Health::Unhealthy => ExitCode::from(PROBLEMS),
+        text::Health::Unknown => ExitCode::from(UNKNOWN),
+    })
+}
+
+/// Reads the object, and the time of the API server.
+async fn from_cluster(flags: &ShowFlags) -> Result<(DynamicObject, Timestamp), Failure> {
     let cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
     let NamespacedName { namespace, name } = &flags.object;
@@ -72,28 +125,21 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
         .await
         .map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))?
         .map_err(|error| cluster.target.describe_denied(&error, &permission))?;
-    let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
-        return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
-    };
-    let status: OrchestrStatus = serde_path_to_error::deserialize(status)
-        .map_err(|error| Failure::new(format!("{namespace}/{name}: status.{}: {}", error.path(), error.inner())))?;
-    let selection = match &flags.selected {
-        None => Selection::all(&status),
-        Some(selected) => Selection::find(&status, selected)
-            .ok_or_else(|| Failure::new(selection::not_found(&flags.object, &status, selected)))?,
-    };
-    let width = terminal_size::terminal_size_of(io::stdout());
-    let layout = Layout {
-        width: width.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(WIDTHS.0, WIDTHS.1)),
-        log_lines: flags.log_lines.unwrap_or(if flags.selected.is_some() { usize::MAX } else { LOG_LINES }),
-    };
+    Ok((object, clock.now()))
+}
+
+fn print_text(
+    flags: &ShowFlags,
+    status: &OrchestrStatus,
+    generation: Option<i64>,
+    selection: &Selection<'_>,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let layout = Layout::of_terminal(flags.log_lines.unwrap_or(match flags.selected {
+        Some(_) => usize::MAX,
+        None => LOG_LINES,
+    }));
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    let generation = object.metadata.generation;
-    let text = text::write(&mut out, &flags.object, &status, generation, &selection, layout, clock.now());
-    ignore_broken_pipe(text.and_then(|()| out.flush()))?;
-    Ok(match text::health(&status) {
-        text::Health::Healthy => ExitCode::SUCCESS,
-        text::Health::Unhealthy => ExitCode::from(PROBLEMS),
-        text::Health::Unknown => ExitCode::from(UNKNOWN),
-    })
+    let text = text::write(&mut out, &flags.object, status, generation, selection, layout, now);
+    ignore_broken_pipe(text.and_then(|()| out.flush()))
 }

@@ -10,26 +10,36 @@ use textwrap::{Options, WordSplitter};
 use crate::{
     api::{
         Cause, CommonCause, ContainerIssue, ContainerKind, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
-        PodProblem, condition, reason,
+        PodProblem, condition,
     },
     cli::printable::printable,
     diagnosis::human_duration,
 };
 
-use super::selection::Selection;
+use super::{notes::notes, selection::Selection};
 
 const HEADING: Style = Style::new().bold();
 const REASON: Style = AnsiColor::Red.on_default();
 const LOG: Style = Style::new().dimmed();
-/// The operator updates each status at least every five minutes.
-const STALE: SignedDuration = SignedDuration::from_mins(10);
+/// The width of the text if the output is no terminal, in columns.
+const WIDTH: usize = 80;
+/// The smallest and the largest width of the text on a terminal, in columns: longer lines are hard to read.
+const WIDTHS: (usize, usize) = (40, 120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(in crate::cli) struct Layout {
     /// The width of wrapped text, in terminal columns. Names and lines of logs are never broken.
-    pub(super) width: usize,
+    pub(in crate::cli) width: usize,
     /// How many lines of each log are printed, the last ones.
-    pub(super) log_lines: usize,
+    pub(in crate::cli) log_lines: usize,
+}
+
+impl Layout {
+    /// The width of the terminal, or 80 columns if standard output is not a terminal.
+    pub(in crate::cli) fn of_terminal(log_lines: usize) -> Self {
+        let width = terminal_size::terminal_size_of(io::stdout());
+        Self { width: width.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(WIDTHS.0, WIDTHS.1)), log_lines }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +58,7 @@ pub(super) fn health(status: &OrchestrStatus) -> Health {
     }
 }
 
-fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
+pub(super) fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|condition| condition.type_ == kind)
 }
 
@@ -85,6 +95,19 @@ pub(super) fn write(
     Ok(())
 }
 
+/// Writes pods with their containers and logs under a heading, with colours as [`write`].
+pub(in crate::cli) fn write_pods<'p>(
+    out: &mut impl Write,
+    heading: &str,
+    pods: impl IntoIterator<Item = &'p PodProblem>,
+    layout: Layout,
+    now: Timestamp,
+) -> io::Result<()> {
+    let mut text = Text { out, layout, now, shows_keys: false };
+    text.heading(heading)?;
+    pods.into_iter().try_for_each(|pod| text.pod(pod))
+}
+
 struct Text<'w, W> {
     out: &'w mut W,
     layout: Layout,
@@ -117,28 +140,7 @@ impl<W: Write> Text<'_, W> {
             (_, Some(healthy)) => self.line(0, &healthy.message)?,
             (_, None) => {}
         }
-        if status.ignored_pods > 0 {
-            self.line(0, &format!("{} with ignored problems.", pods(status.ignored_pods)))?;
-        }
-        for Condition { type_, status, reason, message, .. } in &status.conditions {
-            match (type_.as_str(), status.as_str()) {
-                (condition::PODS_HEALTHY | condition::STALLED, _) => {}
-                // Warnings follow the number of pods, such as permissions that are missing.
-                (condition::READY, "True") => {
-                    self.line(0, message.split_once("; ").map_or("", |(_, warnings)| warnings))?;
-                }
-                (condition::ALERTS_DELIVERED, "True") => {}
-                (condition::ALERTS_DELIVERED, _) if reason == reason::NOTHING_SENT => {}
-                _ => self.line(0, &format!("{type_}={status} ({reason}): {message}"))?,
-            }
-        }
-        if status.last_check_time.as_ref().is_some_and(|time| self.now.duration_since(time.0) > STALE) {
-            self.line(0, "The status is old: the operator updates it every few minutes while it runs.")?;
-        }
-        if generation.is_some() && status.observed_generation.is_some() && generation != status.observed_generation {
-            self.line(0, "The spec was changed since: the status is that of an older spec.")?;
-        }
-        Ok(())
+        notes(status, generation, self.now).iter().try_for_each(|note| self.line(0, note))
     }
 
     fn common_cause(&mut self, cause: &CommonCause) -> io::Result<()> {
@@ -234,7 +236,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn heading(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{HEADING}{text}{HEADING:#}")
+        writeln!(self.out, "\n{HEADING}{}{HEADING:#}", printable(text))
     }
 
     fn heading_line(&mut self, text: &str, note: &str) -> io::Result<()> {

@@ -1,0 +1,158 @@
+//! What a scan found in one cluster or file, or in several clusters.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    api::{Incident, PodProblem},
+    cli::Failure,
+    report::{PodFinding, in_full},
+};
+
+use super::{
+    collector::Collector,
+    counted,
+    logs::{self, Logs},
+};
+
+/// The pods of a cluster or file that were checked, and the logs that explain their problems.
+pub(super) struct Scanned {
+    /// The context of the cluster, if several are scanned.
+    pub(super) context: Option<String>,
+    pub(super) collector: Collector,
+    pub(super) logs: Logs,
+    /// What could not be read.
+    pub(super) notes: Vec<String>,
+}
+
+/// What the scan of each cluster came to.
+pub(super) struct Results {
+    /// Whether each cluster is named, because several contexts or all of them were given.
+    pub(super) are_named: bool,
+    pub(super) clusters: Vec<Result<Scanned, Unscanned>>,
+}
+
+/// A cluster that could not be scanned.
+pub(super) struct Unscanned {
+    pub(super) context: String,
+    pub(super) why: Failure,
+}
+
+/// What was found, as documents contain it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) context: Option<String>,
+    pub(super) watched_pods: u64,
+    problematic_pod_count: usize,
+    pub(super) unreadable_pods: u64,
+    /// How many logs were not read because there are too many.
+    #[serde(skip_serializing_if = "is_zero")]
+    omitted_logs: usize,
+    pub(super) incidents: Vec<Incident>,
+    pub(super) problematic_pods: Vec<PodProblem>,
+    /// The time of the scan.
+    #[serde(skip)]
+    pub(super) now: Timestamp,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Scanned {
+    pub(super) fn report(&self) -> Report {
+        let Self { context, collector, logs, .. } = self;
+        let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
+        let (incidents, problematic_pods) = in_full(&problems, &|pod, container| logs.get(pod, container));
+        Report {
+            context: context.clone(),
+            watched_pods: collector.pods,
+            problematic_pod_count: problematic_pods.len(),
+            unreadable_pods: collector.undecodable,
+            omitted_logs: logs.omitted,
+            incidents,
+            problematic_pods,
+            now: collector.now(),
+        }
+    }
+
+    /// What was not checked or read, a sentence each.
+    pub(super) fn unseen(&self) -> Vec<String> {
+        let Self { collector, logs, .. } = self;
+        let mut sentences = self.notes.clone();
+        if collector.undecodable > 0 {
+            let names = collector.undecodable_names.join(", ");
+            let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
+            sentences.push(format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
+        }
+        if let Some(kind) = collector.other_kind.as_ref().filter(|kind| *kind != "Job" && *kind != "Event") {
+            let skipped = counted(collector.other_objects, "object");
+            sentences.push(format!("skipped {skipped} of another kind, such as a {kind}"));
+        }
+        if logs.omitted > 0 {
+            sentences.push(format!(
+                "left out {}: at most {} are read",
+                counted(logs.omitted as u64, "log"),
+                logs::MOST
+            ));
+        }
+        if logs.late > 0 {
+            let late = counted(logs.late as u64, "log");
+            sentences.push(format!("could not read {late} in time: --log-timeout sets how long to read logs"));
+        }
+        sentences
+    }
+}
+
+#[cfg(test)]
+impl Report {
+    pub(super) fn for_tests(
+        context: Option<&str>,
+        incidents: Vec<Incident>,
+        problematic_pods: Vec<PodProblem>,
+    ) -> Self {
+        Self {
+            context: context.map(str::to_owned),
+            watched_pods: 40,
+            problematic_pod_count: problematic_pods.len(),
+            unreadable_pods: 0,
+            omitted_logs: 0,
+            incidents,
+            problematic_pods,
+            now: "2026-03-01T12:00:00Z".parse().unwrap(),
+        }
+    }
+}
+
+impl Results {
+    /// The only cluster or file.
+    pub(super) fn one(scanned: Scanned) -> Self {
+        Self { are_named: false, clusters: vec![Ok(scanned)] }
+    }
+
+    pub(super) fn scanned(&self) -> impl Iterator<Item = &Scanned> {
+        self.clusters.iter().filter_map(|cluster| cluster.as_ref().ok())
+    }
+
+    pub(super) fn unscanned(&self) -> impl Iterator<Item = &Unscanned> {
+        self.clusters.iter().filter_map(|cluster| cluster.as_ref().err())
+    }
+
+    pub(super) fn reports(&self) -> Vec<Report> {
+        self.scanned().map(Scanned::report).collect()
+    }
+
+    pub(super) fn pods(&self) -> u64 {
+        self.scanned().map(|scanned| scanned.collector.pods).sum()
+    }
+
+    pub(super) fn problems(&self) -> usize {
+        self.scanned().map(|scanned| scanned.collector.problems.len()).sum()
+    }
+
+    pub(super) fn undecodable(&self) -> u64 {
+        self.scanned().map(|scanned| scanned.collector.undecodable).sum()
+    }
+}

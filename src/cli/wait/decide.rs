@@ -1,0 +1,276 @@
+//! Decides about one target: it is waited for, done, or failed. Pure.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::{api::Cause, diagnosis::classify_failed_create, events::Event, pods::Pod};
+
+use super::{
+    newest::{Newest, Revision},
+    observed::Observed,
+    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, persists, severity, text},
+    target::{Kind, Target},
+    workload::{Progress, Workload, counted},
+};
+
+/// How many troubles of a target are kept. The others are counted.
+const TROUBLES: usize = 5;
+
+/// What is known about a target.
+pub(super) struct Facts<'a> {
+    pub(super) target: &'a Target,
+    /// Absent if pods are waited for.
+    pub(super) workload: Option<&'a Workload>,
+    /// Why the object is no longer the one that is waited for, for example because it was deleted.
+    pub(super) gone: Option<&'static str>,
+    pub(super) revisions: &'a [&'a Revision],
+    pub(super) pods: &'a [&'a Observed],
+    /// The names of pods that could not be decoded.
+    pub(super) unreadable: &'a [&'a str],
+    /// The events about a pod.
+    pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
+    /// The FailedCreate events about the object with this UID.
+    pub(super) refusals: &'a dyn Fn(&str) -> Vec<Event>,
+    /// When the wait began.
+    pub(super) begun: Timestamp,
+    /// When the numbers in the workload's status last changed, as far as this was seen.
+    pub(super) progressed: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Decision {
+    pub(super) state: State,
+    /// How far the target is; continues a sentence that begins with its name.
+    pub(super) what: String,
+    /// What is wrong with the pods that count: the most severe first, and that which has failed the target.
+    pub(super) troubles: Vec<Trouble>,
+    /// How many pods have troubles besides these.
+    pub(super) more: usize,
+    /// How many of all these pods keep the target from being done. A failed pod does not: it is replaced.
+    blocking: usize,
+    /// When the decision may change although nothing else does.
+    pub(super) recheck: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum State {
+    Waiting,
+    Done,
+    Failed(Failure),
+    /// The target can never be known to be done.
+    Unknowable,
+}
+
+/// Why a target has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// A cause if it is known, otherwise the reason of a status. Never empty.
+    pub(super) code: String,
+    /// One sentence.
+    pub(super) message: String,
+}
+
+impl Decision {
+    pub(super) fn waiting(what: impl Into<String>) -> Self {
+        Self { state: State::Waiting, what: what.into(), troubles: Vec::new(), more: 0, blocking: 0, recheck: None }
+    }
+
+    fn failed(self, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { state: State::Failed(Failure { code: code.into(), message: message.into() }), ..self }
+    }
+}
+
+pub(super) fn decide(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
+    if let Some(gone) = facts.gone {
+        return Decision::waiting(gone).failed("Deleted", gone);
+    }
+    match (facts.target, facts.workload) {
+        (Target::Named(Kind::Pod, _) | Target::Selected(_), _) => decide_pods(facts, limits, now),
+        (Target::Named(..), Some(workload)) => decide_workload(facts, workload, limits, now),
+        (Target::Named(..), None) => Decision::waiting("not read yet"),
+    }
+}
+
+fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: Timestamp) -> Decision {
+    let progress = workload.progress();
+    if let Progress::Unobserved(what) = progress {
+        return Decision::waiting(what);
+    }
+    let newest = Newest::of(workload, facts.revisions.iter().copied());
+    let fate = if workload.kind() == Kind::Job { Fate::Retried } else { Fate::Replaced };
+    let pods = facts.pods.iter().copied().filter(|observed| newest.includes(&observed.pod));
+    let decision = with_troubles(facts, pods.map(|observed| (observed, fate)), limits, now);
+    match progress {
+        Progress::Unobserved(what) => Decision { what: what.to_owned(), ..decision },
+        Progress::Unknowable(what) => Decision { state: State::Unknowable, what, ..decision },
+        Progress::Failed { reason, message } => {
+            // The sentence about a pod says more than that the deadline has passed.
+            let message = match decision.troubles.first() {
+                Some(trouble) => format!("{message}; {}", trouble.finding.explanation.message),
+                None => message,
+            };
+            Decision { what: message.clone(), ..decision }.failed(reason, message)
+        }
+        // The pods of a complete Job may have failed before.
+        Progress::Done(what) if workload.kind() == Kind::Job => Decision { state: State::Done, what, ..decision },
+        Progress::Done(_) if newest == Newest::Unlisted => {
+            Decision { what: "its newest ReplicaSet is not listed yet".to_owned(), ..decision }
+        }
+        Progress::Done(what) => done_unless_troubled(facts, decision, what),
+        Progress::Waiting(what) => {
+            let decision = Decision { what, ..decision };
+            match refusal(facts, workload, &newest, limits, now) {
+                Some((Outlook::Hopeless, cause, sentence)) if !is_failed(&decision) => {
+                    decision.failed(cause.as_str(), format!("its pods cannot be created: {sentence}"))
+                }
+                Some((outlook, _, sentence)) => {
+                    let recheck = match outlook {
+                        Outlook::HopelessAt(time) => earlier(decision.recheck, Some(time)),
+                        _ => decision.recheck,
+                    };
+                    let what = format!("{}; pods cannot be created: {sentence}", decision.what);
+                    Decision { what, recheck, ..decision }
+                }
+                None => decision,
+            }
+        }
+    }
+}
+
+fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
+    let is_named = matches!(facts.target, Target::Named(..));
+    let fate = |pod: &Pod| match &pod.controller {
+        Some(_) if is_named => Fate::Final,
+        Some(controller) if controller.kind == "Job" => Fate::Retried,
+        Some(_) => Fate::Replaced,
+        None => Fate::Final,
+    };
+    let counting: Vec<&Pod> = facts
+        .pods
+        .iter()
+        .map(|observed| &observed.pod)
+        .filter(|pod| pod.deletion.is_none() && (pod.phase != "Failed" || fate(pod) == Fate::Final))
+        .collect();
+    let decision =
+        with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
+    let ready = counting.iter().filter(|pod| pod.phase == "Succeeded" || pod.is_true("Ready")).count();
+    let total = i32::try_from(counting.len()).unwrap_or(i32::MAX);
+    if counting.is_empty() {
+        return Decision { what: "no pod has these labels".to_owned(), ..decision };
+    }
+    if ready == counting.len() {
+        return done_unless_troubled(facts, decision, format!("{} ready or succeeded", counted(total, "pod")));
+    }
+    Decision { what: format!("{ready} of {} ready", counted(total, "pod")), ..decision }
+}
+
+fn done_unless_troubled(facts: &Facts<'_>, decision: Decision, what: String) -> Decision {
+    let state = match (&decision.state, facts.unreadable.first()) {
+        (State::Failed(_), _) => return decision,
+        (_, Some(name)) => {
+            let what = format!("{what}, but the pod {name} cannot be decoded");
+            return Decision { what, ..decision };
+        }
+        (_, None) if decision.blocking == 0 => State::Done,
+        _ => State::Waiting,
+    };
+    let what = match state {
+        State::Waiting => format!("{what}, but not all are healthy"),
+        _ => what,
+    };
+    Decision { state, what, ..decision }
+}
+
+/// Waiting, or failed because of the trouble of a pod.
+fn with_troubles<'a>(
+    facts: &Facts<'_>,
+    pods: impl Iterator<Item = (&'a Observed, Fate)>,
+    limits: Limits,
+    now: Timestamp,
+) -> Decision {
+    let (mut troubles, mut recheck) = (Vec::new(), None);
+    for (observed, fate) in pods.filter(|(observed, _)| observed.pod.deletion.is_none() && !observed.pod.ignored) {
+        let events = (facts.events)(&observed.pod);
+        let Assessment { trouble, recheck: due } = assess(observed, events, fate, limits, now);
+        recheck = earlier(recheck, due);
+        troubles.extend(trouble);
+    }
+    troubles.sort_by(|a, b| {
+        let order = |trouble: &Trouble| (severity(trouble.outlook), trouble.pod.phase != "Failed");
+        order(b).cmp(&order(a)).then_with(|| a.pod.name.cmp(&b.pod.name))
+    });
+    let blocking = troubles.iter().filter(|trouble| trouble.pod.phase != "Failed").count();
+    let more = troubles.len().saturating_sub(TROUBLES);
+    troubles.truncate(TROUBLES);
+    let decision = Decision { troubles, more, blocking, recheck, ..Decision::waiting("") };
+    match decision.troubles.first().filter(|trouble| trouble.outlook == Outlook::Hopeless) {
+        Some(Trouble { finding, .. }) => {
+            let explanation = &finding.explanation;
+            let code = match explanation.cause {
+                Cause::Unknown => finding.reason.clone(),
+                cause => cause.as_str().to_owned(),
+            };
+            let message = explanation.message.clone();
+            decision.failed(code, message)
+        }
+        None => decision,
+    }
+}
+
+fn is_failed(decision: &Decision) -> bool {
+    matches!(decision.state, State::Failed(_))
+}
+
+/// Why the pods of a workload cannot be created, and whether that can mend itself.
+///
+/// A quota may refuse the additional pod of a rollout until an old one has ended, so only the time without any progress
+/// counts.
+fn refusal(
+    facts: &Facts<'_>,
+    workload: &Workload,
+    newest: &Newest,
+    limits: Limits,
+    now: Timestamp,
+) -> Option<(Outlook, Cause, String)> {
+    let events = newest.creator().map(facts.refusals).unwrap_or_default();
+    let latest = events.iter().filter(|event| event.last.is_some()).max_by_key(|event| event.last);
+    let progressed = facts.progressed;
+    let (message, first, last, is_current) = match (workload.replica_failure(), latest) {
+        (Some((message, since)), latest) => (message, since, latest.and_then(|event| event.last), true),
+        // The status of the others does not say so. An event from before the wait may be about an earlier rollout.
+        (None, Some(event)) if workload.kind() != Kind::Deployment => {
+            let is_new = event.last > progressed && event.last >= Some(facts.begun);
+            (text(event), event.first, event.last.filter(|_| is_new), false)
+        }
+        _ => return None,
+    };
+    if !is_current && last.is_none() {
+        return None;
+    }
+    let (cause, sentence) = classify_failed_create(message);
+    let is_refused = match cause {
+        Cause::QuotaExceeded | Cause::PolicyRefused | Cause::ServiceAccountMissing => true,
+        // A webhook that cannot be called may come back.
+        Cause::WebhookRefused => !sentence.contains(" cannot be called: "),
+        _ => false,
+    };
+    let start = first.max(progressed).unwrap_or(now).min(now);
+    let outlook = match persists(start, last, limits.grace, now) {
+        _ if !is_refused => Outlook::MayMend,
+        // Only another attempt shows that it is still refused.
+        Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,
+        outlook => outlook,
+    };
+    Some((outlook, cause, sentence))
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

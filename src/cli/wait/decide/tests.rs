@@ -1,0 +1,510 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::events::InvolvedObject;
+
+const LIMITS: Limits = Limits { grace: Duration::from_secs(30), crash_grace: Duration::from_secs(120), restarts: 3 };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_772_366_400 + second).unwrap()
+}
+
+fn text(second: i64) -> String {
+    at(second).to_string()
+}
+
+/// A Deployment of three replicas, as its controller sees it.
+fn deployment(status: Value) -> Workload {
+    let mut full = json!({"observedGeneration": 2});
+    full.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
+    Workload::Deployment(
+        serde_json::from_value(json!({
+            "metadata": {"name": "cart", "uid": "d", "generation": 2,
+                "annotations": {"deployment.kubernetes.io/revision": "2"}},
+            "spec": {"replicas": 3, "selector": {}, "template": {}},
+            "status": full,
+        }))
+        .unwrap(),
+    )
+}
+
+fn rolled_out() -> Workload {
+    deployment(json!({"replicas": 3, "updatedReplicas": 3, "availableReplicas": 3}))
+}
+
+fn replica_set(hash: &str, number: &str) -> Revision {
+    Revision::of_replica_set(
+        serde_json::from_value(json!({
+            "metadata": {"name": format!("cart-{hash}"), "uid": format!("rs-{hash}"),
+                "annotations": {"deployment.kubernetes.io/revision": number},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": true}]},
+        }))
+        .unwrap(),
+    )
+}
+
+fn revisions() -> [Revision; 2] {
+    [replica_set("old", "1"), replica_set("new", "2")]
+}
+
+/// A pod of the ReplicaSet with this hash.
+fn pod(hash: &str, name: &str, status: Value) -> Pod {
+    let node = if status["phase"] == "Pending" && status.get("startTime").is_none() { "" } else { "node-1" };
+    let json = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"), "creationTimestamp": text(0),
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("cart-{hash}"),
+                "uid": format!("rs-{hash}"), "controller": true}]},
+        "spec": {"nodeName": node, "containers": [{"name": "app", "image": "registry.example/cart:2",
+            "startupProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1, "failureThreshold": 30}}]},
+        "status": status,
+    });
+    crate::pods::from_json(&json.to_string()).unwrap()
+}
+
+fn status(phase: &str, is_ready: bool, container: Value) -> Value {
+    let mut full = json!({"name": "app", "ready": is_ready, "started": is_ready, "restartCount": 0, "image": "", "imageID": "",
+        "lastState": {}, "state": {}});
+    full.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let ready = if is_ready { "True" } else { "False" };
+    json!({
+        "phase": phase, "startTime": text(0), "containerStatuses": [full],
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": text(0)},
+            {"type": "Ready", "status": ready, "lastTransitionTime": text(0)}],
+    })
+}
+
+fn ready() -> Value {
+    status("Running", true, json!({"state": {"running": {"startedAt": text(0)}}}))
+}
+
+fn waits(reason: &str, message: &str) -> Value {
+    status("Pending", false, json!({"state": {"waiting": {"reason": reason, "message": message}}}))
+}
+
+fn bad_image() -> Value {
+    waits("InvalidImageName", "couldn't parse image name \"?\"")
+}
+
+/// What is known in a test.
+struct Known<'a> {
+    target: Target,
+    workload: Option<Workload>,
+    gone: Option<&'static str>,
+    pods: Vec<Observed>,
+    unreadable: Vec<&'a str>,
+    refusals: Vec<Event>,
+    progressed: Option<Timestamp>,
+}
+
+impl Default for Known<'_> {
+    fn default() -> Self {
+        Self {
+            target: Target::Named(Kind::Deployment, "cart".to_owned()),
+            workload: Some(rolled_out()),
+            gone: None,
+            pods: Vec::new(),
+            unreadable: Vec::new(),
+            refusals: Vec::new(),
+            progressed: None,
+        }
+    }
+}
+
+impl Known<'_> {
+    fn decide(&self, now: i64) -> Decision {
+        let revisions = revisions();
+        let facts = Facts {
+            target: &self.target,
+            workload: self.workload.as_ref(),
+            gone: self.gone,
+            revisions: &revisions.iter().collect::<Vec<_>>(),
+            pods: &self.pods.iter().collect::<Vec<_>>(),
+            unreadable: &self.unreadable,
+            events: &|_| Arc::default(),
+            refusals: &|uid| self.refusals.iter().filter(|event| event.involved.uid == uid).cloned().collect(),
+            begun: at(0),
+            progressed: self.progressed,
+        };
+        decide(&facts, LIMITS, at(now))
+    }
+}
+
+fn seen(pods: Vec<Pod>) -> Vec<Observed> {
+    pods.into_iter().map(|pod| Observed::new(pod, None, at(0))).collect()
+}
+
+fn code(decision: &Decision) -> &str {
+    match &decision.state {
+        State::Failed(failure) => &failure.code,
+        State::Done => "done",
+        State::Waiting => "waiting",
+        State::Unknowable => "unknowable",
+    }
+}
+
+#[test]
+fn is_done_when_rolled_out_and_all_new_pods_are_healthy() {
+    let pods = |last: Value| seen(vec![pod("new", "a", ready()), pod("new", "b", ready()), pod("new", "c", last)]);
+    let decision = Known { pods: pods(ready()), ..Known::default() }.decide(600);
+    assert_eq!((code(&decision), decision.what.as_str()), ("done", "3 replicas"));
+    let decision = Known { pods: pods(status("Running", false, json!({}))), ..Known::default() }.decide(600);
+    assert_eq!((code(&decision), decision.what.as_str()), ("waiting", "3 replicas, but not all are healthy"));
+    let decision = Known { pods: pods(ready()), unreadable: vec!["cart-x"], ..Known::default() }.decide(600);
+    assert_eq!(decision.what, "3 replicas, but the pod cart-x cannot be decoded");
+    assert_eq!(code(&decision), "waiting");
+}
+
+#[test]
+fn only_pods_of_the_newest_revision_count() {
+    let mut deleted = pod("new", "c", bad_image());
+    deleted.deletion = Some(at(1));
+    let mut ignored = pod("new", "d", bad_image());
+    ignored.ignored = true;
+    let others = vec![pod("old", "a", bad_image()), pod("other", "b", bad_image()), deleted, ignored];
+    assert_eq!(code(&Known { pods: seen(others.clone()), ..Known::default() }.decide(600)), "done");
+    let waiting = deployment(json!({"replicas": 3, "updatedReplicas": 1}));
+    let mut known = Known { pods: seen(others), workload: Some(waiting), ..Known::default() };
+    assert_eq!(known.decide(600).what, "1 of 3 replicas updated");
+    assert_eq!(code(&known.decide(600)), "waiting");
+    known.pods.extend(seen(vec![pod("new", "e", bad_image())]));
+    let decision = known.decide(3);
+    assert_eq!((code(&decision), decision.what.as_str()), ("ImageNameInvalid", "1 of 3 replicas updated"));
+    assert_eq!(decision.troubles[0].pod.name, "e");
+    // The controller has not seen the spec that belongs to this generation, so the newest revision is not known yet.
+    known.workload =
+        Some(deployment(json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3})));
+    assert_eq!(code(&known.decide(600)), "waiting");
+}
+
+#[test]
+fn a_failed_pod_that_is_replaced_does_not_count() {
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
+    let mut pods: Vec<_> = (0..9).map(|index| pod("new", &format!("p{index}"), evicted.clone())).collect();
+    pods.push(pod("new", "a", ready()));
+    let mut known = Known { pods: seen(pods), ..Known::default() };
+    assert_eq!(code(&known.decide(600)), "done");
+    known.pods.extend(seen(vec![pod("new", "b", waits("ContainerCreating", ""))]));
+    assert_eq!(code(&known.decide(600)), "waiting");
+}
+
+#[test]
+fn says_why_a_controller_has_given_up() {
+    let exceeded = json!({"replicas": 3, "updatedReplicas": 1, "conditions": [{"type": "Progressing", "status": "False",
+        "reason": "ProgressDeadlineExceeded", "message": "timed out"}]});
+    let not_ready = status("Running", false, json!({"state": {"running": {"startedAt": text(0)}}}));
+    let pods = seen(vec![pod("new", "a", not_ready)]);
+    let decision = Known { workload: Some(deployment(exceeded)), pods, ..Known::default() }.decide(600);
+    assert_eq!(code(&decision), "ProgressDeadlineExceeded");
+    let State::Failed(failure) = &decision.state else { panic!() };
+    assert!(failure.message.starts_with("it exceeded its progress deadline: timed out; "), "{}", failure.message);
+    assert_eq!(decision.troubles.len(), 1);
+}
+
+#[test]
+fn an_object_that_was_deleted_has_failed() {
+    let decision = Known { gone: Some("it was deleted"), workload: None, ..Known::default() }.decide(3);
+    assert_eq!((code(&decision), decision.what.as_str()), ("Deleted", "it was deleted"));
+}
+
+const QUOTA: &str =
+    "pods \"cart-new-x\" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4";
+
+#[test]
+fn a_quota_that_refuses_pods_is_hopeless_after_a_grace_without_progress() {
+    let refused = |message: &str| {
+        Some(deployment(
+            json!({"replicas": 3, "updatedReplicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True",
+            "reason": "FailedCreate", "message": message, "lastTransitionTime": text(10)}]}),
+        ))
+    };
+    let decided = |progressed: Option<i64>, refusals: Vec<Event>, now: i64| {
+        let workload = refused(QUOTA);
+        Known { workload, refusals, progressed: progressed.map(at), ..Known::default() }.decide(now)
+    };
+    let decision = decided(None, vec![], 30);
+    assert_eq!((code(&decision), decision.recheck), ("waiting", Some(at(70))));
+    assert!(
+        decision
+            .what
+            .starts_with("0 of 3 replicas updated; pods cannot be created: the ResourceQuota pods is exceeded")
+    );
+    assert_eq!(code(&decided(None, vec![], 70)), "QuotaExceeded");
+    // An old pod has ended since, which makes room.
+    assert_eq!(code(&decided(Some(50), vec![], 70)), "waiting");
+    assert_eq!(code(&decided(Some(50), vec![], 110)), "QuotaExceeded");
+    assert_eq!(
+        code(&decided(None, vec![event("rs-new", QUOTA, 15, 41)], 42)),
+        "QuotaExceeded",
+        "another attempt failed"
+    );
+    assert_eq!(code(&decided(None, vec![event("rs-new", QUOTA, 15, 36)], 42)), "waiting");
+    let webhook =
+        "Internal error occurred: failed calling webhook \"w.example.com\": failed to call webhook: connection refused";
+    let known = Known { workload: refused(webhook), ..Known::default() };
+    assert_eq!(code(&known.decide(9000)), "waiting", "the webhook may come back");
+    let denied = "admission webhook \"w.example.com\" denied the request: not signed";
+    assert_eq!(code(&Known { workload: refused(denied), ..Known::default() }.decide(9000)), "WebhookRefused");
+}
+
+fn event(uid: &str, message: &str, first: i64, last: i64) -> Event {
+    Event {
+        involved: InvolvedObject { kind: "X".to_owned(), uid: uid.to_owned(), ..InvolvedObject::default() },
+        reason: "FailedCreate".to_owned(),
+        message: message.to_owned(),
+        count: 2,
+        first: Some(at(first)),
+        last: Some(at(last)),
+    }
+}
+
+#[test]
+fn events_say_why_the_pods_of_other_workloads_cannot_be_created() {
+    let job = || {
+        let job = json!({"metadata": {"name": "sums", "uid": "j"}, "spec": {"template": {}}});
+        Workload::Job(serde_json::from_value(job).unwrap())
+    };
+    let decided = |first: i64, last: i64, now: i64| {
+        let refusals = vec![event("j", &format!("Error creating: {QUOTA}"), first, last)];
+        let target = Target::Named(Kind::Job, "sums".to_owned());
+        Known { target, workload: Some(job()), refusals, ..Known::default() }.decide(now)
+    };
+    assert_eq!(code(&decided(2, 20, 25)), "waiting");
+    assert_eq!(code(&decided(2, 33, 34)), "QuotaExceeded");
+    assert_eq!(code(&decided(2, 20, 900)), "waiting", "perhaps there was no other attempt");
+    assert_eq!(code(&decided(-900, -5, 900)), "waiting", "it is older than the wait");
+}
+
+#[test]
+fn selected_pods_are_done_when_all_are_ready_or_succeeded() {
+    let target = || Target::Selected("app=cart".to_owned());
+    let decided =
+        |pods: Vec<Pod>| Known { target: target(), workload: None, pods: seen(pods), ..Known::default() }.decide(600);
+    let mut lonely = pod("new", "a", json!({"phase": "Failed"}));
+    lonely.controller = None;
+    let mut leaving = pod("new", "b", bad_image());
+    leaving.deletion = Some(at(1));
+    for (pods, expected, what) in [
+        (vec![], "waiting", "no pod has these labels"),
+        (vec![leaving.clone()], "waiting", "no pod has these labels"),
+        (vec![pod("new", "a", ready()), leaving], "done", "1 pod ready or succeeded"),
+        (
+            vec![pod("new", "a", ready()), pod("new", "b", json!({"phase": "Succeeded"}))],
+            "done",
+            "2 pods ready or succeeded",
+        ),
+        (
+            vec![pod("new", "a", ready()), pod("new", "b", waits("ContainerCreating", ""))],
+            "waiting",
+            "1 of 2 pods ready",
+        ),
+        (
+            vec![pod("new", "a", ready()), pod("new", "b", json!({"phase": "Failed"}))],
+            "done",
+            "1 pod ready or succeeded",
+        ),
+        (vec![pod("new", "a", json!({"phase": "Failed"}))], "waiting", "no pod has these labels"),
+        (vec![pod("new", "a", ready()), lonely], "Failed", "1 of 2 pods ready"),
+        (vec![pod("new", "a", bad_image())], "ImageNameInvalid", "0 of 1 pod ready"),
+    ] {
+        let decision = decided(pods);
+        assert_eq!((code(&decision), decision.what.as_str()), (expected, what));
+    }
+}
+
+#[test]
+fn keeps_the_worst_troubles_and_counts_the_others() {
+    let mut pods: Vec<_> =
+        (0..9).map(|index| pod("new", &format!("p{index}"), waits("ContainerCreating", ""))).collect();
+    pods.push(pod("new", "worst", bad_image()));
+    let decision = Known { pods: seen(pods), ..Known::default() }.decide(9);
+    assert_eq!(
+        (decision.troubles.len(), decision.more, decision.troubles[0].pod.name.as_str()),
+        (TROUBLES, 5, "worst")
+    );
+}
+
+/// How a pod starts that is slow but fine. In seconds.
+#[derive(Clone, Debug)]
+struct SlowPod {
+    created: i64,
+    unscheduled: i64,
+    creating: i64,
+    /// Its registry cannot be reached.
+    unreachable: i64,
+    /// Its ConfigMap is missing, for less than the grace.
+    missing: i64,
+    /// It exits again and again, for less than the grace, because its database is not up.
+    crashes: usize,
+    runs: i64,
+    /// Its startup probe kills it so often.
+    kills: usize,
+    /// It runs but is not ready.
+    warming: i64,
+}
+
+fn slow_pod() -> impl Strategy<Value = SlowPod> {
+    let early = (0..300_i64, 0..300_i64, 0..300_i64, prop_oneof![Just(0), 1..900_i64], prop_oneof![Just(0), 1..30_i64]);
+    let late = (0..7_usize, 1..9_i64, 0..5_usize, 0..900_i64);
+    (early, late).prop_map(
+        |((created, unscheduled, creating, unreachable, missing), (crashes, runs, kills, warming))| SlowPod {
+            created,
+            unscheduled,
+            creating,
+            unreachable,
+            missing,
+            crashes,
+            runs,
+            kills,
+            warming,
+        },
+    )
+}
+
+impl SlowPod {
+    /// The versions of the pod's status, and when each begins. The last one is ready.
+    fn versions(&self) -> Vec<(i64, Value)> {
+        let mut now = self.created;
+        let mut versions = vec![(now, json!({"phase": "Pending"}))];
+        now += self.unscheduled;
+        versions.push((now, waits("ContainerCreating", "")));
+        now += self.creating;
+        if self.unreachable > 0 {
+            versions.push((now, waits("ErrImagePull", "dial tcp: lookup registry.example: no such host")));
+            versions.push((now + self.unreachable / 2, waits("ImagePullBackOff", "Back-off pulling image \"a\"")));
+            now += self.unreachable;
+        }
+        if self.missing > 0 {
+            versions.push((now, waits("CreateContainerConfigError", "configmap \"app\" not found")));
+            now += self.missing;
+        }
+        let (first, mut restarts, mut last) = (now, 0, json!({}));
+        let mut end = |now: &mut i64, runs: i64, code: i32, versions: &mut Vec<(i64, Value)>| {
+            let running =
+                json!({"restartCount": restarts, "state": {"running": {"startedAt": text(*now)}}, "lastState": last});
+            versions.push((*now, status("Running", false, running)));
+            let terminated = json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": text(*now), "finishedAt": text(*now + runs)}});
+            *now += runs;
+            let ended = json!({"restartCount": restarts, "state": terminated, "lastState": last});
+            versions.push((*now, status("Running", false, ended)));
+            last = terminated;
+            let waiting = json!({"restartCount": restarts, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, "lastState": last});
+            versions.push((*now + 1, status("Running", false, waiting)));
+            *now += 1 + 10 * (1 << restarts.min(5));
+            restarts += 1;
+        };
+        for crash in 0..self.crashes {
+            // When it is started again, it must be within the grace: then its database is up.
+            if now + self.runs + 1 + 10 * (1 << crash.min(5)) - first >= 120 {
+                break;
+            }
+            end(&mut now, self.runs, 1, &mut versions);
+        }
+        for _ in 0..self.kills {
+            end(&mut now, 30, 137, &mut versions);
+        }
+        let running = |is_ready: bool| {
+            let running =
+                json!({"restartCount": restarts, "state": {"running": {"startedAt": text(now)}}, "lastState": last});
+            status("Running", is_ready, running)
+        };
+        versions.push((now, running(false)));
+        versions.push((now + self.warming, running(true)));
+        versions
+    }
+}
+
+/// A rollout of these pods beside an old revision that crashes, observed whenever something changes or a decision is due.
+fn observe(pods: &[SlowPod], refused: i64) -> Vec<(i64, Decision)> {
+    let lives: Vec<Vec<(i64, Value)>> = pods.iter().map(SlowPod::versions).collect();
+    let changes: BTreeSet<i64> = lives.iter().flatten().map(|(from, _)| *from).chain([0, refused]).collect();
+    let crashing = json!({"restartCount": 50, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": text(-400), "finishedAt": text(-399)}}});
+    let old = Observed::new(pod("old", "old", status("Running", false, crashing)), None, at(0));
+    let mut observed: Vec<Option<Observed>> = vec![None; pods.len()];
+    let mut versions: Vec<Option<i64>> = vec![None; pods.len()];
+    let (mut counts, mut progressed) = (None, None);
+    let mut decisions = Vec::new();
+    let (mut due, last) = (changes, lives.iter().flatten().map(|(from, _)| *from).max().unwrap_or_default() + 20);
+    due.insert(last);
+    while let Some(now) = due.pop_first() {
+        for (index, (life, observed)) in lives.iter().zip(&mut observed).enumerate() {
+            let version = life.iter().rev().find(|(from, _)| *from <= now);
+            if let Some((from, status)) = version.filter(|(from, _)| versions[index] != Some(*from)) {
+                versions[index] = Some(*from);
+                let pod = pod("new", &format!("new-{index}"), status.clone());
+                *observed = Some(Observed::new(pod, observed.as_ref(), at(now)));
+            }
+        }
+        let new: Vec<&Observed> = observed.iter().flatten().collect();
+        let ready = new.iter().filter(|observed| observed.pod.is_true("Ready")).count();
+        let is_over = ready == pods.len();
+        let mut status = json!({"replicas": new.len() + usize::from(!is_over), "updatedReplicas": new.len(), "availableReplicas": ready});
+        if now < refused {
+            status["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+                "message": QUOTA, "lastTransitionTime": text(0)}]);
+        }
+        let mut workload = deployment(status);
+        if let Workload::Deployment(object) = &mut workload {
+            object.spec.as_mut().unwrap().replicas = Some(pods.len().try_into().unwrap());
+        }
+        if counts.is_some_and(|counts| counts != workload.counts()) {
+            progressed = Some(at(now));
+        }
+        counts = Some(workload.counts());
+        let mut pods: Vec<Observed> = new.into_iter().cloned().collect();
+        if !is_over {
+            pods.push(old.clone());
+        }
+        let decision = Known { workload: Some(workload), pods, progressed, ..Known::default() }.decide(now);
+        if let Some(recheck) = decision.recheck {
+            let seconds = recheck.as_second() - at(0).as_second();
+            if seconds > now && seconds < last {
+                due.insert(seconds);
+            }
+        }
+        decisions.push((now, decision));
+    }
+    decisions
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_rollout_that_is_only_slow_never_fails(pods in prop::collection::vec(slow_pod(), 1..5), refused in 0..30_i64) {
+        let decisions = observe(&pods, refused);
+        for (now, decision) in &decisions {
+            prop_assert!(!matches!(decision.state, State::Failed(_)), "after {now} s: {decision:?}");
+        }
+        prop_assert_eq!(&decisions.last().unwrap().1.state, &State::Done, "{:?}", decisions.last());
+    }
+}
+
+#[test]
+fn a_crash_loop_that_does_not_end_fails_within_minutes() {
+    let (mut observed, mut started) = (None, 0);
+    for restarts in 0.. {
+        let ended = json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": text(started), "finishedAt": text(started + 2)}});
+        let crashing = json!({"restartCount": restarts, "lastState": ended,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}});
+        let pod = pod("new", "a", status("Running", false, crashing));
+        let seen = Observed::new(pod, observed.as_ref(), at(started + 3));
+        let workload = Some(deployment(json!({"replicas": 3, "updatedReplicas": 1})));
+        let known = Known { workload, pods: vec![seen.clone()], ..Known::default() };
+        observed = Some(seen);
+        let decision = known.decide(started + 3);
+        match restarts {
+            ..=2 => assert_eq!((code(&decision), decision.recheck), ("waiting", None), "{restarts}"),
+            // In the back-off after the third restart, two minutes have passed since the first start.
+            _ => {
+                assert_eq!((code(&decision), decision.recheck), ("waiting", Some(at(120))));
+                assert_eq!(code(&known.decide(120)), "ExitCode");
+                return;
+            }
+        }
+        started += 3 + 10 * (1 << restarts);
+    }
+}

@@ -1,0 +1,178 @@
+//! `orchestr wait`: waits until workloads are rolled out and healthy, and ends early at the first trouble that cannot mend
+//! itself.
+//!
+//! [`decide`](decide::decide) is pure: the objects, the pods, the events and the time in, a decision out. `watches` keeps
+//! what the API server has shown, and `waiter` decides again after each change.
+
+mod decide;
+mod evidence;
+mod github;
+mod junit;
+mod listing;
+mod lookup;
+mod newest;
+mod observed;
+mod outcome;
+mod outlook;
+mod progress;
+mod target;
+mod text;
+mod waiter;
+mod watches;
+mod workload;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use tokio::time::Instant;
+
+use crate::{
+    api::{GoDuration, ParseDurationError},
+    clock::ClusterClock,
+};
+
+use super::{
+    Failure,
+    connect::{Cluster, ConnectionFlags, Retries, connect},
+    ignore_broken_pipe,
+};
+use outcome::{End, Outcome};
+use outlook::Limits;
+use target::{Argument, Target, argument, is_object_name};
+use waiter::Waiter;
+
+/// The exit code when a target has failed.
+const FAILED: u8 = 1;
+/// The exit code when the time is over.
+const TIMED_OUT: u8 = 3;
+/// Each target needs up to three connections.
+const MOST_TARGETS: usize = 50;
+
+/// The flags of `orchestr wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitFlags {
+    /// What to wait for: deployment, statefulset, daemonset, job or pod, or a short name as of kubectl, such as deploy/cart
+    #[arg(value_name = "KIND/NAME", value_parser = argument, required_unless_present = "selector")]
+    targets: Vec<Argument>,
+
+    /// Wait for the pods with these labels, such as app=cart,tier!=web
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// The namespace of the objects; that of the context by default
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// How long to wait, such as 90s or 10m; with 0, everything is checked once
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    timeout: Duration,
+
+    /// How long a ConfigMap, a Secret, credentials or a quota may be missing, because somebody may be creating them
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
+    grace: Duration,
+
+    /// How long after its first start a container may crash, for example until its database is up
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    crash_grace: Duration,
+
+    /// After how many restarts a container that is not running crashes in a loop
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..=1000), default_value_t = 3)]
+    restarts: i32,
+
+    /// How many lines of a log to print, the last ones
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
+    log_lines: u32,
+
+    /// The output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Text
+    #[default]
+    Text,
+    /// A JUnit report with a test case for each target
+    Junit,
+    /// Annotations of GitHub Actions
+    Github,
+}
+
+fn duration(text: &str) -> Result<Duration, ParseDurationError> {
+    GoDuration::from(text).parse()
+}
+
+impl WaitFlags {
+    /// The targets, each once.
+    fn targets(&self) -> Result<Vec<Target>, Failure> {
+        let mut targets: Vec<Target> = Vec::new();
+        let mut add = |target: Target| {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        };
+        for argument in &self.targets {
+            match (argument, &self.selector) {
+                (Argument::Named(kind, name), _) => add(Target::Named(*kind, name.clone())),
+                (Argument::Pods, Some(_)) => {}
+                (Argument::Pods, None) => {
+                    return Err(Failure::new("pods: name a pod as pod/NAME, or select pods with --selector"));
+                }
+            }
+        }
+        if let Some(selector) = &self.selector {
+            super::scan::check_selector(selector).map_err(|error| Failure::new(format!("--selector: {error}")))?;
+            if selector.trim().is_empty() {
+                return Err(Failure::new("--selector: it is empty; wait for all pods with a label that they have"));
+            }
+            add(Target::Selected(selector.clone()));
+        }
+        if targets.len() > MOST_TARGETS {
+            return Err(Failure::new(format!(
+                "{} objects are too many to wait for: at most {MOST_TARGETS} can be named",
+                targets.len()
+            )));
+        }
+        Ok(targets)
+    }
+}
+
+pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
+    let begun = Instant::now();
+    let targets = flags.targets()?;
+    let mut cluster = connect(&flags.connection, Retries::AtTheCaller).await?;
+    let clock = ClusterClock::default();
+    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
+    let namespace = flags.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned());
+    if !is_object_name(&namespace) {
+        return Err(Failure::new(format!("--namespace: {namespace:?} is not the name of a namespace")));
+    }
+    let limits = Limits { grace: flags.grace, crash_grace: flags.crash_grace, restarts: flags.restarts };
+    let waiter = Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.log_lines };
+    let outcomes = waiter.wait_for(targets, flags.timeout).await?;
+    print(&outcomes, flags.output, &namespace)?;
+    let any = |is_so: fn(&End) -> bool| outcomes.iter().any(|outcome| is_so(&outcome.end));
+    Ok(match () {
+        () if any(|end| matches!(end, End::Failed(_))) => ExitCode::from(FAILED),
+        () if any(|end| *end == End::TimedOut) => ExitCode::from(TIMED_OUT),
+        () => ExitCode::SUCCESS,
+    })
+}
+
+fn print(outcomes: &[Outcome], output: Output, namespace: &str) -> Result<(), Failure> {
+    let mut out = anstream::AutoStream::auto(io::stdout().lock());
+    let result = match output {
+        Output::Text => text::write(&mut out, outcomes),
+        Output::Junit => junit::write(&mut out, outcomes, namespace),
+        Output::Github => github::write(&mut out, outcomes),
+    };
+    ignore_broken_pipe(result.and_then(|()| out.flush()))
+}

@@ -1,0 +1,245 @@
+//! Which pods belong to the newest revision of a workload. Only these decide about a rollout. Pure.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{ControllerRevision, ReplicaSet},
+        core::v1::PodTemplateSpec,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use crate::pods::Pod;
+
+use super::workload::Workload;
+
+/// The annotation with the number of a Deployment's revision, on the Deployment and on its ReplicaSets.
+const REVISION_NUMBER: &str = "deployment.kubernetes.io/revision";
+const TEMPLATE_HASH: &str = "pod-template-hash";
+const REVISION_HASH: &str = "controller-revision-hash";
+
+/// A ReplicaSet or ControllerRevision.
+#[derive(Clone, Debug)]
+pub(super) struct Revision {
+    pub(super) name: String,
+    uid: String,
+    /// The UID of its controller.
+    controller: String,
+    /// Grows with each revision. A rollback gives an old revision a new number.
+    number: Option<i64>,
+    /// The hash in the label of its pods.
+    hash: String,
+    /// That of a ReplicaSet.
+    template: Option<Box<PodTemplateSpec>>,
+}
+
+impl Revision {
+    pub(super) fn of_replica_set(object: ReplicaSet) -> Self {
+        let number = object.metadata.annotations.as_ref().and_then(|all| all.get(REVISION_NUMBER)?.parse().ok());
+        let template = object.spec.and_then(|spec| spec.template).map(Box::new);
+        Self { number, template, ..Self::new(object.metadata, TEMPLATE_HASH) }
+    }
+
+    pub(super) fn of_controller_revision(object: ControllerRevision) -> Self {
+        Self { number: Some(object.revision), ..Self::new(object.metadata, REVISION_HASH) }
+    }
+
+    fn new(metadata: ObjectMeta, label: &str) -> Self {
+        let controller = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        Self {
+            controller: controller.map(|owner| owner.uid.clone()).unwrap_or_default(),
+            hash: metadata.labels.as_ref().and_then(|labels| labels.get(label).cloned()).unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            number: None,
+            template: None,
+        }
+    }
+}
+
+/// The newest revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Newest {
+    /// The pods that the object with this UID controls.
+    ControlledBy(String),
+    /// Of these pods, those with this hash.
+    Hashed { controller: String, hash: String },
+    /// It exists, but its watch has not shown it yet.
+    Unlisted,
+    /// It does not exist yet, or is not known.
+    Unknown,
+}
+
+impl Newest {
+    pub(super) fn of<'a>(workload: &Workload, revisions: impl Iterator<Item = &'a Revision>) -> Self {
+        let uid = workload.uid();
+        let mut own = revisions.filter(|revision| !uid.is_empty() && revision.controller == uid);
+        match workload {
+            Workload::Job(_) => Self::ControlledBy(uid.to_owned()),
+            Workload::StatefulSet(object) => {
+                match object.status.as_ref().and_then(|status| status.update_revision.clone()) {
+                    Some(hash) if !hash.is_empty() => Self::Hashed { controller: uid.to_owned(), hash },
+                    _ => Self::Unknown,
+                }
+            }
+            Workload::DaemonSet(_) => match own.max_by_key(|revision| revision.number) {
+                Some(Revision { hash, .. }) if !hash.is_empty() => {
+                    Self::Hashed { controller: uid.to_owned(), hash: hash.clone() }
+                }
+                _ => Self::Unknown,
+            },
+            Workload::Deployment(object) => {
+                // The controller writes the number of the newest ReplicaSet before it writes `observedGeneration`. Of two
+                // watches, one may be behind: then no ReplicaSet has this number, rather than an old one.
+                let annotations = object.metadata.annotations.as_ref();
+                let number = annotations.and_then(|all| all.get(REVISION_NUMBER)?.parse::<i64>().ok());
+                let Some(number) = number else { return Self::Unknown };
+                let template = object.spec.as_ref().map(|spec| &spec.template);
+                let newest = own.find(|revision| {
+                    // While a Deployment is paused, its controller creates no ReplicaSet for a changed template.
+                    revision.number == Some(number) && (!workload.is_paused() || revision.has_template(template))
+                });
+                match newest {
+                    Some(revision) => Self::ControlledBy(revision.uid.clone()),
+                    None if workload.is_paused() => Self::Unknown,
+                    None => Self::Unlisted,
+                }
+            }
+        }
+    }
+
+    pub(super) fn includes(&self, pod: &Pod) -> bool {
+        let is_controlled = |uid: &str| !uid.is_empty() && pod.controller.as_ref().is_some_and(|own| own.uid == uid);
+        match self {
+            Self::Unknown | Self::Unlisted => false,
+            Self::ControlledBy(uid) => is_controlled(uid),
+            Self::Hashed { controller, hash } => {
+                is_controlled(controller)
+                    && pod.labels.iter().any(|(key, value)| key == REVISION_HASH && value == hash.as_str())
+            }
+        }
+    }
+
+    /// The UID that events about pods that could not be created name.
+    pub(super) fn creator(&self) -> Option<&str> {
+        match self {
+            Self::ControlledBy(uid) | Self::Hashed { controller: uid, .. } => Some(uid),
+            Self::Unknown | Self::Unlisted => None,
+        }
+    }
+}
+
+impl Revision {
+    /// Whether it has this template, besides the hash that the controller adds.
+    fn has_template(&self, template: Option<&PodTemplateSpec>) -> bool {
+        let (Some(own), Some(template)) = (&self.template, template) else { return false };
+        let mut own = own.clone();
+        if let Some(labels) = own.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
+            labels.remove(TEMPLATE_HASH);
+        }
+        *own == *template
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn replica_set(hash: &str, number: &str, controller: &str, image: &str) -> Revision {
+        let labels = json!({"app": "cart", "pod-template-hash": hash});
+        Revision::of_replica_set(
+            serde_json::from_value(json!({
+                "metadata": {
+                    "name": format!("cart-{hash}"), "uid": format!("rs-{hash}"), "labels": labels,
+                    "annotations": {REVISION_NUMBER: number},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": controller, "controller": true}],
+                },
+                "spec": {"selector": {}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": image}]}}},
+            }))
+            .unwrap(),
+        )
+    }
+
+    fn deployment(number: Option<&str>, paused: bool, image: &str) -> Workload {
+        let annotations = number.map(|number| json!({REVISION_NUMBER: number}));
+        let template =
+            json!({"metadata": {"labels": {"app": "cart"}}, "spec": {"containers": [{"name": "app", "image": image}]}});
+        Workload::Deployment(
+            serde_json::from_value(json!({
+                "metadata": {"name": "cart", "uid": "d", "annotations": annotations},
+                "spec": {"selector": {}, "paused": paused, "template": template},
+            }))
+            .unwrap(),
+        )
+    }
+
+    fn pod(controller: &str, labels: Value) -> Pod {
+        let pod = json!({"metadata": {"name": "p", "labels": labels, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "X", "name": "x", "uid": controller, "controller": true}]}});
+        crate::pods::from_json(&pod.to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_newest_replica_set_has_the_number_of_the_deployment() {
+        let sets = [
+            replica_set("one", "3", "d", "a:1"),
+            replica_set("two", "2", "d", "a:2"),
+            replica_set("three", "9", "other", "a:3"),
+        ];
+        let newest = |workload: &Workload| Newest::of(workload, sets.iter());
+        // A rollback has made the older ReplicaSet the newest.
+        assert_eq!(newest(&deployment(Some("3"), false, "a:1")), Newest::ControlledBy("rs-one".to_owned()));
+        assert_eq!(newest(&deployment(Some("2"), false, "a:2")), Newest::ControlledBy("rs-two".to_owned()));
+        assert_eq!(newest(&deployment(Some("4"), false, "a:4")), Newest::Unlisted, "its ReplicaSet is not listed yet");
+        assert_eq!(newest(&deployment(Some("9"), false, "a:3")), Newest::Unlisted, "of another Deployment");
+        assert_eq!(newest(&deployment(None, false, "a:1")), Newest::Unknown);
+        assert_eq!(newest(&deployment(Some("3"), true, "a:1")), Newest::ControlledBy("rs-one".to_owned()));
+        assert_eq!(newest(&deployment(Some("3"), true, "a:4")), Newest::Unknown, "paused, with a changed template");
+    }
+
+    #[test]
+    fn the_newest_revision_of_a_daemon_set_has_the_highest_number() {
+        let revision = |hash: &str, number: i64, controller: &str| {
+            let owners = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": controller, "controller": true}]);
+            Revision::of_controller_revision(
+                serde_json::from_value(json!({
+                    "metadata": {"name": format!("agent-{hash}"), "uid": hash, "labels": {REVISION_HASH: hash}, "ownerReferences": owners},
+                    "revision": number,
+                }))
+                .unwrap(),
+            )
+        };
+        let set =
+            Workload::DaemonSet(serde_json::from_value(json!({"metadata": {"name": "agent", "uid": "s"}})).unwrap());
+        let all = [revision("aa", 3, "s"), revision("bb", 2, "s"), revision("cc", 8, "other")];
+        let newest = Newest::of(&set, all.iter());
+        assert_eq!(newest, Newest::Hashed { controller: "s".to_owned(), hash: "aa".to_owned() });
+        assert!(newest.includes(&pod("s", json!({REVISION_HASH: "aa"}))));
+        assert!(!newest.includes(&pod("s", json!({REVISION_HASH: "bb"}))));
+        assert!(!newest.includes(&pod("s", json!({}))));
+        assert!(!newest.includes(&pod("other", json!({REVISION_HASH: "aa"}))));
+        assert_eq!(Newest::of(&set, [].iter()), Newest::Unknown);
+    }
+
+    #[test]
+    fn the_status_of_a_stateful_set_names_its_newest_revision() {
+        let set = |status: Value| {
+            let object = json!({"metadata": {"name": "db", "uid": "s"}, "status": status});
+            Newest::of(&Workload::StatefulSet(serde_json::from_value(object).unwrap()), [].iter())
+        };
+        let hashed = Newest::Hashed { controller: "s".to_owned(), hash: "db-2".to_owned() };
+        assert_eq!(set(json!({"replicas": 1, "updateRevision": "db-2", "currentRevision": "db-1"})), hashed);
+        assert_eq!(set(json!({"replicas": 0})), Newest::Unknown);
+        assert_eq!(set(Value::Null), Newest::Unknown);
+    }
+
+    #[test]
+    fn all_pods_of_a_job_are_of_its_only_revision() {
+        let job = Workload::Job(serde_json::from_value(json!({"metadata": {"name": "sums", "uid": "j"}})).unwrap());
+        let newest = Newest::of(&job, [].iter());
+        assert!(newest.includes(&pod("j", json!({}))) && !newest.includes(&pod("k", json!({}))));
+        assert!(!newest.includes(&Pod::default()));
+        assert!(!Newest::ControlledBy(String::new()).includes(&Pod::default()));
+    }
+}

@@ -1,0 +1,265 @@
+//! Whether a trouble of a pod can mend itself. Pure.
+//!
+//! A wait must never fail what is only slow, so whatever is not known to be hopeless may mend itself. docs/pipelines.md
+//! describes these rules.
+
+use std::{cmp::Reverse, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    api::{Cause, ProblemKind},
+    diagnosis::{Explanation, Facts, Finding, Health, Thresholds, explain, is_image_refused, judge},
+    events::Event,
+    pods::{ContainerStatus, Pod},
+};
+
+use super::observed::Observed;
+
+/// What the recorder of events puts before a message if similar events are frequent.
+const COMBINED: &str = "(combined from similar events): ";
+/// The kubelet forgets earlier crashes of a container that has run for so long.
+const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
+
+/// How much patience troubles get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// How long something that a pod refers to may be missing, because it may be created at the same moment.
+    pub(super) grace: Duration,
+    /// How long after its first start a container may crash in a loop, for example until its database is up.
+    pub(super) crash_grace: Duration,
+    /// After how many restarts a container crashes in a loop.
+    pub(super) restarts: i32,
+}
+
+/// Whether a trouble can mend itself. In the order of severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outlook {
+    MayMend,
+    /// It is hopeless if it still exists at this time. If another attempt must have failed by then, the latest time.
+    HopelessAt(Timestamp),
+    Hopeless,
+}
+
+/// What happens to a pod after it has failed for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its controller creates another one.
+    Replaced,
+    /// Its Job decides whether to try again.
+    Retried,
+    /// Nothing.
+    Final,
+}
+
+/// What is wrong with a pod that is not ready yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Trouble {
+    pub(super) pod: Pod,
+    pub(super) finding: Finding,
+    pub(super) outlook: Outlook,
+}
+
+/// The state of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Assessment {
+    /// Absent if the pod is healthy.
+    pub(super) trouble: Option<Trouble>,
+    /// When the state may change without a change of the pod.
+    pub(super) recheck: Option<Timestamp>,
+}
+
+/// Any state before Ready is a trouble, however short, that may mend itself: a person who waits wants to know it.
+/// A container that has failed before must run for a while, so that the pauses of a crash loop do not pass as success.
+const THRESHOLDS: Thresholds = Thresholds {
+    pending: Duration::ZERO,
+    initializing: Duration::ZERO,
+    not_ready: Duration::ZERO,
+    terminating: Duration::ZERO,
+    restarted: Duration::from_secs(10),
+    failed: Duration::MAX,
+};
+
+pub(super) fn assess(
+    observed: &Observed,
+    events: Arc<[Event]>,
+    fate: Fate,
+    limits: Limits,
+    now: Timestamp,
+) -> Assessment {
+    let pod = &observed.pod;
+    let facts = Facts { events, ..Facts::default() };
+    let verdict = judge(pod, &facts, &THRESHOLDS, now);
+    let mut recheck = verdict.recheck;
+    let Health::Problem(mut finding) = verdict.health else { return Assessment { trouble: None, recheck } };
+    explain(pod, &mut finding, &facts, now);
+    let view = View { observed, events: &facts.events, fate, limits, now };
+    let mut outlook =
+        view.outlook(finding.kind, &finding.reason, &finding.container, finding.since, &finding.explanation);
+    let others = finding
+        .others
+        .iter()
+        .map(|other| view.outlook(other.kind, &other.reason, &other.container, other.since, &other.explanation));
+    // Of several equal ones, `max_by_key` would take the last.
+    let worst = others.enumerate().rev().max_by_key(|(_, outlook)| severity(*outlook));
+    if let Some((index, other)) = worst.filter(|(_, other)| severity(*other) > severity(outlook)) {
+        finding.promote(index);
+        outlook = other;
+    }
+    if let Outlook::HopelessAt(time) = outlook {
+        recheck = Some(recheck.map_or(time, |recheck| recheck.min(time)));
+    }
+    Assessment { trouble: Some(Trouble { pod: pod.clone(), finding: *finding, outlook }), recheck }
+}
+
+/// The more severe, the higher. Of two that become hopeless, the earlier one.
+pub(super) fn severity(outlook: Outlook) -> (u8, Reverse<Option<Timestamp>>) {
+    match outlook {
+        Outlook::MayMend => (0, Reverse(None)),
+        Outlook::HopelessAt(time) => (1, Reverse(Some(time))),
+        Outlook::Hopeless => (2, Reverse(None)),
+    }
+}
+
+/// The outlook of something that may be repaired from outside within `grace`, after which another attempt is made.
+///
+/// It is hopeless if an attempt after the grace failed as well. Without events, which may be lost or forbidden, twice the
+/// grace leaves time for that attempt.
+pub(super) fn persists(start: Timestamp, last_attempt: Option<Timestamp>, grace: Duration, now: Timestamp) -> Outlook {
+    let (end, latest) = (after(start, grace), after(after(start, grace), grace));
+    match last_attempt {
+        Some(last) if last >= end && now >= end => Outlook::Hopeless,
+        _ if now >= latest => Outlook::Hopeless,
+        _ => Outlook::HopelessAt(latest),
+    }
+}
+
+/// The message of an event.
+pub(super) fn text(event: &Event) -> &str {
+    event.message.strip_prefix(COMBINED).unwrap_or(&event.message)
+}
+
+/// Adds, saturating.
+pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|duration| time.checked_add(duration).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+struct View<'a> {
+    observed: &'a Observed,
+    events: &'a [Event],
+    fate: Fate,
+    limits: Limits,
+    now: Timestamp,
+}
+
+impl View<'_> {
+    fn outlook(
+        &self,
+        kind: ProblemKind,
+        reason: &str,
+        container: &str,
+        since: Timestamp,
+        explanation: &Explanation,
+    ) -> Outlook {
+        use Cause::{
+            CommandNotFound, ConfigMapMissing, ImageAuth, ImageNameInvalid, ImageNotFound, ImagePlatform, KeyMissing,
+            PermissionDenied, SecretMissing,
+        };
+        let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
+        match kind {
+            // The image and the command are part of the pod, which never changes.
+            ProblemKind::Image if matches!(explanation.cause, ImageNotFound | ImageNameInvalid | ImagePlatform) => {
+                Outlook::Hopeless
+            }
+            ProblemKind::Start | ProblemKind::Crash
+                if matches!(explanation.cause, CommandNotFound | PermissionDenied) =>
+            {
+                Outlook::Hopeless
+            }
+            // The Secret with the credentials may be created at the same moment, and an image may be loaded into the node.
+            ProblemKind::Image
+                if explanation.cause == ImageAuth || is_image_refused(explanation) || reason == "ErrImageNeverPull" =>
+            {
+                self.persists(container, None, |event| {
+                    event.reason == "Failed" && text(event).starts_with("Failed to pull image ")
+                        || event.reason == "ErrImageNeverPull"
+                })
+            }
+            ProblemKind::Start if is_missing => self.persists(container, None, |event| {
+                event.reason == "Failed" && text(event).starts_with("Error: ") && !text(event).contains("Image")
+            }),
+            // Volumes are mounted as soon as the pod is scheduled.
+            ProblemKind::Creating if is_missing => self.persists("", Some(since), |event| {
+                event.reason == "FailedMount" && text(event).starts_with("MountVolume.SetUp failed")
+            }),
+            ProblemKind::Failed | ProblemKind::Crash | ProblemKind::Start
+                if self.observed.pod.phase == "Failed" && self.fate == Fate::Final =>
+            {
+                Outlook::Hopeless
+            }
+            ProblemKind::Crash | ProblemKind::Start => self.crash(container, explanation.cause),
+            _ => Outlook::MayMend,
+        }
+    }
+
+    /// The outlook of something that is missing. `since` is when it was first needed, if the pod shows that.
+    fn persists(&self, container: &str, since: Option<Timestamp>, is_attempt: impl Fn(&Event) -> bool) -> Outlook {
+        let own = self.events.iter().filter(|event| {
+            container.is_empty() || event.involved.container.is_empty() || event.involved.container == container
+        });
+        let latest = own.filter(|event| is_attempt(event)).max_by_key(|event| event.last);
+        let since = since.unwrap_or_else(|| match self.observed.waiting_since(container) {
+            Some(waiting) if waiting.is_exact => waiting.since,
+            // It was missing before the wait began, and only an event may show since when.
+            Some(waiting) => {
+                latest.and_then(|event| event.first).map_or(waiting.since, |first| first.min(waiting.since))
+            }
+            None => self.now,
+        });
+        persists(since.min(self.now), latest.and_then(|event| event.last), self.limits.grace, self.now)
+    }
+
+    /// A container crashes in a loop if it has been restarted several times, is not running, and was first started a while
+    /// ago, as far as that is known. A container that a probe has killed may only be slow.
+    fn crash(&self, container: &str, cause: Cause) -> Outlook {
+        let pod = &self.observed.pod;
+        let statuses = pod.init_statuses.iter().chain(&pod.statuses);
+        let Some(status) = statuses.into_iter().find(|status| status.name == container) else {
+            return Outlook::MayMend;
+        };
+        let may_be_slow = matches!(cause, Cause::LivenessProbe | Cause::StartupProbe)
+            || cause == Cause::Signal && self.has_killing_probe(container);
+        let is_loop = status.restarts >= self.limits.restarts && status.state.running.is_none() && !was_long(status);
+        if !is_loop || may_be_slow || self.fate == Fate::Retried || pod.phase == "Failed" {
+            return Outlook::MayMend;
+        }
+        let started = self.observed.first_start(container).unwrap_or(self.now).min(self.now);
+        match after(started, self.limits.crash_grace) {
+            end if end <= self.now => Outlook::Hopeless,
+            end => Outlook::HopelessAt(end),
+        }
+    }
+
+    fn has_killing_probe(&self, container: &str) -> bool {
+        let Pod { init_containers, containers, .. } = &self.observed.pod;
+        let specs = init_containers.iter().chain(containers);
+        specs
+            .filter(|spec| spec.name == container)
+            .any(|spec| spec.liveness_probe.is_some() || spec.startup_probe.is_some())
+    }
+}
+
+/// Whether the last instance has run for so long that its end does not continue a loop.
+fn was_long(status: &ContainerStatus) -> bool {
+    let life = status.state.terminated.as_ref().or(status.last.as_ref());
+    let times = life.and_then(|life| life.started.zip(life.finished));
+    times.is_some_and(|(started, finished)| {
+        started > Timestamp::UNIX_EPOCH && finished.duration_since(started) >= LONG_RUN
+    })
+}
+
+#[cfg(test)]
+mod tests;

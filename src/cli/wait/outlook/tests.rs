@@ -1,0 +1,313 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::events::InvolvedObject;
+
+const LIMITS: Limits = Limits { grace: Duration::from_secs(30), crash_grace: Duration::from_secs(120), restarts: 3 };
+
+fn now() -> Timestamp {
+    "2026-03-01T12:00:00Z".parse().unwrap()
+}
+
+fn ago(seconds: i64) -> String {
+    (now() - SignedDuration::from_secs(seconds)).to_string()
+}
+
+/// A pod whose only container has this status, and which started this many seconds ago.
+fn pod(age: i64, container: Value) -> Pod {
+    pod_with(age, container, json!({}))
+}
+
+fn pod_with(age: i64, container: Value, changes: Value) -> Pod {
+    let mut status = json!({
+        "name": "app", "ready": false, "restartCount": 0, "image": "", "imageID": "", "lastState": {}, "state": {},
+    });
+    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let mut pod = json!({
+        "metadata": {"name": "cart-a", "namespace": "shop", "uid": "u", "creationTimestamp": ago(age)},
+        "spec": {"nodeName": "n", "containers": [{"name": "app", "image": "registry.example/cart:9"}]},
+        "status": {
+            "phase": "Pending", "startTime": ago(age),
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(age)},
+                {"type": "Ready", "status": "False", "lastTransitionTime": ago(age)},
+            ],
+            "containerStatuses": [status],
+        },
+    });
+    for (field, value) in changes.as_object().unwrap() {
+        *pod.pointer_mut(field).unwrap() = value.clone();
+    }
+    crate::pods::from_json(&pod.to_string()).unwrap()
+}
+
+fn waits(reason: &str, message: &str) -> Value {
+    json!({"state": {"waiting": {"reason": reason, "message": message}}})
+}
+
+fn crashed(restarts: i32, ran: i64, exit_code: i32) -> Value {
+    json!({
+        "restartCount": restarts, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+        "lastState": {"terminated": {"exitCode": exit_code, "reason": "Error", "startedAt": ago(5 + ran), "finishedAt": ago(5)}},
+    })
+}
+
+fn event(reason: &str, message: &str, last: i64) -> Event {
+    let involved = InvolvedObject { kind: "Pod".to_owned(), ..InvolvedObject::default() };
+    let last = Some(now() - SignedDuration::from_secs(last));
+    Event { involved, reason: reason.to_owned(), message: message.to_owned(), count: 3, first: last, last }
+}
+
+/// The pod as it is seen now, of which an earlier version was seen when it started.
+fn observed(pod: &Pod) -> Observed {
+    let started = pod.started.unwrap_or(now());
+    let mut before = Pod { init_statuses: Vec::new(), statuses: Vec::new(), ..pod.clone() };
+    before.phase = "Pending".into();
+    let before = Observed::new(before, None, started);
+    let first = Observed::new(pod.clone(), Some(&before), started);
+    Observed::new(pod.clone(), Some(&first), now())
+}
+
+fn outlook_of(pod: &Pod, events: &[Event], fate: Fate) -> Outlook {
+    assessed(&observed(pod), events, fate)
+}
+
+fn assessed(observed: &Observed, events: &[Event], fate: Fate) -> Outlook {
+    let assessment = assess(observed, Arc::from(events), fate, LIMITS, now());
+    let outlook = assessment.trouble.as_ref().expect("a trouble").outlook;
+    if let Outlook::HopelessAt(time) = outlook {
+        assert!(time > now() && assessment.recheck.is_some_and(|recheck| recheck <= time), "{assessment:?}");
+    }
+    outlook
+}
+
+fn outlook(pod: &Pod) -> Outlook {
+    outlook_of(pod, &[], Fate::Replaced)
+}
+
+fn at(seconds: i64) -> Outlook {
+    Outlook::HopelessAt(now() + SignedDuration::from_secs(seconds))
+}
+
+#[test]
+fn an_image_that_does_not_exist_is_hopeless() {
+    let not_found = "failed to pull and unpack image \"registry.example/cart:9\": failed to resolve reference \
+         \"registry.example/cart:9\": registry.example/cart:9: not found";
+    let back_off = format!("Back-off pulling image \"registry.example/cart:9\": ErrImagePull: {not_found}");
+    for (reason, message) in [
+        ("ErrImagePull", not_found),
+        ("ImagePullBackOff", &back_off),
+        ("InvalidImageName", "couldn't parse image name"),
+        ("ErrImagePull", "no match for platform in manifest: not found"),
+    ] {
+        assert_eq!(outlook(&pod(3, waits(reason, message))), Outlook::Hopeless, "{reason}: {message}");
+    }
+    for message in [
+        "dial tcp: lookup registry.example: no such host",
+        "toomanyrequests: You have reached your pull rate limit",
+        "write /var/lib/containerd: no space left on device",
+        "",
+    ] {
+        assert_eq!(outlook(&pod(3600, waits("ErrImagePull", message))), Outlook::MayMend, "{message}");
+    }
+}
+
+#[test]
+fn refused_access_to_an_image_is_hopeless_after_the_grace() {
+    let refused = "failed to authorize: failed to fetch oauth token: unexpected status: 401 Unauthorized";
+    let docker_hub = "pull access denied, repository does not exist or may require authorization: server message: \
+         insufficient_scope: authorization failed";
+    for (reason, message) in [
+        ("ErrImagePull", refused),
+        ("ErrImagePull", docker_hub),
+        ("ErrImageNeverPull", "Container image \"a\" is not present with pull policy of Never"),
+    ] {
+        assert_eq!(outlook(&pod(3, waits(reason, message))), at(57), "{message}");
+        assert_eq!(outlook(&pod(61, waits(reason, message))), Outlook::Hopeless, "{message}");
+        let pod = pod(40, waits(reason, message));
+        let attempt = |last| event("Failed", "Failed to pull image \"a\": no", last);
+        assert_eq!(outlook_of(&pod, &[attempt(15)], Fate::Replaced), at(20), "an attempt within the grace");
+        assert_eq!(outlook_of(&pod, &[attempt(9)], Fate::Replaced), Outlook::Hopeless, "an attempt after it");
+    }
+}
+
+#[test]
+fn a_missing_config_map_is_hopeless_after_the_grace() {
+    for message in ["configmap \"app\" not found", "secret \"db\" not found", "couldn't find key URL in Secret shop/db"]
+    {
+        let waits = || waits("CreateContainerConfigError", message);
+        assert_eq!(outlook(&pod(3, waits())), at(57), "{message}");
+        assert_eq!(outlook(&pod(40, waits())), at(20), "{message}");
+        assert_eq!(outlook(&pod(60, waits())), Outlook::Hopeless, "{message}");
+        let failed = |last| event("Failed", &format!("Error: {message}"), last);
+        assert_eq!(outlook_of(&pod(40, waits()), &[failed(2)], Fate::Replaced), Outlook::Hopeless);
+        assert_eq!(outlook_of(&pod(40, waits()), &[failed(20)], Fate::Replaced), at(20));
+        // Events about images are repeated without another attempt.
+        let other = event("Failed", "Error: ImagePullBackOff", 2);
+        assert_eq!(outlook_of(&pod(40, waits()), &[other], Fate::Replaced), at(20));
+    }
+    // It was waiting for something else before.
+    let waits = || waits("CreateContainerConfigError", "configmap \"app\" not found");
+    let before = Observed::new(pod(300, json!({"state": {"waiting": {"reason": "PodInitializing"}}})), None, now());
+    let seen = Observed::new(pod(300, waits()), Some(&before), now() - SignedDuration::from_secs(10));
+    assert_eq!(assessed(&seen, &[], Fate::Replaced), at(50));
+    // It has lasted for longer than the wait, and only an event shows since when.
+    let seen = Observed::new(pod(300, waits()), None, now());
+    assert_eq!(assessed(&seen, &[], Fate::Replaced), at(60));
+    let mut failed = event("Failed", "Error: configmap \"app\" not found", 2);
+    failed.first = Some(now() - SignedDuration::from_secs(50));
+    assert_eq!(assessed(&seen, &[failed], Fate::Replaced), Outlook::Hopeless);
+    assert_eq!(
+        outlook(&pod(
+            3600,
+            json!({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": "failed to sync configmap cache"}}})
+        )),
+        Outlook::MayMend
+    );
+}
+
+#[test]
+fn a_volume_whose_config_map_is_missing_is_hopeless_after_another_attempt() {
+    let creating = |age| pod(age, waits("ContainerCreating", ""));
+    let mount = |last| {
+        event("FailedMount", "MountVolume.SetUp failed for volume \"config\" : configmap \"app\" not found", last)
+    };
+    assert_eq!(outlook(&creating(3600)), Outlook::MayMend, "no event says why");
+    assert_eq!(outlook_of(&creating(20), &[mount(4)], Fate::Replaced), at(40));
+    assert_eq!(
+        outlook_of(&creating(45), &[mount(20)], Fate::Replaced),
+        at(15),
+        "the ConfigMap may have been created since"
+    );
+    assert_eq!(outlook_of(&creating(45), &[mount(5)], Fate::Replaced), Outlook::Hopeless);
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_hopeless() {
+    for error in [
+        "exec: \"/no/such\": stat /no/such: no such file or directory: unknown",
+        "exec: \"/app/run.sh\": permission denied: unknown",
+    ] {
+        let message =
+            format!("failed to create containerd task: runc create failed: unable to start container process: {error}");
+        for fate in [Fate::Replaced, Fate::Retried, Fate::Final] {
+            assert_eq!(
+                outlook_of(&pod(3, waits("RunContainerError", &message)), &[], fate),
+                Outlook::Hopeless,
+                "{error}"
+            );
+        }
+        let ended = json!({"state": {"terminated": {"exitCode": 128, "reason": "StartError", "message": message,
+            "startedAt": "1970-01-01T00:00:00Z", "finishedAt": ago(1)}}});
+        let failed = pod_with(3, ended, json!({"/status/phase": "Failed"}));
+        assert_eq!(outlook_of(&failed, &[], Fate::Retried), Outlook::Hopeless, "each retry of the Job fails alike");
+    }
+    let other = waits("RunContainerError", "failed to create shim task: context deadline exceeded");
+    assert_eq!(outlook(&pod(3600, other)), Outlook::MayMend);
+}
+
+#[test]
+fn a_crash_loop_is_hopeless_after_three_restarts_and_two_minutes() {
+    assert_eq!(outlook(&pod(600, crashed(2, 200, 1))), Outlook::MayMend, "two restarts");
+    assert_eq!(outlook(&pod(600, crashed(3, 200, 1))), Outlook::Hopeless);
+    assert_eq!(outlook(&pod(600, crashed(9, 200, 0))), Outlook::Hopeless, "exit code 0 again and again");
+    assert_eq!(outlook(&pod(600, crashed(3, 45, 1))), at(70), "its database may still be starting");
+    assert_eq!(outlook(&pod(4000, crashed(3, 3000, 1))), Outlook::MayMend, "it ran for 50 minutes");
+    let mut running = crashed(5, 200, 1);
+    running["state"] = json!({"running": {"startedAt": ago(4)}});
+    assert_eq!(outlook(&pod(600, running)), Outlook::MayMend, "it runs again");
+    assert_eq!(
+        outlook_of(&pod(600, crashed(9, 200, 1)), &[], Fate::Retried),
+        Outlook::MayMend,
+        "its Job counts restarts"
+    );
+    // An earlier instance was seen.
+    let first = Observed::new(pod(600, crashed(0, 100, 1)), None, now());
+    let later = Observed::new(pod(600, crashed(3, 60, 1)), Some(&first), now());
+    assert_eq!(assessed(&later, &[], Fate::Replaced), at(15));
+    let never_started = json!({
+        "restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+        "lastState": {"terminated": {"exitCode": 128, "reason": "StartError", "message": "no such device",
+            "startedAt": "1970-01-01T00:00:00Z", "finishedAt": ago(130)}},
+    });
+    assert_eq!(outlook(&pod(600, never_started)), Outlook::Hopeless);
+}
+
+#[test]
+fn a_container_that_its_probe_kills_may_only_be_slow() {
+    for code in [137, 143] {
+        let mut slow = pod(600, crashed(9, 200, code));
+        slow.containers[0].startup_probe = Some(Box::default());
+        assert_eq!(outlook(&slow), Outlook::MayMend, "{code}");
+    }
+    assert_eq!(outlook(&pod(600, crashed(9, 200, 137))), Outlook::Hopeless, "it has no probe");
+}
+
+#[test]
+fn a_failed_pod_is_hopeless_if_nothing_replaces_it() {
+    let ended =
+        json!({"state": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(9), "finishedAt": ago(5)}}});
+    for status in [
+        json!({"/status/phase": "Failed"}),
+        json!({"/status/phase": "Failed", "/status": {"phase": "Failed", "reason": "Evicted"}}),
+    ] {
+        let failed = pod_with(20, ended.clone(), status);
+        assert_eq!(outlook_of(&failed, &[], Fate::Final), Outlook::Hopeless);
+        assert_eq!(outlook_of(&failed, &[], Fate::Replaced), Outlook::MayMend);
+        assert_eq!(outlook_of(&failed, &[], Fate::Retried), Outlook::MayMend);
+    }
+}
+
+#[test]
+fn whatever_is_only_slow_may_mend() {
+    let running = json!({"state": {"running": {"startedAt": ago(3000)}}});
+    let unschedulable = json!({"/spec/nodeName": "", "/status/conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]});
+    for pod in [
+        pod(3600, waits("ContainerCreating", "")),
+        pod(3600, waits("PodInitializing", "")),
+        pod_with(3600, running, json!({"/status/phase": "Running"})),
+        pod_with(3600, json!({}), unschedulable),
+        pod(3600, waits("CreateContainerError", "context deadline exceeded")),
+    ] {
+        for fate in [Fate::Replaced, Fate::Retried, Fate::Final] {
+            assert_eq!(outlook_of(&pod, &[], fate), Outlook::MayMend, "{pod:?}");
+        }
+    }
+}
+
+#[test]
+fn the_worst_container_decides() {
+    let mut two = pod(600, crashed(1, 3, 1));
+    let mut other = two.statuses[0].clone();
+    other.name = "proxy".into();
+    other.state.waiting = Some(crate::pods::Waiting { reason: "InvalidImageName".into(), message: "no".into() });
+    other.last = None;
+    two.statuses.push(other);
+    let assessment = assess(&observed(&two), Arc::default(), Fate::Replaced, LIMITS, now());
+    let trouble = assessment.trouble.unwrap();
+    assert_eq!((trouble.outlook, trouble.finding.container.as_str()), (Outlook::Hopeless, "proxy"));
+}
+
+#[test]
+fn a_ready_pod_is_healthy_after_it_has_run_for_a_while() {
+    let ran = |seconds| {
+        let status = json!({
+            "ready": true, "started": true, "restartCount": 2, "state": {"running": {"startedAt": ago(seconds)}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(seconds + 9), "finishedAt": ago(seconds)}},
+        });
+        let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
+        assess(
+            &observed(&pod_with(600, status, json!({"/status/phase": "Running", "/status/conditions": ready}))),
+            Arc::default(),
+            Fate::Replaced,
+            LIMITS,
+            now(),
+        )
+    };
+    assert_eq!(ran(11), Assessment { trouble: None, recheck: None });
+    let Assessment { trouble: Some(trouble), recheck } = ran(4) else { panic!("it may be the pause of a crash loop") };
+    assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
+}
