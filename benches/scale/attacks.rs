@@ -45,6 +45,9 @@ pub async fn run(flags: &Flags) -> Outcome {
         add("first status", result.first_status.as_secs_f64() * 1e3, "ms", None)?;
         add("latency of another object, median", milliseconds(0.5), "ms", None)?;
         add("latency of another object, worst", milliseconds(1.0), "ms", Some(LATENCY_BUDGET))?;
+        let watched = result.latencies.percentile_of_watched(1.0).as_secs_f64() * 1e3;
+        add("latency of a watch of that object, worst", watched, "ms", None)?;
+        add("changes measured", result.latencies.statuses.len() as f64, "", None)?;
         let bare = result.latencies.percentile_of_pods(1.0).as_secs_f64() * 1e3;
         add("latency of a bare watch of its pod, worst", bare, "ms", None)?;
         let apply = result.latencies.percentile_of_applies(1.0).as_secs_f64() * 1e3;
@@ -55,11 +58,12 @@ pub async fn run(flags: &Flags) -> Outcome {
         add("restarts", result.restarts as f64, "", Some(0.0))?;
         add("processor", result.busy * 100.0, "%", None)?;
         table.push(format!(
-            "| {name} | {} | {} | {:.0} / {:.0} ms | {bare:.0} ms | {apply:.0} ms | {} | {} of {} | {:.0} ms | {:.0} MiB | {} | {:.0} % |",
+            "| {name} | {} | {} | {:.0} / {:.0} ms | {} | {watched:.0} ms | {bare:.0} ms | {apply:.0} ms | {} | {} of {} | {:.0} ms | {:.0} MiB | {} | {:.0} % |",
             result.requests.accepted,
             result.requests.refused,
             milliseconds(0.5),
             milliseconds(1.0),
+            result.latencies.statuses.len(),
             result.latencies.missed,
             result.latencies.logs,
             result.latencies.failures,
@@ -70,8 +74,8 @@ pub async fn run(flags: &Flags) -> Outcome {
         ));
     }
     println!(
-        "\n| attack | requests | refused | latency of another object, median / worst | a bare watch, worst | a small apply, \
-         worst | not shown within 30 s | with its log | after a restart | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+        "\n| attack | requests | refused | latency of another object, median / worst | changes | a watch of it, worst | a bare watch, worst | a small apply, \
+         worst | not shown within 30 s | with its log | after a restart | peak memory | restarts | processor |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     );
     table.iter().for_each(|row| println!("{row}"));
     Ok(())

@@ -118,7 +118,7 @@ pub async fn page(port: u16, path: &str, headers: &str) -> Result<String> {
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When no port is free.
 pub fn free_port() -> Result<u16> {
     pick()
 }

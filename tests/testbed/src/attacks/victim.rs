@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Client,
@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(1_300);
 
 /// The pause between two applies.
 const APPLY_PAUSE: Duration = Duration::from_millis(200);
+/// The pause between two reads of the status.
+const READ_PAUSE: Duration = Duration::from_millis(20);
 
 /// A namespace with a pod and an object of its own.
 pub struct Victim<'a> {
@@ -44,9 +46,13 @@ pub struct Victim<'a> {
 /// How the victim's status followed its pod.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// From the write of the pod to the status that shows the change. A change that was not shown in time counts as the
-    /// limit.
+    /// From the write of the pod until a GET of the object returns a status that shows the change. A change that was not
+    /// shown in time counts as the limit.
     pub statuses: Vec<Duration>,
+    /// The same until a watch of the object receives that status: the API server decodes the events of all objects of a
+    /// kind one after the other, so each watch of them is late if a tenant writes large objects all the time. Only
+    /// failures count.
+    pub watched: Vec<Duration>,
     /// The same until a bare watch of the pod receives it: the part of the latency that the API server and etcd cause.
     pub pods: Vec<Duration>,
     /// How long a small server-side apply took meanwhile, sent all the time by a client of its own. A status needs one such
@@ -64,6 +70,11 @@ impl Latencies {
     /// The latency of the status that this share of all changes did not exceed.
     pub fn percentile(&self, share: f64) -> Duration {
         percentile(&self.statuses, share)
+    }
+
+    /// The latency of a watch of the object that this share of all failures did not exceed.
+    pub fn percentile_of_watched(&self, share: f64) -> Duration {
+        percentile(&self.watched, share)
     }
 
     /// The latency of a bare watch that this share of all changes did not exceed.
@@ -150,8 +161,7 @@ impl<'a> Victim<'a> {
     /// If it has none within `limit`.
     pub async fn until_watched(&self, limit: Duration) -> Result<Duration> {
         let begun = Instant::now();
-        let mut statuses = self.statuses();
-        match next_status(&mut statuses, begun + limit, |status| status["watchedPods"] == 1).await? {
+        match self.next_status(begun + limit, |status| status["watchedPods"] == 1).await {
             Some(_) => Ok(begun.elapsed()),
             None => Err(Error::Timeout { what: "the victim's status".to_owned(), after: limit, last: String::new() }),
         }
@@ -166,7 +176,8 @@ impl<'a> Victim<'a> {
     pub async fn measure(&mut self, end: Instant, limit: Duration) -> Result<Latencies> {
         let mut latencies = Latencies::default();
         let mut writer = self.plane.writer().await?;
-        let mut statuses = self.statuses();
+        let mut failed = HashMap::new();
+        let watched = self.watch_object();
         let seen = self.watch_pod();
         let applies = self.apply_all_the_time();
         // The last write may be a moment ago.
@@ -183,7 +194,7 @@ impl<'a> Victim<'a> {
                 true => issue(status)["restarts"] == restarts,
                 false => status["problematicPodCount"] == 0,
             };
-            let shown = next_status(&mut statuses, begun + limit, shows).await?;
+            let shown = self.next_status(begun + limit, shows).await;
             latencies.missed += u64::from(shown.is_none());
             latencies.statuses.push(if shown.is_some() { begun.elapsed() } else { limit });
             latencies.pods.extend(seen.times().get(&restarts).map(|at| at.saturating_duration_since(begun)));
@@ -191,13 +202,18 @@ impl<'a> Victim<'a> {
             let has_log = |status: &Value| issue(status)["logs"].as_str().is_some_and(|logs| logs.contains(LOG));
             if is_failing {
                 latencies.failures += 1;
-                let has_log = shown.is_some_and(|status| has_log(&status))
-                    || next_status(&mut statuses, pause, has_log).await?.is_some();
+                failed.insert(restarts, begun);
+                let has_log =
+                    shown.is_some_and(|status| has_log(&status)) || self.next_status(pause, has_log).await.is_some();
                 latencies.logs += u64::from(has_log);
             }
             tokio::time::sleep_until(pause.into()).await;
             if Instant::now() >= end {
                 latencies.applies = std::mem::take(&mut *applies.times());
+                let at = watched.times();
+                let until = |restarts| at.get(restarts).copied().unwrap_or_else(Instant::now);
+                latencies.watched.extend(failed.iter().map(|(restarts, begun)| until(restarts).duration_since(*begun)));
+                drop(at);
                 return Ok(latencies);
             }
         }
@@ -244,8 +260,39 @@ impl<'a> Victim<'a> {
         Applies { times, _task: task }
     }
 
-    fn statuses(&self) -> Statuses {
-        watcher(self.objects(), watcher::Config::default()).boxed()
+    /// Records when a watch of the object receives each failure.
+    fn watch_object(&self) -> SeenPods {
+        let times: Arc<Mutex<HashMap<u32, Instant>>> = Arc::default();
+        let recorded = Arc::clone(&times);
+        let objects = self.objects();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut events = watcher(objects, watcher::Config::default()).boxed();
+            while let Some(event) = events.next().await {
+                let Ok(Event::Apply(object) | Event::InitApply(object)) = event else { continue };
+                let restarts = issue(&object.data["status"])["restarts"].as_u64().and_then(|own| own.try_into().ok());
+                let mut times = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+                times.entry(restarts.unwrap_or_default()).or_insert_with(Instant::now);
+            }
+        });
+        SeenPods { times, _task: task }
+    }
+
+    /// The first status until `deadline` for which `wanted` is true. It is read again and again, because a watch may be
+    /// late.
+    async fn next_status(&self, deadline: Instant, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+        let objects = self.objects();
+        while Instant::now() < deadline {
+            let read = tokio::time::timeout_at(deadline.into(), objects.get(NAME)).await;
+            // A busy API server may refuse a request; it is sent again.
+            if let Ok(Ok(object)) = read
+                && let Some(status) = object.data.get("status").filter(|status| wanted(status))
+            {
+                return Some(status.clone());
+            }
+            tokio::time::sleep(READ_PAUSE).await;
+        }
+        None
     }
 }
 
@@ -273,28 +320,6 @@ impl Applies {
     }
 }
 
-type Statuses = BoxStream<'static, watcher::Result<Event<DynamicObject>>>;
-
 fn issue(status: &Value) -> &Value {
     &status["problematicPods"][0]["containerIssues"][0]
-}
-
-/// The first status until `deadline` for which `wanted` is true.
-async fn next_status(
-    statuses: &mut Statuses,
-    deadline: Instant,
-    wanted: impl Fn(&Value) -> bool,
-) -> Result<Option<Value>> {
-    let found = async {
-        while let Some(event) = statuses.next().await {
-            // A busy API server may refuse a watch; it is opened again.
-            if let Ok(Event::Apply(object) | Event::InitApply(object)) = event
-                && let Some(status) = object.data.get("status").filter(|status| wanted(status))
-            {
-                return Some(status.clone());
-            }
-        }
-        None
-    };
-    Ok(tokio::time::timeout_at(deadline.into(), found).await.ok().flatten())
 }
