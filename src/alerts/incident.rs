@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision};
+use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision, Severity};
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Incident {
     /// How many pods the owner has in all; zero if unknown.
     pub of: u64,
     pub example_pods: Vec<String>,
+    /// Critical if none of the owner's pods works.
+    pub severity: Severity,
     /// One sentence: the cause, or what is known.
     pub message: String,
     /// The revision that fails, if an earlier one is still healthy.

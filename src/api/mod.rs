@@ -12,6 +12,7 @@ mod namespaced_name;
 mod open_enum;
 mod owner;
 mod schema;
+mod severity;
 mod spec;
 mod status;
 mod stored_object;
@@ -24,6 +25,7 @@ pub use kind::{ProblemKind, matches_reason};
 pub use namespaced_name::NamespacedName;
 pub use owner::Owner;
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
+pub use severity::Severity;
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
