@@ -100,10 +100,9 @@ fn details(entry: &Entry<'_>, pod: &PodProblem) -> Option<String> {
         inner += &format!("- {}\n", code(evidence));
     }
     for (heading, log) in logs(pod) {
-        let lines: Vec<_> = lines(log).collect();
-        let log = lines.join("\n");
+        let log: String = lines(log).map(|line| line + "\n").collect();
         let fence = fence(&log);
-        inner += &format!("\n{}:\n\n{fence}text\n{log}\n{fence}\n", code(&heading));
+        inner += &format!("\n{}:\n\n{fence}text\n{log}{fence}\n", code(&heading));
     }
     let context = entry.report.context.as_ref().map(|context| format!("{}: ", code(context))).unwrap_or_default();
     let name = code(&format!("{}/{}", pod.namespace, pod.name));
@@ -190,6 +189,13 @@ one
 </details>
 "
         );
+    }
+
+    #[test]
+    fn an_empty_log_is_an_empty_block() {
+        let text = render("1 of 40 pods has a problem.", &[report(None, "cart", "killed", "")], &[]);
+        assert!(text.contains("\n```text\n```\n"), "{text}");
+        assert_eq!(read(&text).blocks, [""]);
     }
 
     #[test]

@@ -207,7 +207,8 @@ impl<'a> Victim<'a> {
                     shown.is_some_and(|status| has_log(&status)) || self.next_status(pause, has_log).await.is_some();
                 latencies.logs += u64::from(has_log);
             }
-            tokio::time::sleep_until(pause.into()).await;
+            // From the last status that was seen, which may be the one with the log.
+            tokio::time::sleep(PAUSE).await;
             if Instant::now() >= end {
                 latencies.applies = std::mem::take(&mut *applies.times());
                 let at = watched.times();
