@@ -24,7 +24,7 @@
 //! time, the alerts' memory is lost: current problems are sent again as new alerts.
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug, Display, Formatter},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -94,13 +94,39 @@ impl ObjectVersion {
 
 /// An object whose status is written.
 pub(crate) struct StatusTarget<'a> {
-    pub(crate) client: &'a Client,
+    client: &'a Client,
     pub(crate) key: &'a NamespacedName,
     pub(crate) uid: &'a str,
     pub(crate) version: &'a ObjectVersion,
+    requests: Requests,
 }
 
-impl StatusTarget<'_> {
+/// The requests of a write so far, for the message of a write that takes too long.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(Mutex<Vec<&'static str>>);
+
+impl Requests {
+    fn add(&self, verb: &'static str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(verb);
+    }
+}
+
+impl Display for Requests {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.lock().unwrap_or_else(PoisonError::into_inner).join(", "))
+    }
+}
+
+impl<'a> StatusTarget<'a> {
+    pub(crate) fn new(client: &'a Client, key: &'a NamespacedName, uid: &'a str, version: &'a ObjectVersion) -> Self {
+        Self { client, key, uid, version, requests: Requests::default() }
+    }
+
+    /// The requests so far. A write makes a few at most.
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
     /// Applies a writer's part of the status, and returns the whole object. The caller must compare the UID: the answer may
     /// be another object that has the name now, which was not changed.
     pub(crate) async fn apply(
@@ -140,6 +166,7 @@ impl StatusTarget<'_> {
             status,
         };
         let params = PatchParams::apply(manager.as_str()).force();
+        self.requests.add("apply");
         let object = self.api().patch_status(&self.key.name, &params, &Patch::Apply(&body)).await?;
         self.version.advance(object.resource_version());
         Ok(object)
@@ -147,12 +174,23 @@ impl StatusTarget<'_> {
 
     /// Reads the object.
     pub(crate) async fn read(&self) -> Result<StoredObject, Error> {
+        self.requests.add("get");
         let object = self.api().get(&self.key.name).await?;
         self.version.advance(object.resource_version());
         Ok(object)
     }
 
-    pub(crate) fn api(&self) -> Api<StoredObject> {
+    /// Patches the status. The version must be part of the patch.
+    pub(crate) async fn patch(&self, patch: &Patch<()>) -> Result<StoredObject, Error> {
+        let manager = FieldManager::Controller.as_str().to_owned();
+        let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
+        self.requests.add("patch");
+        let object = self.api().patch_status(&self.key.name, &params, patch).await?;
+        self.version.advance(object.resource_version());
+        Ok(object)
+    }
+
+    fn api(&self) -> Api<StoredObject> {
         Api::namespaced_with(self.client.clone(), &self.key.namespace, &api_resource())
     }
 }
@@ -187,6 +225,14 @@ pub(crate) fn is_newer(version: &str, than: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_the_requests_of_a_write() {
+        let requests = Requests::default();
+        assert_eq!(requests.to_string(), "");
+        ["apply", "get", "apply"].into_iter().for_each(|verb| requests.add(verb));
+        assert_eq!(requests.to_string(), "apply, get, apply");
+    }
 
     #[tokio::test]
     async fn both_writers_know_the_newest_version_and_take_turns() {

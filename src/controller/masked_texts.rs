@@ -192,6 +192,23 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_of_a_namespace_do_not_displace_those_of_another() {
+        let mut texts = MaskedTexts::default();
+        let long = |index: usize| format!("text {index} {}", "x".repeat(1000));
+        let mut show = |namespace: &str, range: std::ops::Range<usize>| {
+            let masking = texts.masking(namespace, None);
+            range.for_each(|index| drop(clean_text(&long(index), Some(&masking), 2000)));
+        };
+        show("team", 0..3);
+        for _ in 0..4 {
+            show("other", 0..2000);
+        }
+        let remembered = |namespace: &str| texts.lines[&MaskingKey::new(namespace, None)].lines.borrow().len();
+        assert_eq!(remembered("team"), 3);
+        assert!(remembered("other") < 2000, "it is bounded");
+    }
+
+    #[test]
     fn objects_with_equal_patterns_share_texts_within_a_namespace() {
         let mut texts = MaskedTexts::default();
         let [first, second] = ["first", "second"].map(|name| NamespacedName::new("team", name));

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Client, api::Patch};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -41,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Writes a status, and returns the status as it is afterwards. Takes at most 10 seconds.
 pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Result<ObservedStatus, WriteError> {
     let StatusWrite { key, uid, version, status, keeps_lists, is_resumed, .. } = write;
-    let target = StatusTarget { client, key, uid, version };
+    let target = StatusTarget::new(client, key, uid, version);
     let work = async {
         let applied = if *keeps_lists {
             if let Some(old) = get(&target).await?.status() {
@@ -70,7 +67,9 @@ pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Re
         Ok(ObservedStatus::new(&object, *is_resumed))
     };
     let in_time = timeout(TIMEOUT, work).await;
-    in_time.map_err(|_| WriteError::Unavailable(format!("no answer within {} s", TIMEOUT.as_secs())))?
+    in_time.map_err(|_| {
+        WriteError::Unavailable(format!("not finished within {} s; requests: {}", TIMEOUT.as_secs(), target.requests()))
+    })?
 }
 
 /// Writes the status of an object that is not watched because its namespace has more than `max`. Takes at most 10 seconds.
@@ -127,9 +126,5 @@ async fn replace(target: &StatusTarget<'_>, status: &OrchestrStatus) -> Result<S
         {"op": "add", "path": "/status", "value": status},
     ]);
     let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
-    let params =
-        PatchParams { field_manager: Some(FieldManager::Controller.as_str().to_owned()), ..PatchParams::default() };
-    let object = target.api().patch_status(&target.key.name, &params, &patch).await?;
-    target.version.advance(object.resource_version());
-    Ok(object)
+    Ok(target.patch(&patch).await?)
 }

@@ -159,8 +159,8 @@ impl TextKey {
     }
 }
 
-/// Identifies a memory of masked lines: what masks them and, if that includes patterns of users, the namespace of the
-/// objects. So no tenant can evict what another one needs.
+/// Identifies a memory of masked lines: what masks them, and the namespace of the objects, so that no tenant can evict what
+/// another one needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MaskingKey {
     namespace: Box<str>,
@@ -171,7 +171,6 @@ pub(crate) struct MaskingKey {
 impl MaskingKey {
     pub(crate) fn new(namespace: &str, policy: Option<&LogPolicy>) -> Self {
         let patterns = policy.map(|policy| policy.redact_patterns.clone()).unwrap_or_default();
-        let namespace = if patterns.is_empty() { "" } else { namespace };
         Self { namespace: namespace.into(), credentials: policy.is_none_or(|policy| policy.redact), patterns }
     }
 }
@@ -246,6 +245,11 @@ impl MaskedLines {
         }
         self.recent_bytes += bytes;
         self.recent.insert(key, Entry { line, is_cut, report: 0 });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.recent.len() + self.before.len()
     }
 
     /// The bytes of all lines.

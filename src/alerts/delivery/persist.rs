@@ -80,7 +80,7 @@ pub(super) async fn persist(
         fields["conditions"] = json!([condition]);
     }
     let ObjectRef { key, uid, version } = object;
-    let target = StatusTarget { client, key, uid, version };
+    let target = StatusTarget::new(client, key, uid, version);
     match timeout(TIMEOUT, target.apply(FieldManager::Alerts, &fields)).await {
         Ok(Ok(answer)) if answer.uid == *uid => {
             Ok(StoredStatus::new(answer.resource_version(), answer.status().as_ref()))
@@ -90,6 +90,9 @@ pub(super) async fn persist(
         Ok(Err(kube::Error::Api(status))) => Err(NotStored::Failed(format!("{} ({})", status.reason, status.code))),
         Ok(Err(kube::Error::Service(error))) if error.is::<NotLeader>() => Err(NotStored::NotLeader),
         Ok(Err(_)) => Err(NotStored::Failed("the API server can't be reached".to_owned())),
-        Err(_) => Err(NotStored::Failed(format!("no answer within {} s", TIMEOUT.as_secs()))),
+        Err(_) => {
+            let requests = target.requests();
+            Err(NotStored::Failed(format!("not finished within {} s; requests: {requests}", TIMEOUT.as_secs())))
+        }
     }
 }
