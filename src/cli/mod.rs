@@ -4,7 +4,9 @@ mod account;
 mod api_error;
 mod connect;
 mod failure;
+mod get;
 mod html;
+mod kind;
 mod kube_client;
 mod object_name;
 mod preflight;
@@ -17,6 +19,8 @@ mod wait;
 mod webhook;
 mod webhook_flags;
 mod workflow_command;
+mod workload;
+mod wrap;
 
 use std::{
     env,

@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use textwrap::{Options, WordSplitter};
 
 use crate::{
     api::{
         Cause, CommonCause, ContainerIssue, ContainerKind, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
         PodProblem, condition,
     },
-    cli::printable::printable,
+    cli::{printable::printable, wrap::write_wrapped},
     diagnosis::human_duration,
 };
 
@@ -257,18 +256,7 @@ impl<W: Write> Text<'_, W> {
 
     /// A text at this indentation, wrapped. Nothing if the text is empty.
     fn line(&mut self, indent: usize, text: &str) -> io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let (first, rest) = (" ".repeat(indent), " ".repeat(indent + 2));
-        let options = Options::new(self.layout.width)
-            .initial_indent(&first)
-            .subsequent_indent(if indent == 0 { "" } else { &rest })
-            .break_words(false)
-            .word_splitter(WordSplitter::NoHyphenation);
-        // Line breaks of a message from a cluster would look like further entries.
-        let text = printable(&text.replace(['\n', '\t'], " "));
-        textwrap::wrap(&text, options).iter().try_for_each(|line| writeln!(self.out, "{line}"))
+        write_wrapped(self.out, self.layout.width, indent, text)
     }
 
     fn age(&self, time: &Time) -> String {

@@ -103,7 +103,10 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
     let decision = with_troubles(facts, pods.map(|observed| (observed, fate)), limits, now);
     match progress {
         Progress::Unobserved(what) => Decision { what: what.to_owned(), ..decision },
-        Progress::Unknowable(what) => Decision { state: State::Unknowable, what, ..decision },
+        Progress::Unknowable(what) => {
+            let what = format!("{what}, so only RollingUpdate can be waited for, as with `kubectl rollout status`");
+            Decision { state: State::Unknowable, what, ..decision }
+        }
         Progress::Failed { reason, message } => {
             // The sentence about a pod says more than that the deadline has passed.
             let message = match decision.troubles.first() {

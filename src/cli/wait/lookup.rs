@@ -16,11 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::{
-    cli::{
-        Failure,
-        api_error::{Grant, Permission},
-        connect::Cluster,
-    },
+    cli::{Failure, connect::Cluster, get::get_text},
     pods::JsonPod,
 };
 
@@ -76,25 +72,10 @@ struct Get<'a> {
 }
 
 impl Get<'_> {
-    async fn read<K: Resource<DynamicType = ()> + DeserializeOwned>(&self) -> Result<K, Failure> {
+    async fn read<K: DeserializeOwned>(&self) -> Result<K, Failure> {
         let Self { cluster, namespace, kind, name } = *self;
-        let request = Request::new(K::url_path(&(), Some(namespace)));
-        let request = request.get(name, &GetParams::default()).map_err(Failure::new)?;
-        let response = timeout(TIMEOUT, cluster.client.request_text(request)).await;
-        match response.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))? {
-            Ok(text) => {
-                serde_json::from_str(&text).map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                let kind = kind.singular();
-                Err(Failure::new(format!("there is no {kind} {name:?} in namespace {namespace:?}")))
-            }
-            Err(error) => {
-                let resource = kind.resource();
-                let permission = Permission { verb: "get", resource, namespace: Some(namespace), grant: Grant::View };
-                Err(cluster.target.describe_denied(&error, &permission))
-            }
-        }
+        let text = get_text(cluster, namespace, kind, name, TIMEOUT).await?;
+        serde_json::from_str(&text).map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))
     }
 }
 

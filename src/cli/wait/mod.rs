@@ -19,7 +19,6 @@ mod target;
 mod text;
 mod waiter;
 mod watches;
-mod workload;
 
 use std::{
     io::{self, Write},
@@ -38,7 +37,7 @@ use crate::{
 use super::{
     Failure,
     connect::{Cluster, ConnectionFlags, Retries, connect},
-    ignore_broken_pipe,
+    ignore_broken_pipe, workload,
 };
 use outcome::{End, Outcome};
 use outlook::Limits;

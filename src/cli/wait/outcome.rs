@@ -5,13 +5,11 @@ use std::time::Duration;
 use crate::{
     api::{Cause, LogSource},
     cli::printable::printable,
-    logs::clean_text,
 };
 
-use super::{decide::Failure, evidence::Log, outlook::Trouble};
+pub(super) use crate::cli::printable::clean;
 
-/// The longest message or evidence, in bytes.
-const TEXT_LIMIT: usize = 1024;
+use super::{decide::Failure, evidence::Log, outlook::Trouble};
 
 /// How the wait for one target ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +60,6 @@ impl Outcome {
             End::Done | End::Unfinished => None,
         }
     }
-}
-
-/// A text from the cluster: redacted, because the logs of pipelines have many readers.
-pub(super) fn clean(text: &str) -> String {
-    printable(&clean_text(text, None, TEXT_LIMIT))
 }
 
 /// Groups troubles that have the same cause. The log is that of the first of each group.

@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
-use super::target::Kind;
+use super::kind::Kind;
 
 /// A workload as the API server returns it.
 #[derive(Clone, Debug)]
@@ -274,10 +274,7 @@ const UNOBSERVED: &str = "its controller has not seen the present spec yet";
 /// A strategy with which only a person knows when the rollout is complete.
 fn other_strategy(strategy: Option<&str>) -> Option<String> {
     let other = strategy.filter(|strategy| !matches!(*strategy, "RollingUpdate" | ""))?;
-    Some(format!(
-        "its update strategy is {other}: nothing shows when its rollout is complete, so only RollingUpdate can be waited \
-         for, as with `kubectl rollout status`"
-    ))
+    Some(format!("its update strategy is {other}: nothing shows when its rollout is complete"))
 }
 
 /// Such as `1 pod` or `3 pods`.

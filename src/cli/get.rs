@@ -1,0 +1,41 @@
+//! Reads the object that a command is about, so that a wrong name or a missing permission is an error.
+
+use std::time::Duration;
+
+use kube::{api::GetParams, core::Request};
+use tokio::time::timeout;
+
+use super::{
+    Failure,
+    api_error::{Grant, Permission},
+    connect::Cluster,
+    kind::Kind,
+};
+
+/// Reads an object as JSON.
+///
+/// # Errors
+/// If it does not exist, or may not be read.
+pub(super) async fn get_text(
+    cluster: &Cluster,
+    namespace: &str,
+    kind: Kind,
+    name: &str,
+    limit: Duration,
+) -> Result<String, Failure> {
+    let request = Request::new(kind.url_path(namespace));
+    let request = request.get(name, &GetParams::default()).map_err(Failure::new)?;
+    let response = timeout(limit, cluster.client.request_text(request)).await;
+    match response.map_err(|_| cluster.target.timed_out(limit.as_secs()))? {
+        Ok(text) => Ok(text),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            let kind = kind.singular();
+            Err(Failure::new(format!("there is no {kind} {name:?} in namespace {namespace:?}")))
+        }
+        Err(error) => {
+            let resource = kind.resource();
+            let permission = Permission { verb: "get", resource, namespace: Some(namespace), grant: Grant::View };
+            Err(cluster.target.describe_denied(&error, &permission))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The kinds of objects that commands accept, by the names that kubectl accepts.
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+};
+use kube::core::Resource;
+
+use crate::pods::JsonPod;
+
+/// The longest name of an object.
+const NAME_LIMIT: usize = 253;
+
+/// A kind of object that commands accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    Pod,
+}
+
+/// The names of a kind that kubectl accepts, and its API group.
+const NAMES: [(Kind, &[&str], &str); 5] = [
+    (Kind::Deployment, &["deployment", "deployments", "deploy"], "apps"),
+    (Kind::StatefulSet, &["statefulset", "statefulsets", "sts"], "apps"),
+    (Kind::DaemonSet, &["daemonset", "daemonsets", "ds"], "apps"),
+    (Kind::Job, &["job", "jobs"], "batch"),
+    (Kind::Pod, &["pod", "pods", "po"], ""),
+];
+
+impl Kind {
+    /// Parses `deploy`, `Deployment`, `deployments.apps` or `deployments.v1.apps`, as kubectl does.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let text = text.to_lowercase();
+        let (name, group) = match text.split_once('.') {
+            Some((name, group)) => (name, Some(group.strip_prefix("v1.").unwrap_or(group))),
+            None => (text.as_str(), None),
+        };
+        let (kind, _, own_group) = NAMES.iter().find(|(_, names, _)| names.contains(&name))?;
+        group.is_none_or(|group| group == *own_group).then_some(*kind)
+    }
+
+    /// The singular in lower case, as kubectl prints it.
+    pub(super) const fn singular(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
+            Self::Job => "job",
+            Self::Pod => "pod",
+        }
+    }
+
+    /// The resource in the terms of RBAC.
+    pub(super) const fn resource(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployments.apps",
+            Self::StatefulSet => "statefulsets.apps",
+            Self::DaemonSet => "daemonsets.apps",
+            Self::Job => "jobs.batch",
+            Self::Pod => "pods",
+        }
+    }
+
+    /// The path of its objects in a namespace.
+    pub(super) fn url_path(self, namespace: &str) -> String {
+        let namespace = Some(namespace);
+        match self {
+            Self::Deployment => Deployment::url_path(&(), namespace),
+            Self::StatefulSet => StatefulSet::url_path(&(), namespace),
+            Self::DaemonSet => DaemonSet::url_path(&(), namespace),
+            Self::Job => Job::url_path(&(), namespace),
+            Self::Pod => JsonPod::url_path(&(), namespace),
+        }
+    }
+}
+
+/// Whether the API server accepts this as the name of an object. Anything else must not become part of a URL.
+pub(super) fn is_object_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    name.len() <= NAME_LIMIT && name.bytes().all(is_inner) && is_end(name.bytes().next()) && is_end(name.bytes().last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_the_length_of_names() {
+        assert!(!is_object_name(&"a".repeat(NAME_LIMIT + 1)) && is_object_name(&"a".repeat(NAME_LIMIT)));
+    }
+}
