@@ -1,4 +1,4 @@
-//! The kinds of objects that commands accept, by the names that kubectl accepts.
+//! The kinds of objects that `orchestr wait` and `orchestr explain` accept, by the names that kubectl accepts.
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -64,6 +64,25 @@ impl Kind {
         }
     }
 
+    /// The kind as the API writes it.
+    pub(super) const fn api_kind(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+            Self::Job => "Job",
+            Self::Pod => "Pod",
+        }
+    }
+
+    /// The kind with this name in the API, if its API version is that of the kind.
+    pub(super) fn of_api(api_version: &str, kind: &str) -> Option<Self> {
+        let kinds = [Self::Deployment, Self::StatefulSet, Self::DaemonSet, Self::Job, Self::Pod];
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = kinds.into_iter().find(|own| own.api_kind() == kind)?;
+        NAMES.iter().any(|(named, _, own)| *named == kind && *own == group).then_some(kind)
+    }
+
     /// The path of its objects in a namespace.
     pub(super) fn url_path(self, namespace: &str) -> String {
         let namespace = Some(namespace);
@@ -91,5 +110,19 @@ mod tests {
     #[test]
     fn limits_the_length_of_names() {
         assert!(!is_object_name(&"a".repeat(NAME_LIMIT + 1)) && is_object_name(&"a".repeat(NAME_LIMIT)));
+    }
+
+    #[test]
+    fn distinguishes_kinds_of_other_groups() {
+        for (api_version, kind, expected) in [
+            ("apps/v1", "Deployment", Some(Kind::Deployment)),
+            ("batch/v1", "Job", Some(Kind::Job)),
+            ("v1", "Pod", Some(Kind::Pod)),
+            ("batch.volcano.sh/v1alpha1", "Job", None),
+            ("v1", "Job", None),
+            ("apps/v1", "ReplicaSet", None),
+        ] {
+            assert_eq!(Kind::of_api(api_version, kind), expected, "{api_version} {kind}");
+        }
     }
 }

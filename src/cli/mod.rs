@@ -3,6 +3,7 @@
 mod account;
 mod api_error;
 mod connect;
+mod explain;
 mod failure;
 mod get;
 mod html;
@@ -55,6 +56,9 @@ enum Command {
     Show(show::ShowFlags),
     /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the time is over
     Wait(wait::WaitFlags),
+    /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers to; exits 1
+    /// if it has a problem
+    Explain(explain::ExplainFlags),
     /// Test the webhooks of an Orchestr object
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
@@ -91,6 +95,7 @@ impl Cli {
             }
             Command::Show(flags) => runtime()?.block_on(show::show(flags)),
             Command::Wait(flags) => runtime()?.block_on(wait::wait(flags)),
+            Command::Explain(flags) => runtime()?.block_on(explain::explain(flags)),
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
             Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {

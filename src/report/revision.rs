@@ -51,7 +51,8 @@ impl FailingRevision {
 }
 
 impl Comparison {
-    fn lines(&self, masking: Option<&Masking<'_>>) -> Vec<String> {
+    /// What changed, a line for each difference.
+    pub(crate) fn lines(&self, masking: Option<&Masking<'_>>) -> Vec<String> {
         let TemplateChanges { changes, more } = match self {
             Self::Unknown => return Vec::new(),
             Self::TooLarge => return vec!["the pod template is too large to be compared".to_owned()],

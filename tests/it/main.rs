@@ -11,6 +11,7 @@ mod command;
 mod crd;
 mod docs;
 mod exam;
+mod explain;
 mod html;
 mod install;
 mod judgement;

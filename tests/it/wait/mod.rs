@@ -3,6 +3,6 @@
 mod bad_input;
 mod outputs;
 mod slow;
-mod support;
+pub mod support;
 mod troubles;
 mod workloads;

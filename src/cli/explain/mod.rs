@@ -1,0 +1,293 @@
+//! `orchestr explain`: prints everything that is known about a pod or a workload, with the rights of the caller.
+//!
+//! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails makes the
+//! explanation incomplete, which it says, and nothing else.
+
+mod describe;
+mod events;
+mod explanation;
+mod logs;
+mod objects;
+mod pod;
+mod reader;
+mod references;
+mod text;
+mod workload;
+
+use std::{
+    cmp::Reverse,
+    io::{self, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+
+use crate::{
+    api::Incident,
+    clock::ClusterClock,
+    diagnosis::Finding,
+    pods::Pod,
+    report::{PodFinding, in_full},
+};
+
+use super::{
+    Failure,
+    connect::{Cluster, ConnectionFlags, Retries, connect},
+    get::get_text,
+    ignore_broken_pipe,
+    kind::{Kind, is_object_name},
+    show::text::Layout,
+    workload::Workload,
+};
+use explanation::{Explanation, PodPart, State, WorkloadPart};
+use pod::{Explained, Subject, explain_pod, read_events};
+use reader::Reader;
+use workload::{Gathered, Verdicts};
+
+/// The exit code if there is a problem, as of `scan`.
+const PROBLEM: u8 = 1;
+/// The exit code if it is unknown whether there is one, as of `scan`.
+const UNKNOWN: u8 = 2;
+/// How long it may take to read the object itself.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Of how many incidents of a workload a pod is explained.
+const EXAMPLES: usize = 3;
+
+/// The flags of `orchestr explain`.
+#[derive(Debug, Args)]
+pub(super) struct ExplainFlags {
+    /// A pod by its name, or a deployment, statefulset, daemonset, job or pod as KIND/NAME, such as deploy/cart
+    #[arg(value_name = "POD|KIND/NAME", value_parser = target)]
+    target: (Kind, String),
+
+    /// The namespace of the object; that of the context by default
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+
+    /// How many lines of a log to print, the last ones
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
+    log_lines: u32,
+
+    /// The output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Output,
+
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Text
+    #[default]
+    Text,
+    /// JSON
+    Json,
+}
+
+/// Parses `POD` or `KIND/NAME`.
+fn target(text: &str) -> Result<(Kind, String), String> {
+    let (kind, name) = match text.split_once('/') {
+        None => (Kind::Pod, text),
+        Some((kind, name)) => {
+            let kind = Kind::parse(kind).ok_or(
+                "is of a kind that cannot be explained: deployment, statefulset, daemonset, job and pod can, and their \
+                 short names",
+            )?;
+            (kind, name)
+        }
+    };
+    if is_object_name(name) {
+        Ok((kind, name.to_owned()))
+    } else {
+        Err(format!("{name:?} is not the name of an object"))
+    }
+}
+
+pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
+    let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
+    let clock = ClusterClock::default();
+    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
+    let namespace = flags.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned());
+    if !is_object_name(&namespace) {
+        return Err(Failure::new(format!("--namespace: {namespace:?} is not the name of a namespace")));
+    }
+    let explanation = gather(&flags, &cluster, &clock, &namespace).await?;
+    print(&explanation, flags.output)?;
+    Ok(match explanation.state {
+        State::Problem => ExitCode::from(PROBLEM),
+        State::Unknown => ExitCode::from(UNKNOWN),
+        State::Healthy | State::Settling => ExitCode::SUCCESS,
+    })
+}
+
+async fn gather(
+    flags: &ExplainFlags,
+    cluster: &Cluster,
+    clock: &ClusterClock,
+    namespace: &str,
+) -> Result<Explanation, Failure> {
+    let (kind, name) = &flags.target;
+    let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
+    let reader = Reader::new(&cluster.client, namespace);
+    let now = clock.now();
+    let gathering = Gathering { reader: &reader, log_lines: flags.log_lines, now };
+    let workload = workload::decode(*kind, &json);
+    let workload = workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
+    let (state, workload, pods) = match workload {
+        Some(workload) => gathering.workload(workload).await,
+        None => {
+            let subject = Subject::decode(&json)
+                .map_err(|error| Failure::new(format!("the pod {name} cannot be decoded: {error}")))?;
+            gathering.pod(subject).await
+        }
+    };
+    Ok(Explanation {
+        target: format!("{}/{name}", kind.singular()),
+        namespace: namespace.to_owned(),
+        time: events::seconds(now),
+        state,
+        workload,
+        pods,
+        not_read: reader.into_unread(),
+    })
+}
+
+/// What is gathered with.
+struct Gathering<'a> {
+    reader: &'a Reader<'a>,
+    log_lines: u32,
+    now: Timestamp,
+}
+
+impl Gathering<'_> {
+    /// Explains a pod, with the state of its workload.
+    async fn pod(&self, subject: Subject) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
+        let Self { reader, log_lines, now } = *self;
+        let (events, workload) = futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod));
+        let job = workload.as_ref().and_then(Gathered::job);
+        let Explained { part, pod, .. } = explain_pod(reader, subject, events, job, log_lines, now).await;
+        let workload = workload.map(|workload| WorkloadPart {
+            name: workload.name(),
+            progress: workload.progress().0,
+            pods: workload.verdicts(now).map(|verdicts| verdicts.counts),
+            revision: workload.revision(Some(&pod)),
+            missing_pods: None,
+            incidents: Vec::new(),
+            events: explanation::Events::default(),
+        });
+        (part.state, workload, vec![part])
+    }
+
+    /// Explains a workload, with one pod of each of its largest incidents.
+    async fn workload(&self, workload: Workload) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
+        let Self { reader, now, .. } = *self;
+        let workload = workload::gather(reader, workload).await;
+        let (events, more) = workload.events(reader).await;
+        let missing_pods = workload.missing(reader, &events).await;
+        let verdicts = workload.verdicts(now);
+        let (progress, has_given_up) = workload.progress();
+        let state = match &verdicts {
+            _ if has_given_up || missing_pods.is_some() => State::Problem,
+            None => State::Unknown,
+            Some(Verdicts { problems, .. }) if !problems.is_empty() => State::Problem,
+            Some(Verdicts { counts, .. }) if counts.unreadable > 0 || counts.more => State::Unknown,
+            Some(Verdicts { counts, .. }) if counts.settling > 0 || workload.is_under_way() => State::Settling,
+            Some(_) => State::Healthy,
+        };
+        let (counts, mut problems) = match verdicts {
+            Some(Verdicts { counts, problems }) => (Some(counts), problems),
+            None => (None, Vec::new()),
+        };
+        let pods = self.examples(&workload, &mut problems).await;
+        let mut incidents = incidents(&problems);
+        if let Some(counts) = &counts {
+            let total = i64::try_from(counts.total).unwrap_or(i64::MAX);
+            incidents.iter_mut().for_each(|incident| incident.of = total);
+        }
+        let part = WorkloadPart {
+            name: workload.name(),
+            progress,
+            pods: counts,
+            revision: workload.revision(None),
+            missing_pods,
+            incidents,
+            events: events::newest(&events, more, events::SHOWN),
+        };
+        (state, Some(part), pods)
+    }
+
+    /// Explains a pod of each of the largest incidents. What its events prove is also added to the findings.
+    async fn examples(&self, workload: &Gathered, problems: &mut [(Pod, Finding)]) -> Vec<PodPart> {
+        let Self { reader, log_lines, now } = *self;
+        let names: Vec<String> =
+            incidents(problems).into_iter().filter_map(|incident| incident.example_pods.into_iter().next()).collect();
+        let mut parts = Vec::new();
+        for name in names.into_iter().take(EXAMPLES) {
+            let Some(subject) = Subject::read(reader, &name).await else { continue };
+            let events = read_events(reader, &subject).await;
+            let Explained { pod, part, finding } =
+                explain_pod(reader, subject, events, workload.job(), log_lines, now).await;
+            let known = problems.iter_mut().find(|(own, _)| own.uid == pod.uid);
+            if let (Some(known), Some(finding)) = (known, finding) {
+                *known = (pod, finding);
+            }
+            parts.push(part);
+        }
+        parts
+    }
+}
+
+/// The incidents of these pods, the largest first.
+fn incidents(problems: &[(Pod, Finding)]) -> Vec<Incident> {
+    let findings: Vec<_> = problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
+    let (mut incidents, _) = in_full(&findings, &|_, _| None);
+    incidents.sort_by_key(|incident| Reverse(incident.pods));
+    incidents
+}
+
+fn print(explanation: &Explanation, output: Output) -> Result<(), Failure> {
+    match output {
+        Output::Text => {
+            let mut out = anstream::AutoStream::auto(io::stdout().lock());
+            let text = text::write(&mut out, explanation, Layout::of_terminal(usize::MAX));
+            ignore_broken_pipe(text.and_then(|()| out.flush()))
+        }
+        Output::Json => {
+            let json = serde_json::to_string_pretty(explanation).map_err(Failure::new)? + "\n";
+            super::print(json.as_bytes()).map(drop)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_a_pod_or_a_workload() {
+        for (text, kind) in [
+            ("cart", Kind::Pod),
+            ("pod/cart", Kind::Pod),
+            ("po/cart", Kind::Pod),
+            ("deploy/cart", Kind::Deployment),
+            ("statefulsets.apps/cart", Kind::StatefulSet),
+            ("ds/cart", Kind::DaemonSet),
+            ("Job/cart", Kind::Job),
+        ] {
+            assert_eq!(target(text), Ok((kind, "cart".to_owned())), "{text}");
+        }
+        for (text, message) in [
+            ("", "\"\" is not the name of an object"),
+            ("Cart", "\"Cart\" is not the name of an object"),
+            ("deploy/", "\"\" is not the name of an object"),
+            ("deploy/../secrets", "\"../secrets\" is not the name of an object"),
+            ("cart\u{1b}[2J", "\"cart\\u{1b}[2J\" is not the name of an object"),
+        ] {
+            assert_eq!(target(text), Err(message.to_owned()), "{text}");
+        }
+        assert!(target("cronjob/cart").unwrap_err().starts_with("is of a kind that cannot be explained: deployment,"));
+    }
+}

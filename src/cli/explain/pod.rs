@@ -1,0 +1,172 @@
+//! Explains one pod.
+
+use std::{collections::HashMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event as ApiEvent, Node, Pod as ApiPod, PodSpec};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::{
+    cli::printable::{clean, printable},
+    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, kubectl_status, owner},
+    events::{Event, EventStore, WatchedEvent},
+    pods::{JsonPod, Pod},
+    report::{PodFinding, in_full},
+};
+
+use super::{
+    describe::{self, containers},
+    events::{self, SHOWN, seconds},
+    explanation::{NodePart, ObjectPart, PodPart, State},
+    logs, objects,
+    reader::{Read, Reader},
+    references::{Scope, references},
+};
+
+/// A pod as it was read.
+pub(super) struct Subject {
+    pub(super) pod: Pod,
+    /// The fields that the diagnosis does not use; absent if they cannot be decoded.
+    spec: Option<PodSpec>,
+    pub(super) uid: String,
+}
+
+impl Subject {
+    /// Decodes a pod.
+    ///
+    /// # Errors
+    /// If the fields that the diagnosis uses cannot be decoded. The error does not quote them.
+    pub(super) fn decode(json: &str) -> Result<Self, String> {
+        let pod = crate::pods::from_json(json).map_err(|error| error.to_string())?;
+        let object: Option<ApiPod> = serde_json::from_str(json).ok();
+        let uid = object.as_ref().and_then(|object| object.metadata.uid.clone());
+        Ok(Self { uid: uid.unwrap_or_else(|| pod.uid.to_string()), spec: object.and_then(|object| object.spec), pod })
+    }
+
+    /// Reads a pod of a workload again, with all of its fields.
+    pub(super) async fn read(reader: &Reader<'_>, name: &str) -> Option<Self> {
+        let json: Box<RawValue> = reader.get::<JsonPod, _>(name).await.found()?;
+        Self::decode(json.get()).inspect_err(|error| reader.not_read(&format!("Pod {name}"), error)).ok()
+    }
+}
+
+/// A pod with its explanation.
+pub(super) struct Explained {
+    pub(super) pod: Pod,
+    pub(super) part: PodPart,
+    pub(super) finding: Option<Finding>,
+}
+
+/// Reads the events about a pod.
+pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<ApiEvent>, bool) {
+    let what = format!("Pod {}", subject.pod.name);
+    events::read(reader, &what, &subject.uid).await.unwrap_or_default()
+}
+
+/// Judges a pod with the facts, and reads what explains its problem.
+pub(super) async fn explain_pod(
+    reader: &Reader<'_>,
+    subject: Subject,
+    (all_events, more_events): (Vec<ApiEvent>, bool),
+    job: Option<Arc<JobFacts>>,
+    log_lines: u32,
+    now: Timestamp,
+) -> Explained {
+    let Subject { mut pod, spec, .. } = subject;
+    pod.update_history(None, now);
+    let facts = Facts { job, events: warnings(&pod, &all_events), ..Facts::default() };
+    let verdict = judge(&pod, &facts, &Thresholds::default(), now);
+    let (state, finding, scope) = match verdict.health {
+        Health::Healthy => (State::Healthy, None, Scope::default()),
+        Health::Settling => (State::Settling, None, Scope::ALL),
+        Health::Problem(mut finding) => {
+            explain(&pod, &mut finding, &facts, now);
+            let scope = Scope::of(finding.kind);
+            (State::Problem, Some(*finding), scope)
+        }
+    };
+    let wanted = spec.as_ref().map(|spec| references(&pod.name, spec, scope)).unwrap_or_default();
+    let logs = async {
+        match &finding {
+            Some(finding) => logs::read(reader, &pod, finding, log_lines).await,
+            None => HashMap::new(),
+        }
+    };
+    let node = async { if state == State::Healthy { None } else { node(reader, &pod.node).await } };
+    let (tails, node_state, objects) = futures::join!(logs, node, objects::read(reader, wanted));
+    let (explanation, problem) = match &finding {
+        Some(finding) => {
+            let (incidents, rows) =
+                in_full(&[PodFinding { pod: &pod, finding }], &|_, container| tails.get(&container.name).cloned());
+            let explanation = incidents.into_iter().next().map(|incident| printable(&incident.message));
+            (explanation.unwrap_or_default(), rows.into_iter().next())
+        }
+        None => (String::new(), None),
+    };
+    let since = finding.as_ref().map(|finding| finding.since).or_else(|| healthy_since(&pod, state));
+    let part = PodPart {
+        name: printable(&pod.name),
+        status: clean(&kubectl_status(&pod)),
+        state,
+        since: since.map(seconds),
+        until: verdict.recheck.filter(|_| state == State::Settling).map(seconds),
+        ignored: pod.ignored,
+        created: pod.created.map(seconds),
+        node: clean(&pod.node),
+        owner: owner(&pod),
+        explanation,
+        also: finding
+            .iter()
+            .flat_map(|finding| &finding.others)
+            .map(|other| clean(&other.explanation.message))
+            .collect(),
+        problem,
+        containers: containers(&pod),
+        conditions: describe::conditions(&pod),
+        objects: relevant(objects),
+        node_state,
+        events: events::newest(&all_events, more_events, SHOWN),
+    };
+    Explained { pod, part, finding }
+}
+
+/// The Warning events about the pod, as the operator keeps them.
+fn warnings(pod: &Pod, events: &[ApiEvent]) -> Arc<[Event]> {
+    let mut store = EventStore::default();
+    for event in events {
+        if let WatchedEvent { id, event: Some(event), .. } = event.clone().into() {
+            store.record(id, *event, Instant::now());
+        }
+    }
+    store.about(pod)
+}
+
+/// An optional object that does not exist explains nothing.
+fn relevant(objects: Vec<ObjectPart>) -> Vec<ObjectPart> {
+    objects.into_iter().filter(|object| object.exists != Some(false) || !object.optional).collect()
+}
+
+async fn node(reader: &Reader<'_>, name: &str) -> Option<NodePart> {
+    if name.is_empty() {
+        return None;
+    }
+    match reader.get_cluster_wide::<Node>(name).await {
+        Read::Found(object) => Some(describe::node(name, Some(&object))),
+        Read::Missing => Some(describe::node(name, None)),
+        Read::Unread => None,
+    }
+}
+
+/// Since when a healthy pod is ready, or when it completed.
+fn healthy_since(pod: &Pod, state: State) -> Option<Timestamp> {
+    if state != State::Healthy {
+        return None;
+    }
+    let ends = || pod.statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished);
+    let ready = pod.condition("Ready").filter(|ready| ready.status == "True");
+    match &*pod.phase {
+        "Succeeded" => ends().max(),
+        _ => ready.and_then(|ready| ready.since).or(pod.started),
+    }
+}

@@ -1,0 +1,258 @@
+//! Reads from the API server with the rights of the caller, within bounds, and remembers what could not be read.
+
+use std::{
+    cell::{Cell, RefCell},
+    pin::pin,
+    time::Duration,
+};
+
+use futures::AsyncReadExt;
+use http::Request as HttpRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::{
+    Client, Resource,
+    api::{GetParams, ListParams},
+    core::Request,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
+
+use crate::cli::{kind::is_object_name, printable::printable};
+
+/// The most requests, and how many are sent concurrently.
+const REQUESTS: usize = 30;
+const CONCURRENT: usize = 6;
+/// How long one request may take, and all together.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const TOTAL: Duration = Duration::from_secs(30);
+/// The largest responses that are read, in bytes. etcd stores objects of up to 1.5 MiB.
+const OBJECT_BYTES: usize = 4 << 20;
+const LIST_BYTES: usize = 32 << 20;
+/// The most sentences about what could not be read that are kept.
+const UNREAD: usize = 50;
+
+/// The requests of one explanation.
+pub(super) struct Reader<'a> {
+    client: &'a Client,
+    pub(super) namespace: &'a str,
+    deadline: Instant,
+    permits: Semaphore,
+    requests: Cell<usize>,
+    unread: RefCell<Vec<String>>,
+}
+
+/// The result of reading one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Read<T> {
+    Found(T),
+    /// No such object exists.
+    Missing,
+    /// It could not be read. The reader remembers why.
+    Unread,
+}
+
+/// The first objects of a list.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub(super) struct Page<T> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Option<Vec<T>>,
+}
+
+impl<T> Page<T> {
+    pub(super) fn is_complete(&self) -> bool {
+        self.metadata.continue_.as_ref().is_none_or(String::is_empty)
+    }
+
+    pub(super) fn into_items(self) -> Vec<T> {
+        self.items.unwrap_or_default()
+    }
+}
+
+/// Why a request yielded nothing.
+enum Failed {
+    Missing,
+    Why(String),
+}
+
+fn why<T>(reason: impl Into<String>) -> Result<T, Failed> {
+    Err(Failed::Why(reason.into()))
+}
+
+impl<T> Read<T> {
+    pub(super) fn found(self) -> Option<T> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Missing | Self::Unread => None,
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(client: &'a Client, namespace: &'a str) -> Self {
+        Self {
+            client,
+            namespace,
+            deadline: Instant::now() + TOTAL,
+            permits: Semaphore::new(CONCURRENT),
+            // The object itself was read before.
+            requests: Cell::new(1),
+            unread: RefCell::new(Vec::new()),
+        }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        self.client
+    }
+
+    /// How long the next request may take; none if all time or all requests are used up.
+    pub(super) fn begin(&self) -> Result<Duration, String> {
+        if self.requests.get() >= REQUESTS {
+            return Err(format!("the limit of {REQUESTS} requests is reached"));
+        }
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(format!("the time limit of {} s is reached", TOTAL.as_secs()));
+        }
+        self.requests.set(self.requests.get() + 1);
+        Ok(left.min(TIMEOUT))
+    }
+
+    /// Remembers that something was not read.
+    pub(super) fn not_read(&self, what: &str, why: &str) {
+        let sentence = printable(&format!("{what} ({why})"));
+        let mut unread = self.unread.borrow_mut();
+        if unread.len() < UNREAD && !unread.contains(&sentence) {
+            unread.push(sentence);
+        }
+    }
+
+    /// What was not read, and why.
+    pub(super) fn into_unread(self) -> Vec<String> {
+        self.unread.into_inner()
+    }
+
+    /// Reads an object in the reader's namespace as a `T`.
+    pub(super) async fn get<K: Resource<DynamicType = ()>, T: DeserializeOwned>(&self, name: &str) -> Read<T> {
+        self.get_in::<K, T>(Some(self.namespace), name, false).await
+    }
+
+    /// Reads an object that belongs to no namespace.
+    pub(super) async fn get_cluster_wide<K>(&self, name: &str) -> Read<K>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        self.get_in::<K, K>(None, name, false).await
+    }
+
+    /// Reads the metadata of an object only, so that the values of a Secret never leave the API server.
+    pub(super) async fn exists<K: Resource<DynamicType = ()>>(&self, name: &str) -> Read<()> {
+        match self.get_in::<K, serde::de::IgnoredAny>(Some(self.namespace), name, true).await {
+            Read::Found(_) => Read::Found(()),
+            Read::Missing => Read::Missing,
+            Read::Unread => Read::Unread,
+        }
+    }
+
+    async fn get_in<K, T>(&self, namespace: Option<&str>, name: &str, metadata_only: bool) -> Read<T>
+    where
+        K: Resource<DynamicType = ()>,
+        T: DeserializeOwned,
+    {
+        // The API server does not check all names in a pod, and no such object can exist.
+        if !is_object_name(name) {
+            return Read::Missing;
+        }
+        let request = Request::new(K::url_path(&(), namespace));
+        let request = match metadata_only {
+            true => request.get_metadata(name, &GetParams::default()),
+            false => request.get(name, &GetParams::default()),
+        };
+        let result = match request {
+            Ok(request) => self.read(request, OBJECT_BYTES, &denied::<K>("get", namespace)).await,
+            Err(_) => why("the request is invalid"),
+        };
+        match result {
+            Ok(object) => Read::Found(object),
+            Err(Failed::Missing) => Read::Missing,
+            Err(Failed::Why(why)) => {
+                self.not_read(&format!("{} {name}", K::kind(&())), &why);
+                Read::Unread
+            }
+        }
+    }
+
+    /// Lists objects in the reader's namespace, at most one page. `what` is the list in a sentence.
+    pub(super) async fn list<K: Resource<DynamicType = ()>, T: DeserializeOwned>(
+        &self,
+        what: &str,
+        params: &ListParams,
+    ) -> Option<Page<T>> {
+        let namespace = Some(self.namespace);
+        let result = match Request::new(K::url_path(&(), namespace)).list(params) {
+            Ok(request) => self.read(request, LIST_BYTES, &denied::<K>("list", namespace)).await,
+            Err(_) => why("the request is invalid"),
+        };
+        match result {
+            Ok(page) => Some(page),
+            Err(Failed::Missing) => {
+                self.not_read(what, "the API server does not have this resource");
+                None
+            }
+            Err(Failed::Why(why)) => {
+                self.not_read(what, &why);
+                None
+            }
+        }
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        request: HttpRequest<Vec<u8>>,
+        limit: usize,
+        denied: &str,
+    ) -> Result<T, Failed> {
+        let Ok(_permit) = self.permits.acquire().await else { return why("the reads have ended") };
+        let within = self.begin().map_err(Failed::Why)?;
+        let response = timeout(within, bytes(self.client, request, limit, denied)).await;
+        let bytes = response.unwrap_or_else(|_| why(format!("no response within {} s", within.as_secs().max(1))))?;
+        // The error is not shown, because it may quote the response.
+        serde_json::from_slice(&bytes).or_else(|_| why("the response cannot be decoded"))
+    }
+}
+
+/// What RBAC refuses, such as `not allowed: get secrets in shop`.
+fn denied<K: Resource<DynamicType = ()>>(verb: &str, namespace: Option<&str>) -> String {
+    let group = K::group(&());
+    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+    format!("not allowed: {verb} {}{group}{place}", K::plural(&()))
+}
+
+async fn bytes(client: &Client, request: HttpRequest<Vec<u8>>, limit: usize, denied: &str) -> Result<Vec<u8>, Failed> {
+    // The messages of errors may quote anything, so they are not shown.
+    let body = match client.request_stream(request).await {
+        Ok(body) => body,
+        Err(kube::Error::Api(status)) => {
+            return match status.code {
+                404 => Err(Failed::Missing),
+                403 => why(denied),
+                401 => why("the API server rejects the credentials"),
+                code => why(format!("the API server returned {code}")),
+            };
+        }
+        Err(_) => return why("the API server cannot be reached"),
+    };
+    let mut bytes = Vec::new();
+    let mut body = pin!(body.take(limit as u64 + 1));
+    match body.read_to_end(&mut bytes).await {
+        Ok(_) if bytes.len() > limit => why(format!("the response is larger than {} MiB", limit >> 20)),
+        Ok(_) => Ok(bytes),
+        Err(_) => why("the connection was closed"),
+    }
+}

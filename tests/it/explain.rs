@@ -1,0 +1,407 @@
+//! `orchestr explain` against a real API server, with the rights of its caller.
+
+use std::{fs, path::Path};
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::{ConfigMap, Event, Node, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount},
+};
+use kube::{
+    Api, Resource,
+    api::{Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use orchestr_testbed::{Answer, Kubelet, eventually};
+use regex::Regex;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    command::{assert_fails, assert_usage_error, ends, orchestr},
+    pod_statuses::{ago, crash_looping, healthy},
+    support::TIMEOUT,
+    test_env::TestEnv,
+    wait::support::{Rollout, set_status, waits},
+};
+
+async fn create<K>(env: &TestEnv, object: Value) -> K
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Serialize
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(env.client.clone(), &env.namespace);
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+/// Creates an event about an object.
+async fn event(env: &TestEnv, kind: &str, name: &str, uid: &str, changes: Value) {
+    let mut event = json!({
+        "metadata": {"name": format!("{name}.{}", fastrand::u32(..))},
+        "involvedObject": {"kind": kind, "namespace": env.namespace, "name": name, "uid": uid},
+        "type": "Warning", "count": 3, "firstTimestamp": ago(60), "lastTimestamp": ago(30), "source": {"component": "kubelet"},
+    });
+    for (field, value) in changes.as_object().unwrap() {
+        event[field] = value.clone();
+    }
+    create::<Event>(env, event).await;
+}
+
+async fn uid(env: &TestEnv, pod: &str) -> String {
+    env.pods().get(pod).await.unwrap().metadata.uid.unwrap()
+}
+
+fn explain(env: &TestEnv, args: &[&str]) -> (i32, String, String) {
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    ends(&mut orchestr(&[&["explain", "--kubeconfig", kubeconfig, "-n", &env.namespace], args].concat()))
+}
+
+fn explained(env: &TestEnv, target: &str) -> (i32, Value) {
+    let (code, out, err) = explain(env, &[target, "-o", "json"]);
+    assert_eq!(err, "");
+    (code, serde_json::from_str(&out).unwrap())
+}
+
+/// Asserts that a text contains these parts, wherever its lines are wrapped.
+#[track_caller]
+fn assert_contains(text: &str, parts: &[&str]) {
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in parts {
+        assert!(joined(text).contains(&joined(part)), "{part:?} is missing from:\n{text}");
+    }
+}
+
+/// A pod that needs a ConfigMap that does not exist, and keys of others.
+async fn pod_without_config(env: &TestEnv) {
+    create::<ConfigMap>(env, json!({"metadata": {"name": "settings"}, "data": {"a": "hunter2"}})).await;
+    create::<Secret>(env, json!({"metadata": {"name": "db"}, "stringData": {"url": "hunter2"}})).await;
+    let key = |kind: &str, name: &str, key: &str| json!({"name": key, "valueFrom": {kind: {"name": name, "key": key}}});
+    let spec = json!({"containers": [{
+        "name": "app", "image": "example.com/app:1",
+        "env": [key("configMapKeyRef", "settings", "a"), key("configMapKeyRef", "settings", "b"), key("secretKeyRef", "db", "url")],
+        // The API server accepts any name here.
+        "envFrom": [{"configMapRef": {"name": "nosuch"}}, {"secretRef": {"name": "../secrets/db", "optional": false}}],
+    }]});
+    let status = waits("CreateContainerConfigError", "configmap \"nosuch\" not found");
+    env.pod_with("cart", json!({"spec": spec}), status).await;
+    let uid = uid(env, "cart").await;
+    let hostile = "Error: \u{1b}[31mpostgres://cart:hunter2@db/cart\u{202e}\n::error::x";
+    let container = json!({"kind": "Pod", "namespace": env.namespace, "name": "cart", "uid": uid, "fieldPath": "spec.containers{app}"});
+    event(env, "Pod", "cart", &uid, json!({"reason": "Failed", "message": hostile, "involvedObject": container})).await;
+    let scheduled = json!({"type": "Normal", "reason": "Scheduled", "message": "assigned to node-1", "count": 1, "lastTimestamp": ago(90)});
+    event(env, "Pod", "cart", &uid, scheduled).await;
+    // An event about another pod of the same name.
+    event(env, "Pod", "cart", "00000000-0000-4000-9000-000000000000", json!({"reason": "Killing"})).await;
+}
+
+#[tokio::test]
+async fn explains_which_configuration_of_a_pod_is_missing() {
+    let env = TestEnv::new("explain-config").await;
+    pod_without_config(&env).await;
+    let (code, explanation) = explained(&env, "cart");
+    assert_eq!((code, &explanation["state"]), (1, &json!("Problem")));
+    let pod = &explanation["pods"][0];
+    assert_eq!(pod["problem"]["cause"], "ConfigMapMissing");
+    assert_eq!(pod["explanation"], "app needs the ConfigMap nosuch, which does not exist");
+    let objects: Vec<_> = pod["objects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|object| {
+            json!([object["kind"], object["name"], object["exists"], object["missingKeys"], object["uncheckedKeys"]])
+        })
+        .collect();
+    assert_eq!(
+        objects,
+        [
+            json!(["ConfigMap", "nosuch", false, null, null]),
+            json!(["Secret", "../secrets/db", false, null, null]),
+            json!(["ConfigMap", "settings", true, ["b"], null]),
+            json!(["Secret", "db", true, null, ["url"]]),
+        ]
+    );
+    let events = pod["events"]["shown"].as_array().unwrap();
+    let reasons: Vec<_> = events.iter().map(|event| [&event["type"], &event["reason"], &event["count"]]).collect();
+    assert_eq!(
+        reasons,
+        [[&json!("Warning"), &json!("Failed"), &json!(3)], [&json!("Normal"), &json!("Scheduled"), &json!(1)]]
+    );
+
+    let (code, out, err) = explain(&env, &["pod/cart"]);
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    assert_contains(
+        &out,
+        &[
+            &format!(
+                "pod/cart in {} has a problem\n  CreateContainerConfigError, ConfigMapMissing for ",
+                env.namespace
+            ),
+            "\n    app: Waiting (CreateContainerConfigError), not ready, image example.com/app:1\n",
+            "\n    ConfigMap nosuch (envFrom of app) does not exist\n",
+            "\n    ConfigMap settings (env of app) does not have the key b\n",
+            " Normal Scheduled (Pod cart, kubelet): assigned to node-1\n",
+            "The node node-1 does not exist.",
+        ],
+    );
+    let all = format!("{out}{explanation}");
+    assert!(!all.contains("hunter2") && !out.contains(['\u{1b}', '\u{202e}']) && !out.contains("\n::error"), "{all}");
+}
+
+/// The run in docs/explain.md, on one line.
+fn documented_run() -> String {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explain.md");
+    let document = fs::read_to_string(document).unwrap();
+    let block = document.split_once("```console\n").unwrap().1.split_once("```").unwrap().0;
+    let (command, out) = block.split_once('\n').unwrap();
+    assert_eq!(command, "$ orchestr explain cart-7f9b-x2x7k -n shop");
+    comparable(out)
+}
+
+/// An output on one line and without ages, which differ in each run.
+fn comparable(out: &str) -> String {
+    let ages = Regex::new(r"\b[0-9]+ ?[smhd](?:[0-9]+[smhd])?\b").unwrap();
+    ages.replace_all(&out.split_whitespace().collect::<Vec<_>>().join(" "), "AGE").into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explains_a_crash_as_documented() {
+    let env = TestEnv::new("explain-crash").await;
+    let node = format!("node-{}", env.namespace);
+    let kubelet = Kubelet::start(&env.plane, &node).await.unwrap();
+    // No controller removes the taint that the API server has set.
+    let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
+    Api::<Node>::all(env.client.clone()).patch(&node, &PatchParams::default(), &untainted).await.unwrap();
+    let rollout = Rollout::with_hashes(&env, "cart", 3, ["5d9f", "7f9b"]).await;
+    let changed =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "shop/cart:1.4.3"}]}}}});
+    let sets = Api::<ReplicaSet>::namespaced(env.client.clone(), &env.namespace);
+    sets.patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
+    rollout.counts(&env, 3, 1, 2).await;
+    for suffix in ["4kq8n", "d2rtx"] {
+        rollout.pod_of(&env, "5d9f", suffix, healthy()).await;
+    }
+    let name = rollout.pod(&env, "x2x7k", crash_looping(7)).await;
+    let metadata = env.pods().get(&name).await.unwrap().metadata;
+    let spec = json!({"nodeName": node, "containers": [{
+        "name": "app", "image": "shop/cart:1.4.3", "resources": {"limits": {"memory": "512Mi"}},
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 5},
+    }]});
+    let changes =
+        json!({"metadata": {"labels": metadata.labels, "ownerReferences": metadata.owner_references}, "spec": spec});
+    env.pod_with(&name, changes, crash_looping(7)).await;
+    let log = "INFO  connecting to postgres://cart:hunter2@db/cart\nWARN  heap at 511 MiB of 512 MiB\n";
+    kubelet.script(&env.namespace, &name, "app", true, Answer::text(log));
+    let uid = uid(&env, &name).await;
+    let app = json!({"kind": "Pod", "namespace": env.namespace, "name": name, "uid": uid, "fieldPath": "spec.containers{app}"});
+    let message = "Back-off restarting failed container app in pod";
+    let back_off = json!({"reason": "BackOff", "message": message, "count": 41, "involvedObject": app});
+    event(&env, "Pod", &name, &uid, back_off).await;
+    let pulled = json!({"type": "Normal", "reason": "Pulled", "message": "Container image \"shop/cart:1.4.3\" already present on machine",
+        "count": 8, "lastTimestamp": ago(95), "involvedObject": app});
+    event(&env, "Pod", &name, &uid, pulled).await;
+
+    let (code, out, err) = explain(&env, &[&name]);
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    assert!(!out.contains("hunter2") && !out.contains("Not read"), "{out}");
+    let out = out.replace(&node, "node-7").replace(&env.namespace, "shop");
+    assert_eq!(comparable(&out), documented_run(), "{out}");
+}
+
+#[tokio::test]
+async fn distinguishes_healthy_and_settling_pods_and_reports_wrong_names() {
+    let env = TestEnv::new("explain-well").await;
+    let mut status = healthy();
+    status["conditions"][1]["lastTransitionTime"] = json!(ago(26 * 3600 + 1800));
+    env.pod("well", status).await;
+    let starting = json!({
+        "phase": "Pending", "startTime": ago(1),
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(1)}],
+        "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": 0, "image": "", "imageID": "",
+            "state": {"running": {"startedAt": ago(1)}}}],
+    });
+    env.pod_with("starting", json!({"spec": {"initContainers": [{"name": "init", "image": "a"}]}}), starting).await;
+    let (code, out, _) = explain(&env, &["well"]);
+    let expected =
+        format!("pod/well in {} is healthy\n  Running, ready for 26h\n  on node-1, created 24h ago\n", env.namespace);
+    assert_eq!((code, out.starts_with(&expected)), (0, true), "{out}");
+    let (code, starting) = explained(&env, "po/starting");
+    assert_eq!((code, &starting["state"]), (0, &json!("Settling")), "{starting}");
+    assert!(starting["pods"][0]["until"].is_string(), "{starting}");
+
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let explain = |target: &str| orchestr(&["explain", "--kubeconfig", kubeconfig, "-n", &env.namespace, target]);
+    let sentence = format!("there is no pod \"nosuch\" in namespace \"{}\"", env.namespace);
+    assert_fails(&mut explain("nosuch"), &sentence);
+    assert_fails(&mut explain("deploy/nosuch"), &sentence.replace("no pod", "no deployment"));
+    assert_usage_error(&mut explain("cronjob/x"), &["is of a kind that cannot be explained"]);
+    assert_usage_error(&mut explain("deploy/../x"), &["is not the name of an object"]);
+}
+
+#[tokio::test]
+async fn lists_what_the_caller_may_not_read() {
+    let env = TestEnv::new("explain-rights").await;
+    let namespace = env.namespace.as_str();
+    pod_without_config(&env).await;
+    create::<ServiceAccount>(&env, json!({"metadata": {"name": "blind"}})).await;
+    let access = env.plane.service_account(namespace, "blind").await.unwrap();
+    let kubeconfig = access.kubeconfig().to_str().unwrap();
+    let explain =
+        || ends(&mut orchestr(&["explain", "--kubeconfig", kubeconfig, "-n", namespace, "cart", "-o", "json"]));
+    let (code, out, err) = explain();
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_contains(
+        &err,
+        &[&format!("\"system:serviceaccount:{namespace}:blind\" to get pods in namespace {namespace}")],
+    );
+
+    let subject = format!("--serviceaccount={namespace}:blind");
+    for grant in [
+        &["create", "role", "blind", "--namespace", namespace, "--verb=get", "--resource=pods"][..],
+        &["create", "rolebinding", "blind", "--namespace", namespace, "--role=blind", &subject],
+    ] {
+        let granted = env.plane.kubectl(grant, None).await.unwrap();
+        assert!(granted.status.success(), "{}", granted.stderr);
+    }
+    let (code, out, err) = eventually("the grant is in effect", TIMEOUT, async || {
+        let outcome = explain();
+        if outcome.0 == 2 { Err(outcome.2) } else { Ok(outcome) }
+    })
+    .await
+    .unwrap();
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    let explanation: Value = serde_json::from_str(&out).unwrap();
+    let mut unread: Vec<String> = serde_json::from_value(explanation["notRead"].clone()).unwrap();
+    unread.sort_unstable();
+    assert_eq!(
+        unread,
+        [
+            format!("ConfigMap nosuch (not allowed: get configmaps in {namespace})"),
+            format!("ConfigMap settings (not allowed: get configmaps in {namespace})"),
+            "Node node-1 (not allowed: get nodes)".to_owned(),
+            format!("Secret db (not allowed: get secrets in {namespace})"),
+            format!("the events of Pod cart (not allowed: list events in {namespace})"),
+        ]
+    );
+    let pod = &explanation["pods"][0];
+    assert_eq!(pod["explanation"], "app needs the ConfigMap nosuch, which does not exist");
+    assert_eq!(pod["objects"][0]["exists"], Value::Null, "{pod}");
+
+    // These are the rules of the ClusterRole `view`, into which a controller copies them.
+    let view = [
+        "create",
+        "rolebinding",
+        "viewer",
+        "--namespace",
+        namespace,
+        "--clusterrole=system:aggregate-to-view",
+        &subject,
+    ];
+    let granted = env.plane.kubectl(&view, None).await.unwrap();
+    assert!(granted.status.success(), "{}", granted.stderr);
+    let expected =
+        json!(["Node node-1 (not allowed: get nodes)", format!("Secret db (not allowed: get secrets in {namespace})")]);
+    eventually("only nodes and Secrets are refused", TIMEOUT, async || {
+        let explanation: Value = serde_json::from_str(&explain().1).unwrap();
+        let mut unread: Vec<String> = serde_json::from_value(explanation["notRead"].clone()).unwrap();
+        unread.sort_unstable();
+        if json!(unread) == expected { Ok(()) } else { Err(format!("{unread:?}")) }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn explains_a_workload_whose_pods_are_refused_by_a_quota() {
+    let env = TestEnv::new("explain-quota").await;
+    let rollout = Rollout::new(&env, "cart", 3).await;
+    rollout.counts(&env, 3, 1, 2).await;
+    let message =
+        "pods \"cart-new-x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3";
+    rollout.condition(&env, "ReplicaFailure", "True", "FailedCreate", message).await;
+    create::<ResourceQuota>(&env, json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}})).await;
+    let quotas: Api<ResourceQuota> = Api::namespaced(env.client.clone(), &env.namespace);
+    let used = json!({"status": {"hard": {"pods": "3"}, "used": {"pods": "3"}}});
+    quotas.patch_status("small", &PatchParams::default(), &Patch::Merge(&used)).await.unwrap();
+    let crashing = rollout.pod(&env, "a", crash_looping(7)).await;
+    for suffix in ["a", "b"] {
+        rollout.pod_of(&env, "old", suffix, healthy()).await;
+    }
+    let deployment = Api::<Deployment>::namespaced(env.client.clone(), &env.namespace).get("cart").await.unwrap();
+    let scaled = json!({"type": "Normal", "reason": "ScalingReplicaSet", "message": "Scaled up cart-new to 1"});
+    event(&env, "Deployment", "cart", &deployment.metadata.uid.unwrap(), scaled).await;
+
+    let (code, out, err) = explain(&env, &["deploy/cart"]);
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    assert_contains(
+        &out,
+        &[
+            &format!(
+                "deployment/cart in {} has a problem\n  its rollout is not complete: 1 of 3 replicas updated\n",
+                env.namespace
+            ),
+            "\n  3 pods: 2 healthy, 1 with a problem\n",
+            "\n  pods cannot be created (QuotaExceeded): the ResourceQuota small is exceeded",
+            "\n    ResourceQuota small: pods 3 of 3\n",
+            "\n  the newest revision is cart-new; what changed since cart-old:\n",
+            "\n    OOMKilled, OutOfMemory: 1 of 3 pods for ",
+            " Normal ScalingReplicaSet ×3 (Deployment cart, kubelet): Scaled up cart-new to 1\n",
+            &format!("\npod/{crashing}\n  CrashLoopBackOff, OOMKilled, OutOfMemory for "),
+        ],
+    );
+    // A pod is explained with the state of its workload.
+    let (_, pod) = explained(&env, &crashing);
+    assert_eq!(pod["workload"]["name"], "deployment/cart");
+    assert_eq!(pod["workload"]["pods"], json!({"total": 3, "healthy": 2, "settling": 0, "problems": 1}));
+    assert_eq!(pod["workload"]["revision"]["name"], "cart-new");
+}
+
+#[tokio::test]
+async fn explains_healthy_workloads_and_unbound_claims() {
+    let env = TestEnv::new("explain-claim").await;
+    let rollout = Rollout::new(&env, "cart", 1).await;
+    rollout.pod(&env, "a", healthy()).await;
+    rollout.is_done(&env).await;
+    let (code, out, _) = explain(&env, &["deployment/cart"]);
+    let expected =
+        format!("deployment/cart in {} is healthy\n  it is rolled out: 1 replica\n  1 pod: 1 healthy\n", env.namespace);
+    assert_eq!((code, out.starts_with(&expected)), (0, true), "{out}");
+    set_status::<Deployment>(&env, "cart", json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 0})).await;
+    assert_eq!(explained(&env, "deploy/cart").1["state"], "Settling");
+
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nosuch",
+        "resources": {"requests": {"storage": "10Gi"}}}});
+    let claim = create::<PersistentVolumeClaim>(&env, claim).await;
+    let failed = json!({"reason": "ProvisioningFailed", "message": "storageclass.storage.k8s.io \"nosuch\" not found"});
+    event(&env, "PersistentVolumeClaim", "data", &claim.metadata.uid.unwrap(), failed).await;
+    let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let status = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "lastTransitionTime": ago(600)}]});
+    env.pod_with("train", json!({"spec": {"nodeName": null, "volumes": volume}}), status).await;
+    let (code, out, _) = explain(&env, &["train"]);
+    assert_eq!(code, 1, "{out}");
+    assert_contains(
+        &out,
+        &[
+            "PersistentVolumeClaim data (volume data) exists: Pending, StorageClass nosuch,",
+            "Warning ProvisioningFailed ×3 (PersistentVolumeClaim data, kubelet):",
+            "PodScheduled is False for 1",
+            "m: Unschedulable: 0/3 nodes are available",
+        ],
+    );
+}
+
+#[test]
+fn commands_in_the_documentation_are_accepted() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explain.md");
+    let document = fs::read_to_string(document).unwrap();
+    let block = document.split_once("```sh\n").unwrap().1.split_once("```").unwrap().0;
+    assert!(block.lines().count() > 3, "{block}");
+    for line in block.lines() {
+        let args: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let (code, _, err) = ends(&mut orchestr(&args));
+        // Without a kubeconfig, no command gets further than its flags.
+        assert!(code == 2 && err.contains("kubeconfig") && !err.contains("Usage"), "{line}: {err}");
+    }
+}
