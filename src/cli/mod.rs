@@ -2,6 +2,7 @@
 
 mod account;
 mod api_error;
+mod complete;
 mod connect;
 mod explain;
 mod failure;
@@ -66,6 +67,9 @@ enum Command {
     Crd,
     /// Print the completion script for a shell
     Completions { shell: Shell },
+    /// Complete these words.
+    #[command(skip)]
+    Complete(Vec<String>),
 }
 
 impl Cli {
@@ -73,6 +77,10 @@ impl Cli {
     #[must_use]
     pub fn from_command_line() -> Self {
         let args: Vec<OsString> = env::args_os().collect();
+        if args.get(1).is_some_and(|first| first == complete::SUBCOMMAND) {
+            let words = args.iter().skip(2).map(|word| word.to_string_lossy().into_owned()).collect();
+            return Self { command: Command::Complete(words) };
+        }
         let matches = named_as_called(Self::command(), args.first()).get_matches_from(args);
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
@@ -103,6 +111,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut Self::command(), "orchestr", &mut script);
                 print(&script)
             }
+            Command::Complete(words) => print(complete::complete(&mut Self::command(), &words).as_bytes()),
         }
     }
 }

@@ -8,6 +8,7 @@ mod causes;
 mod chart;
 mod columns;
 mod command;
+mod complete;
 mod crd;
 mod docs;
 mod exam;
