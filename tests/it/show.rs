@@ -58,6 +58,10 @@ fn rejects_a_file_without_the_object() {
             &object("Orchestr", Value::Null).to_string(),
             "orchestr: shop/cart has no status yet: is the operator running?\n",
         ),
+        (
+            &object("Orchestr", json!({"problematicPodCount": "hunter2"})).to_string(),
+            "orchestr: shop/cart: status.problematicPodCount has another type than the CRD says\n",
+        ),
     ] {
         assert_eq!(fed(&["show", "shop/cart", "-f", "-"], input), (2, String::new(), err.to_owned()), "{input}");
     }

@@ -8,7 +8,10 @@ use quick_xml::{
     writer::ElementWriter,
 };
 
-use crate::api::{Incident, Owner};
+use crate::{
+    api::{Incident, Owner},
+    cli::printable::xml_text,
+};
 
 use super::{
     counted,
@@ -112,7 +115,7 @@ fn suite_element<'x>(
     failures: usize,
     errors: usize,
 ) -> ElementWriter<'x, Vec<u8>> {
-    xml.create_element("testsuite").with_attribute(("name", legal(name).as_str())).with_attributes([
+    xml.create_element("testsuite").with_attribute(("name", xml_text(name).as_str())).with_attributes([
         ("tests", tests.to_string().as_str()),
         ("failures", failures.to_string().as_str()),
         ("errors", errors.to_string().as_str()),
@@ -122,31 +125,16 @@ fn suite_element<'x>(
 fn case<'x>(xml: &'x mut Xml, class: &str, name: &str) -> ElementWriter<'x, Vec<u8>> {
     let class = if class.is_empty() { "orchestr" } else { class };
     xml.create_element("testcase")
-        .with_attribute(("classname", legal(class).as_str()))
-        .with_attribute(("name", legal(name).as_str()))
+        .with_attribute(("classname", xml_text(class).as_str()))
+        .with_attribute(("name", xml_text(name).as_str()))
 }
 
 fn outcome(xml: &mut Xml, element: &str, kind: &str, message: &str, details: &str) -> io::Result<()> {
     xml.create_element(element)
-        .with_attribute(("type", legal(kind).as_str()))
-        .with_attribute(("message", legal(message).as_str()))
-        .write_text_content(BytesText::new(&legal(details)))?;
+        .with_attribute(("type", xml_text(kind).as_str()))
+        .with_attribute(("message", xml_text(message).as_str()))
+        .write_text_content(BytesText::new(&xml_text(details)))?;
     Ok(())
-}
-
-/// XML cannot contain most control characters, even escaped, nor the last two characters of each plane's first one. Those that
-/// change the writing direction are replaced as well.
-fn legal(text: &str) -> String {
-    let is_break = |c: char| c == '\n';
-    let mut legal = String::with_capacity(text.len());
-    for part in text.split_inclusive(is_break) {
-        let line = part.strip_suffix('\n').unwrap_or(part);
-        legal += &crate::cli::printable::printable(line).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
-        if line.len() < part.len() {
-            legal.push('\n');
-        }
-    }
-    legal
 }
 
 #[cfg(test)]

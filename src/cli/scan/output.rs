@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-use crate::cli::{Failure, ignore_broken_pipe, show};
+use crate::cli::{Failure, ignore_broken_pipe, show, workflow_command::without_commands};
 
 use super::{
     ScanFlags, counted, github,
@@ -73,13 +73,15 @@ fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), F
         width: terminal_size::terminal_size_of(io::stdout()).filter(|_| !wide).map(|(width, _)| width.0.into()),
     };
     if results.problems() > 0 {
-        let mut out = anstream::AutoStream::auto(io::stdout().lock());
+        let mut text = Vec::new();
         let table = match (flags.by, results.scanned().map(|scanned| scanned.collector.now()).max()) {
-            (Some(by), Some(now)) => groups::write(&mut out, groups(by, &results.reports()), now, layout.width),
-            _ => table::write(&mut out, results, layout),
+            (Some(by), Some(now)) => groups::write(&mut text, groups(by, &results.reports()), now, layout.width),
+            _ => table::write(&mut text, results, layout),
         };
-        let logs = table.and_then(|()| if flags.logs { write_logs(&mut out, results) } else { Ok(()) });
-        ignore_broken_pipe(logs.and_then(|()| out.flush()))?;
+        let written = table.and_then(|()| if flags.logs { write_logs(&mut text, results) } else { Ok(()) });
+        let text = without_commands(&String::from_utf8_lossy(&text));
+        let mut out = anstream::AutoStream::auto(io::stdout().lock());
+        ignore_broken_pipe(written.and_then(|()| out.write_all(text.as_bytes())).and_then(|()| out.flush()))?;
     }
     print_to_stderr(&summary(results));
     Ok(())

@@ -87,8 +87,10 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
         return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
     };
-    let status: OrchestrStatus = serde_path_to_error::deserialize(status)
-        .map_err(|error| Failure::new(format!("{namespace}/{name}: status.{}: {}", error.path(), error.inner())))?;
+    // The message of the parser would quote the value, which may be a part of a log.
+    let status: OrchestrStatus = serde_path_to_error::deserialize(status).map_err(|error| {
+        Failure::new(format!("{namespace}/{name}: status.{} has another type than the CRD says", error.path()))
+    })?;
     // A file shows what was so when it was written.
     let now = now.or(status.last_check_time.as_ref().map(|time| time.0)).unwrap_or_else(Timestamp::now);
     let selection = match &flags.selected {

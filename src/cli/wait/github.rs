@@ -25,7 +25,7 @@ pub(super) fn write(out: &mut impl Write, outcomes: &[Outcome]) -> io::Result<()
         more => writeln!(out, "::error title=orchestr wait::and {more} more are not healthy")?,
     }
     for outcome in outcomes.iter().filter(|outcome| outcome.failure().is_none()) {
-        writeln!(out, "{}", escaped_data(&format!("{}: {}", outcome.target, outcome.what)))?;
+        writeln!(out, "{}", workflow_command::data(&format!("{}: {}", outcome.target, outcome.what)))?;
     }
     Ok(())
 }
@@ -50,21 +50,8 @@ fn annotation(outcome: &Outcome, failure: &Failure) -> String {
         text.truncate(text.floor_char_boundary(MESSAGE_LIMIT));
         text.push('…');
     }
-    let title = escaped_property(&format!("{}: {code}", outcome.target));
-    format!("::error title={title}::{}", escaped_data(&text))
-}
-
-/// The runner also reads the older form `##[command]` in the middle of a line.
-fn without_older_commands(text: &str) -> String {
-    text.replace("##[", "# #[")
-}
-
-fn escaped_data(text: &str) -> String {
-    workflow_command::data(&without_older_commands(text))
-}
-
-fn escaped_property(text: &str) -> String {
-    workflow_command::property(&without_older_commands(text))
+    let title = workflow_command::property(&format!("{}: {code}", outcome.target));
+    format!("::error title={title}::{}", workflow_command::data(&text))
 }
 
 #[cfg(test)]

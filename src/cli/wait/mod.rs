@@ -37,7 +37,9 @@ use crate::{
 use super::{
     Failure,
     connect::{Cluster, ConnectionFlags, Retries, connect},
-    ignore_broken_pipe, workload,
+    ignore_broken_pipe,
+    workflow_command::without_commands,
+    workload,
 };
 use outcome::{End, Outcome};
 use outlook::Limits;
@@ -169,7 +171,11 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
 fn print(outcomes: &[Outcome], output: Output, namespace: &str) -> Result<(), Failure> {
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
     let result = match output {
-        Output::Text => text::write(&mut out, outcomes),
+        Output::Text => {
+            let mut text = Vec::new();
+            text::write(&mut text, outcomes)
+                .and_then(|()| out.write_all(without_commands(&String::from_utf8_lossy(&text)).as_bytes()))
+        }
         Output::Junit => junit::write(&mut out, outcomes, namespace),
         Output::Github => github::write(&mut out, outcomes),
     };

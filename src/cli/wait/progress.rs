@@ -7,9 +7,9 @@ use std::{
 };
 
 use tokio::time::Instant;
-use unicode_width::UnicodeWidthChar;
 
 use super::text::age;
+use crate::cli::{printable::cut, workflow_command::without_commands};
 
 /// How often the elapsed time on a terminal is updated.
 const TICK: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ impl Progress {
     pub(super) fn note(&mut self, text: &str) {
         // If standard error is closed, the output and the exit code remain.
         let clear = if std::mem::take(&mut self.drawn) { CLEAR } else { "" };
-        let _ = writeln!(io::stderr(), "{clear}{}", harmless(text));
+        let _ = writeln!(io::stderr(), "{clear}{}", without_commands(text));
     }
 
     fn draw(&mut self, lines: &[Line], now: Instant) {
@@ -99,7 +99,7 @@ impl Progress {
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(WIDTH, |(width, _)| width.0.into());
         let line = format!("[{elapsed}] {others}{}: {}", first.target, first.what);
         self.drawn = true;
-        let _ = write!(io::stderr(), "{CLEAR}{}", cut(&harmless(&line), width.saturating_sub(1)));
+        let _ = write!(io::stderr(), "{CLEAR}{}", cut(&without_commands(&line), width.saturating_sub(1)));
     }
 }
 
@@ -111,43 +111,9 @@ impl Drop for Progress {
     }
 }
 
-/// The runner of GitHub Actions reads `##[command]` in the middle of a line, and `::command::` at its beginning, where the
-/// name of a target stands.
-fn harmless(text: &str) -> String {
-    text.replace("##[", "# #[")
-}
-
-/// The beginning of a line, at most this many terminal columns.
-fn cut(text: &str, width: usize) -> String {
-    let mut used = 0;
-    let end = text.char_indices().find(|(_, c)| {
-        used += c.width().unwrap_or_default();
-        used > width
-    });
-    match end {
-        // A column is needed for the ellipsis, and a wide character takes two.
-        Some((end, _)) => {
-            let mut short: String = text.get(..end).unwrap_or_default().to_owned();
-            while short.chars().map(|c| c.width().unwrap_or_default()).sum::<usize>() >= width.max(1) {
-                short.pop();
-            }
-            short + "…"
-        }
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cuts_a_line_to_the_width_of_the_terminal() {
-        for (width, expected) in [(8, "容器失敗"), (7, "容器失…"), (6, "容器…"), (2, "…"), (0, "…")] {
-            assert_eq!(cut("容器失敗", width), expected, "{width}");
-        }
-        assert_eq!(cut("short", 80), "short");
-    }
 
     #[test]
     fn limits_how_often_a_target_gets_a_line_in_a_pipe() {
