@@ -1,6 +1,8 @@
 //! The state of a workload's rollout, by the rules of `kubectl rollout status`
 //! (`kubectl/pkg/polymorphichelpers/rollout_status.go`). Pure.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -11,6 +13,9 @@ use k8s_openapi::{
 };
 
 use super::kind::Kind;
+
+/// That of the API server.
+const DEFAULT_PROGRESS_DEADLINE: Duration = Duration::from_secs(600);
 
 /// A workload as the API server returns it.
 #[derive(Clone, Debug)]
@@ -145,6 +150,29 @@ impl Workload {
                 ]
             }),
         }
+    }
+
+    /// How many pods of the newest revision its status counts.
+    pub(super) fn updated_pods(&self) -> i32 {
+        let count = match self {
+            Self::Deployment(object) => object.status.as_ref().and_then(|status| status.updated_replicas),
+            Self::StatefulSet(object) => object.status.as_ref().and_then(|status| status.updated_replicas),
+            Self::DaemonSet(object) => object.status.as_ref().and_then(|status| status.updated_number_scheduled),
+            Self::Job(_) => None,
+        };
+        count.unwrap_or_default()
+    }
+
+    /// How long a Deployment may make no progress.
+    pub(super) fn progress_deadline(&self) -> Duration {
+        let Self::Deployment(object) = self else { return DEFAULT_PROGRESS_DEADLINE };
+        let seconds = object.spec.as_ref().and_then(|spec| spec.progress_deadline_seconds);
+        seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(DEFAULT_PROGRESS_DEADLINE, Duration::from_secs)
+    }
+
+    /// Whether it has ended for good, which only a Job does.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!((self, self.progress()), (Self::Job(_), Progress::Done(_) | Progress::Failed { .. }))
     }
 
     /// Why its pods cannot be created and since when, if its status says so. Only a Deployment's does.

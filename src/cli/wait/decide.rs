@@ -9,7 +9,7 @@ use crate::{api::Cause, diagnosis::classify_failed_create, events::Event, pods::
 use super::{
     newest::{Newest, Revision},
     observed::Observed,
-    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, persists, severity, text},
+    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, patience, persists, severity, text},
     target::{Kind, Target},
     workload::{Progress, Workload, counted},
 };
@@ -32,10 +32,17 @@ pub(super) struct Facts<'a> {
     pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
     /// The FailedCreate events about the object with this UID.
     pub(super) refusals: &'a dyn Fn(&str) -> Vec<Event>,
-    /// When the wait began.
-    pub(super) begun: Timestamp,
+    pub(super) begun: Begun,
     /// When the numbers in the workload's status last changed, as far as this was seen.
     pub(super) progressed: Option<Timestamp>,
+}
+
+/// When the wait began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) at: Timestamp,
+    /// Whether everything is checked only once. Then what has failed before counts, because nothing follows.
+    pub(super) is_single_check: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +114,13 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
             let what = format!("{what}, so only RollingUpdate can be waited for, as with `kubectl rollout status`");
             Decision { state: State::Unknowable, what, ..decision }
         }
+        Progress::Failed { .. } if newest == Newest::Unlisted => Decision { what: UNLISTED.to_owned(), ..decision },
+        Progress::Failed { message, .. }
+            if is_of_other_revision(facts, &newest, &message) && now < deadline(facts, workload) =>
+        {
+            let what = "it exceeded the progress deadline with another revision".to_owned();
+            Decision { what, recheck: earlier(decision.recheck, Some(deadline(facts, workload))), ..decision }
+        }
         Progress::Failed { reason, message } => {
             // The sentence about a pod says more than that the deadline has passed.
             let message = match decision.troubles.first() {
@@ -117,12 +131,20 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
         }
         // The pods of a complete Job may have failed before.
         Progress::Done(what) if workload.kind() == Kind::Job => Decision { state: State::Done, what, ..decision },
-        Progress::Done(_) if newest == Newest::Unlisted => {
-            Decision { what: "its newest ReplicaSet is not listed yet".to_owned(), ..decision }
+        Progress::Done(_) if newest == Newest::Unlisted => Decision { what: UNLISTED.to_owned(), ..decision },
+        Progress::Done(what) => {
+            let exists = |pod: &Pod| pod.deletion.is_none() && pod.phase != "Failed" && newest.includes(pod);
+            let existing = facts.pods.iter().filter(|observed| exists(&observed.pod)).count();
+            let counted = usize::try_from(workload.updated_pods()).unwrap_or_default();
+            if newest.creator().is_some() && existing + facts.unreadable.len() < counted && !is_failed(&decision) {
+                // The watch of pods is behind, or the controller does not run.
+                let what = format!("{what}, but only {existing} of the pods of its newest revision exist");
+                return Decision { what, ..decision };
+            }
+            done_unless_troubled(facts, decision, what)
         }
-        Progress::Done(what) => done_unless_troubled(facts, decision, what),
         Progress::Waiting(what) => {
-            let decision = Decision { what, ..decision };
+            let decision = held_up(facts, workload, &newest, limits, now, Decision { what, ..decision });
             match refusal(facts, workload, &newest, limits, now) {
                 Some((Outlook::Hopeless, cause, sentence)) if !is_failed(&decision) => {
                     decision.failed(cause.as_str(), format!("its pods cannot be created: {sentence}"))
@@ -153,19 +175,68 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         .pods
         .iter()
         .map(|observed| &observed.pod)
-        .filter(|pod| pod.deletion.is_none() && (pod.phase != "Failed" || fate(pod) == Fate::Final))
+        .filter(|pod| pod.deletion.is_none() && (is_named || !pod.ignored))
+        .filter(|pod| pod.phase != "Failed" || fate(pod) == Fate::Final)
         .collect();
     let decision =
         with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
     let ready = counting.iter().filter(|pod| pod.phase == "Succeeded" || pod.is_true("Ready")).count();
     let total = i32::try_from(counting.len()).unwrap_or(i32::MAX);
     if counting.is_empty() {
-        return Decision { what: "no pod has these labels".to_owned(), ..decision };
+        let what = match facts.pods.len() + facts.unreadable.len() {
+            0 => "no pod has these labels".to_owned(),
+            all => {
+                let all = counted(i32::try_from(all).unwrap_or(i32::MAX), "pod");
+                format!(
+                    "{all} with these labels, but none that counts: they are being deleted, are ignored, or have failed"
+                )
+            }
+        };
+        return Decision { what, ..decision };
     }
     if ready == counting.len() {
         return done_unless_troubled(facts, decision, format!("{} ready or succeeded", counted(total, "pod")));
     }
     Decision { what: format!("{ready} of {} ready", counted(total, "pod")), ..decision }
+}
+
+const UNLISTED: &str = "its newest ReplicaSet is not listed yet";
+
+/// Whether the message of a condition names a ReplicaSet other than the newest. After a rollback, a Deployment keeps the
+/// condition of the revision that made no progress until the other one makes some.
+fn is_of_other_revision(facts: &Facts<'_>, newest: &Newest, message: &str) -> bool {
+    let is_named = |revision: &&&Revision| message.contains(&format!("\"{}\"", revision.name));
+    facts.revisions.iter().find(is_named).is_some_and(|revision| !newest.is(revision))
+}
+
+/// Until when a Deployment may make no progress, as far as the wait can see.
+fn deadline(facts: &Facts<'_>, workload: &Workload) -> Timestamp {
+    after(facts.progressed.unwrap_or(facts.begun.at), workload.progress_deadline())
+}
+
+/// A StatefulSet updates no further pod while one of an earlier revision is not ready, so this one is shown.
+fn held_up(
+    facts: &Facts<'_>,
+    workload: &Workload,
+    newest: &Newest,
+    limits: Limits,
+    now: Timestamp,
+    decision: Decision,
+) -> Decision {
+    if workload.kind() != Kind::StatefulSet || !decision.troubles.is_empty() {
+        return decision;
+    }
+    let is_earlier = |pod: &Pod| {
+        let is_own = pod.controller.as_ref().is_some_and(|own| own.uid == workload.uid());
+        is_own && !newest.includes(pod) && pod.deletion.is_none() && !pod.ignored
+    };
+    let earlier_pods = facts.pods.iter().filter(|observed| is_earlier(&observed.pod));
+    let mut troubles = earlier_pods.filter_map(|observed| {
+        let events = (facts.events)(&observed.pod);
+        assess(observed, events, Fate::Replaced, facts.begun, limits, now).trouble
+    });
+    let trouble = troubles.next().map(|trouble| Trouble { outlook: Outlook::MayMend, ..trouble });
+    Decision { troubles: trouble.into_iter().collect(), ..decision }
 }
 
 fn done_unless_troubled(facts: &Facts<'_>, decision: Decision, what: String) -> Decision {
@@ -195,7 +266,7 @@ fn with_troubles<'a>(
     let (mut troubles, mut recheck) = (Vec::new(), None);
     for (observed, fate) in pods.filter(|(observed, _)| observed.pod.deletion.is_none() && !observed.pod.ignored) {
         let events = (facts.events)(&observed.pod);
-        let Assessment { trouble, recheck: due } = assess(observed, events, fate, limits, now);
+        let Assessment { trouble, recheck: due } = assess(observed, events, fate, facts.begun, limits, now);
         recheck = earlier(recheck, due);
         troubles.extend(trouble);
     }
@@ -243,7 +314,7 @@ fn refusal(
         (Some((message, since)), latest) => (message, since, latest.and_then(|event| event.last), true),
         // The status of the others does not say so. An event from before the wait may be about an earlier rollout.
         (None, Some(event)) if workload.kind() != Kind::Deployment => {
-            let is_new = event.last > progressed && event.last >= Some(facts.begun);
+            let is_new = event.last > progressed && event.last >= Some(facts.begun.at);
             (text(event), event.first, event.last.filter(|_| is_new), false)
         }
         _ => return None,
@@ -258,8 +329,11 @@ fn refusal(
         Cause::WebhookRefused => !sentence.contains(" cannot be called: "),
         _ => false,
     };
-    let start = first.max(progressed).unwrap_or(now).min(now);
-    let outlook = match persists(start, last, limits.grace, now) {
+    // What refused them before the wait may have been repaired just before.
+    let begun = Some(facts.begun.at).filter(|_| !facts.begun.is_single_check);
+    let start = first.max(progressed).max(begun).unwrap_or(now).min(now);
+    let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, limits.grace) < begun);
+    let outlook = match persists(start, last, limits.grace, patience(is_older, limits), now) {
         _ if !is_refused => Outlook::MayMend,
         // Only another attempt shows that it is still refused.
         Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,

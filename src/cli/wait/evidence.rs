@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use kube::Client;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     api::LogSource,
@@ -19,6 +20,8 @@ use super::outlook::Trouble;
 const EVENT_LISTS: usize = 20;
 /// The bytes of a log that are shown, at most.
 const LOG_BYTES: u32 = 16 * 1024;
+
+const LATE: &str = "reading logs took too long";
 
 /// Lists the events about pods from before the watch of events began.
 pub(super) struct EventLists {
@@ -64,13 +67,15 @@ pub(super) struct Log {
 /// Reads logs with the rights of the caller, cleans them and masks credentials.
 pub(super) struct Logs {
     reader: LogReader,
+    /// When no more logs are read.
+    deadline: Instant,
     policy: Arc<LogPolicy>,
 }
 
 impl Logs {
-    pub(super) fn new(client: Client, lines: u32) -> Self {
+    pub(super) fn new(client: Client, lines: u32, deadline: Instant) -> Self {
         let policy = LogPolicy { tail_lines: lines, max_bytes: LOG_BYTES, redact: true, redact_patterns: Vec::new() };
-        Self { reader: LogReader::new(client, ReadLimits::default()), policy: Arc::new(policy) }
+        Self { reader: LogReader::new(client, ReadLimits::default()), deadline, policy: Arc::new(policy) }
     }
 
     /// The log of the container that causes the trouble; none if the container never started.
@@ -79,11 +84,17 @@ impl Logs {
         let own = finding.containers.iter().find(|container| container.name == finding.container.as_str());
         let container = own.or(finding.containers.first())?;
         let LogPlan::Read(request) = LogRequest::plan(pod, container, &self.policy) else { return None };
-        let result = self.reader.read(&request.read()).await;
-        let mut tail = result.end.show(&self.policy, &request.termination_message);
-        if tail.source == LogSource::Current {
-            tail.source = request.source();
-        }
+        let read = timeout_at(self.deadline, self.reader.read(&request.read())).await;
+        let tail = match read {
+            Ok(result) => {
+                let mut tail = result.end.show(&self.policy, &request.termination_message);
+                if tail.source == LogSource::Current {
+                    tail.source = request.source();
+                }
+                tail
+            }
+            Err(_) => Tail::unavailable(LATE),
+        };
         Some(Log { container: container.name.to_string(), tail })
     }
 }

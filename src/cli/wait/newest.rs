@@ -72,7 +72,7 @@ pub(super) enum Newest {
 impl Newest {
     pub(super) fn of<'a>(workload: &Workload, revisions: impl Iterator<Item = &'a Revision>) -> Self {
         let uid = workload.uid();
-        let mut own = revisions.filter(|revision| !uid.is_empty() && revision.controller == uid);
+        let own: Vec<_> = revisions.filter(|revision| !uid.is_empty() && revision.controller == uid).collect();
         match workload {
             Workload::Job(_) => Self::ControlledBy(uid.to_owned()),
             Workload::StatefulSet(object) => {
@@ -81,7 +81,7 @@ impl Newest {
                     _ => Self::Unknown,
                 }
             }
-            Workload::DaemonSet(_) => match own.max_by_key(|revision| revision.number) {
+            Workload::DaemonSet(_) => match own.into_iter().max_by_key(|revision| revision.number) {
                 Some(Revision { hash, .. }) if !hash.is_empty() => {
                     Self::Hashed { controller: uid.to_owned(), hash: hash.clone() }
                 }
@@ -93,8 +93,13 @@ impl Newest {
                 let annotations = object.metadata.annotations.as_ref();
                 let number = annotations.and_then(|all| all.get(REVISION_NUMBER)?.parse::<i64>().ok());
                 let Some(number) = number else { return Self::Unknown };
+                // In a rollback, it gives an old ReplicaSet the next number, and may write `observedGeneration` before it
+                // copies that number to the Deployment.
+                if !workload.is_paused() && own.iter().any(|revision| revision.number > Some(number)) {
+                    return Self::Unlisted;
+                }
                 let template = object.spec.as_ref().map(|spec| &spec.template);
-                let newest = own.find(|revision| {
+                let newest = own.into_iter().find(|revision| {
                     // While a Deployment is paused, its controller creates no ReplicaSet for a changed template.
                     revision.number == Some(number) && (!workload.is_paused() || revision.has_template(template))
                 });
@@ -117,6 +122,11 @@ impl Newest {
                     && pod.labels.iter().any(|(key, value)| key == REVISION_HASH && value == hash.as_str())
             }
         }
+    }
+
+    /// Whether it is this ReplicaSet.
+    pub(super) fn is(&self, revision: &Revision) -> bool {
+        matches!(self, Self::ControlledBy(uid) if *uid == revision.uid)
     }
 
     /// The UID that events about pods that could not be created name.
@@ -190,7 +200,7 @@ mod tests {
         let newest = |workload: &Workload| Newest::of(workload, sets.iter());
         // A rollback has made the older ReplicaSet the newest.
         assert_eq!(newest(&deployment(Some("3"), false, "a:1")), Newest::ControlledBy("rs-one".to_owned()));
-        assert_eq!(newest(&deployment(Some("2"), false, "a:2")), Newest::ControlledBy("rs-two".to_owned()));
+        assert_eq!(newest(&deployment(Some("2"), false, "a:1")), Newest::Unlisted, "a rollback under way");
         assert_eq!(newest(&deployment(Some("4"), false, "a:4")), Newest::Unlisted, "its ReplicaSet is not listed yet");
         assert_eq!(newest(&deployment(Some("9"), false, "a:3")), Newest::Unlisted, "of another Deployment");
         assert_eq!(newest(&deployment(None, false, "a:1")), Newest::Unknown);

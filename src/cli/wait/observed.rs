@@ -1,9 +1,12 @@
 //! A pod, and what earlier versions of it have shown. Pure.
 
 use arcstr::ArcStr;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::pods::{ContainerStatus, Pod, Terminated};
+
+/// The kubelet forgets earlier crashes of a container that has run for so long.
+const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pod, with the times that its present version no longer shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,9 +18,16 @@ pub(super) struct Observed {
 #[derive(Clone, Debug, PartialEq)]
 struct Container {
     name: ArcStr,
-    /// When the earliest known instance started. That of a container that was restarted often is lost, unless it was seen.
+    /// When the earliest known instance started since the last long run. That of a container that was restarted often is
+    /// lost, unless it was seen.
     first_start: Option<Timestamp>,
+    /// How many of the restarts precede the end of the last long run, as far as it was seen.
+    earlier_restarts: i32,
+    /// When the running instance started.
+    running: Option<Timestamp>,
     waiting: Option<WaitingSince>,
+    /// When an attempt to pull its image was last seen to fail.
+    last_pull: Option<Timestamp>,
 }
 
 /// Since when a container has been waiting for the same reason.
@@ -36,12 +46,21 @@ impl Observed {
         let containers = statuses
             .map(|status| {
                 let known = before.and_then(|before| before.container(&status.name));
-                let starts = [known.and_then(|known| known.first_start), first_start(status)];
+                let crashes = Crashes::of(status, known);
                 let waiting = waiting_reason(status).map(|reason| {
                     let known = known.and_then(|known| known.waiting.clone()).filter(|known| known.reason == reason);
                     known.unwrap_or(WaitingSince { reason, since: now, is_exact: before.is_some() })
                 });
-                Container { name: status.name.clone(), first_start: starts.into_iter().flatten().min(), waiting }
+                let was_pulling = before.and_then(|before| before.raw_reason(&status.name)) == Some("ErrImagePull");
+                let has_failed = before.is_some() && !was_pulling && raw_reason(status) == Some("ErrImagePull");
+                Container {
+                    name: status.name.clone(),
+                    first_start: crashes.first_start,
+                    earlier_restarts: crashes.earlier_restarts,
+                    running: start_of_running(status),
+                    waiting,
+                    last_pull: if has_failed { Some(now) } else { known.and_then(|known| known.last_pull) },
+                }
             })
             .collect();
         Self { pod, containers }
@@ -56,6 +75,22 @@ impl Observed {
         self.containers.iter().find(|container| container.name == name)
     }
 
+    /// Why a container is waiting.
+    fn raw_reason(&self, container: &str) -> Option<&str> {
+        let statuses = self.pod.init_statuses.iter().chain(&self.pod.statuses);
+        statuses.into_iter().find(|status| status.name == container).and_then(raw_reason)
+    }
+
+    /// How many restarts of a container precede its present series of crashes.
+    pub(super) fn earlier_restarts(&self, container: &str) -> i32 {
+        self.container(container).map_or(0, |container| container.earlier_restarts)
+    }
+
+    /// When an attempt to pull the image of a container was last seen to fail.
+    pub(super) fn last_pull(&self, container: &str) -> Option<Timestamp> {
+        self.container(container)?.last_pull
+    }
+
     /// When the earliest known instance of a container started.
     pub(super) fn first_start(&self, container: &str) -> Option<Timestamp> {
         self.container(container)?.first_start
@@ -67,16 +102,57 @@ impl Observed {
     }
 }
 
-/// When the earliest instance started that a status shows.
-fn first_start(status: &ContainerStatus) -> Option<Timestamp> {
-    let credible = |time: &Timestamp| *time > Timestamp::UNIX_EPOCH;
-    // The kubelet writes the epoch as the start of an instance that never ran.
-    let of = |life: &Terminated| life.started.filter(credible).or(life.finished.filter(credible));
-    let running = status.state.running.as_ref().and_then(|running| running.started.filter(credible));
-    [status.last.as_ref().and_then(of), status.state.terminated.as_ref().and_then(of), running]
-        .into_iter()
-        .flatten()
-        .min()
+/// A series of crashes. A long run ends it.
+struct Crashes {
+    first_start: Option<Timestamp>,
+    earlier_restarts: i32,
+}
+
+impl Crashes {
+    fn of(status: &ContainerStatus, known: Option<&Container>) -> Self {
+        let ContainerStatus { last, state, restarts, .. } = status;
+        let (last, ended) = (last.as_ref(), state.terminated.as_ref());
+        let running = start_of_running(status);
+        // While it waits, its next instance is not counted yet.
+        let until_last = if ended.is_some() || running.is_some() { restarts.saturating_sub(1) } else { *restarts };
+        if ended.is_some_and(is_long_run) {
+            return Self { first_start: None, earlier_restarts: *restarts };
+        }
+        if last.is_some_and(is_long_run) {
+            return Self { first_start: ended.and_then(start_of).or(running), earlier_restarts: until_last };
+        }
+        let shown = [last.and_then(start_of), ended.and_then(start_of), running].into_iter().flatten().min();
+        let Some(known) = known else { return Self { first_start: shown, earlier_restarts: 0 } };
+        // The end of an instance that was seen running may have been missed.
+        let has_missed = |since: Timestamp| shown.is_some_and(|shown| shown.duration_since(since) >= LONG_RUN);
+        if known.running.is_some_and(has_missed) {
+            return Self { first_start: shown, earlier_restarts: *restarts };
+        }
+        Self { first_start: known.first_start.into_iter().chain(shown).min(), earlier_restarts: known.earlier_restarts }
+    }
+}
+
+/// Whether an instance has run for so long that its end begins a new series of crashes.
+pub(super) fn is_long_run(instance: &Terminated) -> bool {
+    let times = instance.started.filter(is_credible).zip(instance.finished);
+    times.is_some_and(|(started, finished)| finished.duration_since(started) >= LONG_RUN)
+}
+
+/// The kubelet writes the epoch as the start of an instance that never ran.
+fn is_credible(time: &Timestamp) -> bool {
+    *time > Timestamp::UNIX_EPOCH
+}
+
+fn start_of(instance: &Terminated) -> Option<Timestamp> {
+    instance.started.filter(is_credible).or(instance.finished.filter(is_credible))
+}
+
+fn start_of_running(status: &ContainerStatus) -> Option<Timestamp> {
+    status.state.running.as_ref().and_then(|running| running.started.filter(is_credible))
+}
+
+fn raw_reason(status: &ContainerStatus) -> Option<&str> {
+    status.state.waiting.as_ref().map(|waiting| waiting.reason.as_str())
 }
 
 /// Why a container is waiting; the same while the kubelet retries to pull an image.

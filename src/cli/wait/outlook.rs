@@ -11,15 +11,18 @@ use crate::{
     api::{Cause, ProblemKind},
     diagnosis::{Explanation, Facts, Finding, Health, Thresholds, explain, is_image_refused, judge},
     events::Event,
-    pods::{ContainerStatus, Pod},
+    pods::{ContainerStatus, Pod, Terminated},
 };
 
-use super::observed::Observed;
+use super::{
+    decide::Begun,
+    observed::{Observed, is_long_run},
+};
 
 /// What the recorder of events puts before a message if similar events are frequent.
 const COMBINED: &str = "(combined from similar events): ";
-/// The kubelet forgets earlier crashes of a container that has run for so long.
-const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
+/// The longest time between two attempts of the kubelet: its back-offs reach five minutes.
+const LONGEST_BACK_OFF: Duration = Duration::from_mins(6);
 
 /// How much patience troubles get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,7 @@ pub(super) fn assess(
     observed: &Observed,
     events: Arc<[Event]>,
     fate: Fate,
+    begun: Begun,
     limits: Limits,
     now: Timestamp,
 ) -> Assessment {
@@ -93,7 +97,8 @@ pub(super) fn assess(
     let mut recheck = verdict.recheck;
     let Health::Problem(mut finding) = verdict.health else { return Assessment { trouble: None, recheck } };
     explain(pod, &mut finding, &facts, now);
-    let view = View { observed, events: &facts.events, fate, limits, now };
+    let outdated_before = outdated_before(pod, begun, limits);
+    let view = View { observed, events: &facts.events, fate, outdated_before, limits, now };
     let mut outlook =
         view.outlook(finding.kind, &finding.reason, &finding.container, finding.since, &finding.explanation);
     let others = finding
@@ -123,15 +128,27 @@ pub(super) fn severity(outlook: Outlook) -> (u8, Reverse<Option<Timestamp>>) {
 
 /// The outlook of something that may be repaired from outside within `grace`, after which another attempt is made.
 ///
-/// It is hopeless if an attempt after the grace failed as well. Without events, which may be lost or forbidden, twice the
-/// grace leaves time for that attempt.
-pub(super) fn persists(start: Timestamp, last_attempt: Option<Timestamp>, grace: Duration, now: Timestamp) -> Outlook {
-    let (end, latest) = (after(start, grace), after(after(start, grace), grace));
+/// It is hopeless if an attempt after the grace failed as well. Without events, which may be lost or forbidden, `patience`
+/// leaves time for that attempt.
+pub(super) fn persists(
+    start: Timestamp,
+    last_attempt: Option<Timestamp>,
+    grace: Duration,
+    patience: Duration,
+    now: Timestamp,
+) -> Outlook {
+    let (end, latest) = (after(start, grace), after(start, patience));
     match last_attempt {
         Some(last) if last >= end && now >= end => Outlook::Hopeless,
         _ if now >= latest => Outlook::Hopeless,
         _ => Outlook::HopelessAt(latest),
     }
+}
+
+/// How long to wait for another attempt. If the first one precedes the wait, the next may be a whole back-off away.
+pub(super) fn patience(is_older_than_wait: bool, limits: Limits) -> Duration {
+    let patience = limits.grace.saturating_mul(2);
+    if is_older_than_wait { patience.max(LONGEST_BACK_OFF) } else { patience }
 }
 
 /// The message of an event.
@@ -147,10 +164,19 @@ pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
+/// The time before which nothing that has failed proves anything. What an older pod needs may have been repaired just
+/// before the wait, and its next attempt may be minutes away. A pod that is created about when the wait begins fails for a
+/// reason of the present.
+fn outdated_before(pod: &Pod, begun: Begun, limits: Limits) -> Option<Timestamp> {
+    let is_older = pod.created.is_some_and(|created| after(created, limits.grace) < begun.at);
+    (is_older && !begun.is_single_check).then_some(begun.at)
+}
+
 struct View<'a> {
     observed: &'a Observed,
     events: &'a [Event],
     fate: Fate,
+    outdated_before: Option<Timestamp>,
     limits: Limits,
     now: Timestamp,
 }
@@ -171,8 +197,12 @@ impl View<'_> {
         let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
         match kind {
             // The image and the command are part of the pod, which never changes.
-            ProblemKind::Image if matches!(explanation.cause, ImageNotFound | ImageNameInvalid | ImagePlatform) => {
-                Outlook::Hopeless
+            ProblemKind::Image if explanation.cause == ImageNameInvalid => Outlook::Hopeless,
+            ProblemKind::Image if matches!(explanation.cause, ImageNotFound | ImagePlatform) => {
+                // Perhaps it was pushed since the last attempt.
+                let last = self.attempts(container, is_pull).filter_map(|event| event.last).max();
+                let last = last.max(self.observed.last_pull(container));
+                if last >= self.outdated_before { Outlook::Hopeless } else { Outlook::MayMend }
             }
             ProblemKind::Start | ProblemKind::Crash
                 if matches!(explanation.cause, CommandNotFound | PermissionDenied) =>
@@ -183,10 +213,7 @@ impl View<'_> {
             ProblemKind::Image
                 if explanation.cause == ImageAuth || is_image_refused(explanation) || reason == "ErrImageNeverPull" =>
             {
-                self.persists(container, None, |event| {
-                    event.reason == "Failed" && text(event).starts_with("Failed to pull image ")
-                        || event.reason == "ErrImageNeverPull"
-                })
+                self.persists(container, None, |event| is_pull(event) || event.reason == "ErrImageNeverPull")
             }
             ProblemKind::Start if is_missing => self.persists(container, None, |event| {
                 event.reason == "Failed" && text(event).starts_with("Error: ") && !text(event).contains("Image")
@@ -205,12 +232,17 @@ impl View<'_> {
         }
     }
 
+    /// The events about failed attempts to start a container, or any if `container` is empty.
+    fn attempts(&self, container: &str, is_attempt: impl Fn(&Event) -> bool) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| {
+            let own = &event.involved.container;
+            (container.is_empty() || own.is_empty() || own == container) && is_attempt(event)
+        })
+    }
+
     /// The outlook of something that is missing. `since` is when it was first needed, if the pod shows that.
     fn persists(&self, container: &str, since: Option<Timestamp>, is_attempt: impl Fn(&Event) -> bool) -> Outlook {
-        let own = self.events.iter().filter(|event| {
-            container.is_empty() || event.involved.container.is_empty() || event.involved.container == container
-        });
-        let latest = own.filter(|event| is_attempt(event)).max_by_key(|event| event.last);
+        let latest = self.attempts(container, is_attempt).max_by_key(|event| event.last);
         let since = since.unwrap_or_else(|| match self.observed.waiting_since(container) {
             Some(waiting) if waiting.is_exact => waiting.since,
             // It was missing before the wait began, and only an event may show since when.
@@ -219,11 +251,15 @@ impl View<'_> {
             }
             None => self.now,
         });
-        persists(since.min(self.now), latest.and_then(|event| event.last), self.limits.grace, self.now)
+        let grace = self.limits.grace;
+        let start = Some(since.min(self.now)).max(self.outdated_before).unwrap_or(self.now);
+        let last = latest.and_then(|event| event.last).max(self.observed.last_pull(container));
+        let is_older = self.outdated_before.is_some_and(|begun| since < begun);
+        persists(start, last, grace, patience(is_older, self.limits), self.now)
     }
 
-    /// A container crashes in a loop if it has been restarted several times, is not running, and was first started a while
-    /// ago, as far as that is known. A container that a probe has killed may only be slow.
+    /// A container crashes in a loop if it has been restarted several times since it last ran for long, is not running, and
+    /// was first started a while ago, as far as that is known. A container that a probe has killed may only be slow.
     fn crash(&self, container: &str, cause: Cause) -> Outlook {
         let pod = &self.observed.pod;
         let statuses = pod.init_statuses.iter().chain(&pod.statuses);
@@ -232,8 +268,11 @@ impl View<'_> {
         };
         let may_be_slow = matches!(cause, Cause::LivenessProbe | Cause::StartupProbe)
             || cause == Cause::Signal && self.has_killing_probe(container);
-        let is_loop = status.restarts >= self.limits.restarts && status.state.running.is_none() && !was_long(status);
-        if !is_loop || may_be_slow || self.fate == Fate::Retried || pod.phase == "Failed" {
+        let restarts = status.restarts.saturating_sub(self.observed.earlier_restarts(container));
+        let is_loop = restarts >= self.limits.restarts && status.state.running.is_none() && !was_long(status);
+        // What it needs may be up since its last crash.
+        let is_outdated = last_crash(status) < self.outdated_before;
+        if is_outdated || !is_loop || may_be_slow || self.fate == Fate::Retried || pod.phase == "Failed" {
             return Outlook::MayMend;
         }
         let started = self.observed.first_start(container).unwrap_or(self.now).min(self.now);
@@ -252,13 +291,21 @@ impl View<'_> {
     }
 }
 
+fn is_pull(event: &Event) -> bool {
+    event.reason == "Failed" && text(event).starts_with("Failed to pull image ")
+}
+
+fn last_instance(status: &ContainerStatus) -> Option<&Terminated> {
+    status.state.terminated.as_ref().or(status.last.as_ref())
+}
+
+fn last_crash(status: &ContainerStatus) -> Option<Timestamp> {
+    last_instance(status)?.finished
+}
+
 /// Whether the last instance has run for so long that its end does not continue a loop.
 fn was_long(status: &ContainerStatus) -> bool {
-    let life = status.state.terminated.as_ref().or(status.last.as_ref());
-    let times = life.and_then(|life| life.started.zip(life.finished));
-    times.is_some_and(|(started, finished)| {
-        started > Timestamp::UNIX_EPOCH && finished.duration_since(started) >= LONG_RUN
-    })
+    last_instance(status).is_some_and(is_long_run)
 }
 
 #[cfg(test)]

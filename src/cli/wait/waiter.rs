@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     Cluster,
-    decide::{self, Decision, State},
+    decide::{self, Begun, Decision, State},
     evidence::{EventLists, Logs},
     lookup::look_up,
     outcome::{Detail, End, Outcome, clean, groups},
@@ -41,6 +41,8 @@ const FIRST_LISTS: Duration = Duration::from_secs(30);
 const BATCH: usize = 1000;
 /// For how many groups of pods that are troubled alike a log is read.
 const LOGS: usize = 3;
+/// How long all logs may take: a kubelet that hangs must not delay the result of many targets.
+const LOG_TIME: Duration = Duration::from_secs(15);
 
 pub(super) struct Waiter<'a> {
     pub(super) cluster: &'a Cluster,
@@ -73,7 +75,7 @@ impl Waiter<'_> {
         let failing = vec![None; states.len()];
         let mut run = Run {
             waiter: self,
-            begun_at: self.clock.now(),
+            begun_at: Begun { at: self.clock.now(), is_single_check: limit.is_zero() },
             states,
             failing,
             took: Vec::new(),
@@ -88,7 +90,7 @@ impl Waiter<'_> {
         }
         let took = std::mem::take(&mut run.took);
         drop(run);
-        let logs = Logs::new(client.clone(), self.log_lines);
+        let logs = Logs::new(client.clone(), self.log_lines, Instant::now() + LOG_TIME);
         let mut outcomes = Vec::new();
         for ((target, decision, is_confirmed), took) in decisions.into_iter().zip(took) {
             outcomes.push(self.outcome(target, decision, is_confirmed, took, verdict, &logs).await);
@@ -137,7 +139,7 @@ impl Waiter<'_> {
 struct Run<'a> {
     waiter: &'a Waiter<'a>,
     /// When it began, by the cluster's clock.
-    begun_at: Timestamp,
+    begun_at: Begun,
     states: Vec<TargetState>,
     /// Since when each target has failed.
     failing: Vec<Option<Instant>>,

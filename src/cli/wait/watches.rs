@@ -23,7 +23,7 @@ use crate::{
 };
 
 use super::{
-    decide::{Decision, Facts, decide},
+    decide::{Begun, Decision, Facts, decide},
     listing::Listing,
     newest::Revision,
     observed::Observed,
@@ -56,6 +56,10 @@ pub(super) struct TargetState {
     pods: Listing<PodEntry>,
     counts: Option<[i32; 6]>,
     progressed: Option<Timestamp>,
+    /// The Job if it has ended. That stays so if it is deleted, for example when its `ttlSecondsAfterFinished` are over.
+    ended: Option<Workload>,
+    /// The named pod if it has succeeded. That stays so as well.
+    succeeded: Option<Box<Observed>>,
 }
 
 type PodEntry = Result<Box<Observed>, UndecodablePod>;
@@ -129,6 +133,8 @@ impl TargetState {
             pods: Listing::default(),
             counts: None,
             progressed: None,
+            ended: None,
+            succeeded: None,
         };
         let (Some((uid, labels)), Target::Named(kind, name)) = (workload, &state.target) else { return state };
         let as_workload = move |update| Update::Workload(index, update);
@@ -169,6 +175,12 @@ impl TargetState {
 
     pub(super) fn apply_workload(&mut self, update: WatchUpdate<Workload>, now: Timestamp) {
         let Some(workload) = &mut self.workload else { return };
+        if let WatchUpdate::Listed(object) | WatchUpdate::Applied(object) | WatchUpdate::Deleted(object) = &update
+            && object.uid() == self.uid
+            && object.has_ended()
+        {
+            self.ended = Some(object.clone());
+        }
         let name = |object: &Workload| object.metadata().name.clone().unwrap_or_default();
         workload.apply(update, name, |_, object| object);
         let counts = self.workload().map(Workload::counts);
@@ -199,16 +211,23 @@ impl TargetState {
             Err(pod) => Err(pod),
         };
         let entry = |watched: WatchedPod| watched.pod.map(|pod| Box::new(Observed::unseen(*pod)));
-        self.pods.apply(map(update, entry), name, merge);
+        let update = map(update, entry);
+        if let WatchUpdate::Listed(Ok(entry)) | WatchUpdate::Applied(Ok(entry)) | WatchUpdate::Deleted(Ok(entry)) =
+            &update
+            && entry.pod.phase == "Succeeded"
+            && !self.uid.is_empty()
+            && entry.pod.uid == Uid::from_text(&self.uid)
+        {
+            let mut entry = entry.clone();
+            entry.pod.deletion = None;
+            self.succeeded = Some(entry);
+        }
+        self.pods.apply(update, name, merge);
     }
 
     fn workload(&self) -> Option<&Workload> {
         let Target::Named(_, name) = &self.target else { return None };
-        self.workload.as_ref()?.get(name)
-    }
-
-    fn pods(&self) -> impl Iterator<Item = &Observed> {
-        self.pods.objects().filter_map(|entry| entry.as_deref().ok())
+        self.ended.as_ref().or_else(|| self.workload.as_ref()?.get(name))
     }
 
     /// Whether everything about the target has been listed once.
@@ -241,8 +260,11 @@ impl TargetState {
         workload.or(revisions).or_else(|| Some(("pods", self.pods.take_denial()?)))
     }
 
-    pub(super) fn decide(&self, events: &Events, begun: Timestamp, limits: Limits, now: Timestamp) -> Decision {
-        let pods: Vec<&Observed> = self.pods().collect();
+    pub(super) fn decide(&self, events: &Events, begun: Begun, limits: Limits, now: Timestamp) -> Decision {
+        let pods: Vec<&Observed> = match &self.succeeded {
+            Some(pod) => vec![pod],
+            None => self.pods.objects().filter_map(|entry| entry.as_deref().ok()).collect(),
+        };
         let unreadable: Vec<&str> =
             self.pods.objects().filter_map(|pod| pod.as_ref().err().map(|pod| pod.name.as_str())).collect();
         let revisions: Vec<&Revision> = self.revisions.iter().flat_map(Listing::objects).collect();
@@ -267,6 +289,9 @@ impl TargetState {
         const DELETING: &str = "it is being deleted";
         const REPLACED: &str = "it was deleted and created again while it was waited for";
         let Target::Named(kind, _) = &self.target else { return None };
+        if self.ended.is_some() || self.succeeded.is_some() {
+            return None;
+        }
         if *kind == Kind::Pod {
             return match pods.first() {
                 None if self.pods.objects().next().is_some() => None,
@@ -309,7 +334,9 @@ where
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let collection = Box::new(Json { api, selection, map });
-    watch_either(collection, None, StreamingLists::Auto, Duration::ZERO).map(update).boxed()
+    // A streaming list may be older than the request. A page is not: what was applied before the wait is in it, so the
+    // former revision does not pass as rolled out, and a new object not as deleted.
+    watch_either(collection, None, StreamingLists::Never, Duration::ZERO).map(update).boxed()
 }
 
 fn map<K, O>(update: WatchUpdate<K>, map: impl FnOnce(K) -> O) -> WatchUpdate<O> {

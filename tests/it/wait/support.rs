@@ -190,7 +190,7 @@ impl Rollout {
 
     pub async fn condition(&self, env: &TestEnv, kind: &str, status: &str, reason: &str, message: &str) {
         let conditions = json!([{"type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": ago(120), "lastUpdateTime": ago(120)}]);
+            "lastTransitionTime": ago(0), "lastUpdateTime": ago(0)}]);
         set_status::<Deployment>(env, &self.name, json!({"conditions": conditions})).await;
     }
 
@@ -206,7 +206,7 @@ impl Rollout {
         let name = format!("{set}-{suffix}");
         let labels = json!({"app": self.name, "pod-template-hash": hash});
         let changes = json!({
-            "metadata": {"labels": labels, "ownerReferences": owner("ReplicaSet", &set, uid)},
+            "metadata": {"labels": labels, "ownerReferences": owner("ReplicaSet", &set, uid), "creationTimestamp": ago(5)},
             "spec": {"containers": [{"name": "app", "image": "registry.example/cart:1.4.3"}]},
         });
         env.pod_with(&name, changes, status).await;
@@ -260,7 +260,9 @@ pub async fn pod_of(
         "Job" => json!({"batch.kubernetes.io/controller-uid": uid, "job-name": workload}),
         _ => json!({"app": workload, "controller-revision-hash": hash}),
     };
-    let changes = json!({"metadata": {"labels": labels, "ownerReferences": owner(kind, workload, uid)}});
+    let metadata =
+        json!({"labels": labels, "ownerReferences": owner(kind, workload, uid), "creationTimestamp": ago(5)});
+    let changes = json!({"metadata": metadata});
     env.pod_with(&name, changes, status).await;
     name
 }

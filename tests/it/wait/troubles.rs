@@ -64,7 +64,8 @@ async fn shows_the_log_of_a_container_that_crashes_in_a_loop() {
     let name = rollout.pod(&env, "a", creating()).await;
     // Its node is that of the kubelet.
     let pod = env.pods().get(&name).await.unwrap();
-    let changes = json!({"metadata": {"labels": pod.metadata.labels, "ownerReferences": pod.metadata.owner_references}, "spec": {"nodeName": node}});
+    let changes = json!({"metadata": {"labels": pod.metadata.labels, "ownerReferences": pod.metadata.owner_references,
+        "creationTimestamp": ago(5)}, "spec": {"nodeName": node}});
     env.pod_with(&name, changes, creating()).await;
     let log = "connecting to postgres://cart:hunter2@db/cart\n\u{1b}[31mpanic: no such table: orders\u{1b}[0m\n";
     kubelet.script(&env.namespace, &name, "app", true, Answer::text(log));

@@ -125,7 +125,7 @@ impl Known<'_> {
             unreadable: &self.unreadable,
             events: &|_| Arc::default(),
             refusals: &|uid| self.refusals.iter().filter(|event| event.involved.uid == uid).cloned().collect(),
-            begun: at(0),
+            begun: Begun { at: at(0), is_single_check: false },
             progressed: self.progressed,
         };
         decide(&facts, LIMITS, at(now))
@@ -163,7 +163,8 @@ fn only_pods_of_the_newest_revision_count() {
     deleted.deletion = Some(at(1));
     let mut ignored = pod("new", "d", bad_image());
     ignored.ignored = true;
-    let others = vec![pod("old", "a", bad_image()), pod("other", "b", bad_image()), deleted, ignored];
+    let mut others = vec![pod("old", "a", bad_image()), pod("other", "b", bad_image()), deleted, ignored];
+    others.extend(["x", "y", "z"].map(|name| pod("new", name, ready())));
     assert_eq!(code(&Known { pods: seen(others.clone()), ..Known::default() }.decide(600)), "done");
     let waiting = deployment(json!({"replicas": 3, "updatedReplicas": 1}));
     let mut known = Known { pods: seen(others), workload: Some(waiting), ..Known::default() };
@@ -183,7 +184,7 @@ fn only_pods_of_the_newest_revision_count() {
 fn a_failed_pod_that_is_replaced_does_not_count() {
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
     let mut pods: Vec<_> = (0..9).map(|index| pod("new", &format!("p{index}"), evicted.clone())).collect();
-    pods.push(pod("new", "a", ready()));
+    pods.extend(["x", "y", "z"].map(|name| pod("new", name, ready())));
     let mut known = Known { pods: seen(pods), ..Known::default() };
     assert_eq!(code(&known.decide(600)), "done");
     known.pods.extend(seen(vec![pod("new", "b", waits("ContainerCreating", ""))]));
@@ -286,9 +287,16 @@ fn selected_pods_are_done_when_all_are_ready_or_succeeded() {
     lonely.controller = None;
     let mut leaving = pod("new", "b", bad_image());
     leaving.deletion = Some(at(1));
+    let mut ignored = pod("new", "c", bad_image());
+    ignored.ignored = true;
+    let none_counts = |pods: &str| {
+        format!("{pods} with these labels, but none that counts: they are being deleted, are ignored, or have failed")
+    };
     for (pods, expected, what) in [
         (vec![], "waiting", "no pod has these labels"),
-        (vec![leaving.clone()], "waiting", "no pod has these labels"),
+        (vec![leaving.clone()], "waiting", &none_counts("1 pod")),
+        (vec![ignored.clone(), leaving.clone()], "waiting", &none_counts("2 pods")),
+        (vec![pod("new", "a", ready()), ignored], "done", "1 pod ready or succeeded"),
         (vec![pod("new", "a", ready()), leaving], "done", "1 pod ready or succeeded"),
         (
             vec![pod("new", "a", ready()), pod("new", "b", json!({"phase": "Succeeded"}))],
@@ -305,7 +313,7 @@ fn selected_pods_are_done_when_all_are_ready_or_succeeded() {
             "done",
             "1 pod ready or succeeded",
         ),
-        (vec![pod("new", "a", json!({"phase": "Failed"}))], "waiting", "no pod has these labels"),
+        (vec![pod("new", "a", json!({"phase": "Failed"}))], "waiting", &none_counts("1 pod")),
         (vec![pod("new", "a", ready()), lonely], "Failed", "1 of 2 pods ready"),
         (vec![pod("new", "a", bad_image())], "ImageNameInvalid", "0 of 1 pod ready"),
     ] {
@@ -507,4 +515,65 @@ fn a_crash_loop_that_does_not_end_fails_within_minutes() {
         }
         started += 3 + 10 * (1 << restarts);
     }
+}
+
+#[test]
+fn waits_for_pods_that_only_the_status_counts() {
+    let mut known = Known { pods: seen(vec![pod("new", "a", ready())]), ..Known::default() };
+    let decision = known.decide(600);
+    assert_eq!(code(&decision), "waiting");
+    assert_eq!(decision.what, "3 replicas, but only 1 of the pods of its newest revision exist");
+    let mut deleted = pod("new", "b", ready());
+    deleted.deletion = Some(at(1));
+    known.pods.extend(seen(vec![deleted, pod("new", "c", json!({"phase": "Failed"})), pod("old", "d", ready())]));
+    assert_eq!(known.decide(600).what, "3 replicas, but only 1 of the pods of its newest revision exist");
+    known.pods.extend(seen(vec![pod("new", "e", ready()), pod("new", "f", ready())]));
+    assert_eq!(code(&known.decide(600)), "done");
+}
+
+/// A Deployment that is rolled back keeps the condition of the revision that failed, until its pods make progress.
+#[test]
+fn the_deadline_of_another_revision_fails_no_rollback() {
+    let exceeded = |set: &str| {
+        deployment(
+            json!({"replicas": 3, "updatedReplicas": 1, "conditions": [{"type": "Progressing", "status": "False",
+            "reason": "ProgressDeadlineExceeded", "message": format!("ReplicaSet \"{set}\" has timed out progressing.")}]}),
+        )
+    };
+    assert_eq!(
+        code(&Known { workload: Some(exceeded("cart-new")), ..Known::default() }.decide(3)),
+        "ProgressDeadlineExceeded"
+    );
+    let mut known = Known { workload: Some(exceeded("cart-old")), ..Known::default() };
+    let decision = known.decide(3);
+    assert_eq!((code(&decision), decision.recheck), ("waiting", Some(at(600))));
+    assert_eq!(code(&known.decide(600)), "ProgressDeadlineExceeded", "it has made no progress since");
+    known.progressed = Some(at(500));
+    assert_eq!(code(&known.decide(600)), "waiting");
+    // The number of the newest ReplicaSet is not on the Deployment yet.
+    if let Some(Workload::Deployment(object)) = &mut known.workload {
+        let annotations = object.metadata.annotations.get_or_insert_default();
+        annotations.insert("deployment.kubernetes.io/revision".to_owned(), "1".to_owned());
+    }
+    known.pods = seen(vec![pod("old", "a", bad_image())]);
+    let decision = known.decide(9000);
+    assert_eq!((code(&decision), decision.what.as_str()), ("waiting", "its newest ReplicaSet is not listed yet"));
+}
+
+#[test]
+fn shows_the_earlier_pod_that_holds_up_a_stateful_set() {
+    let set = json!({"metadata": {"name": "db", "uid": "s", "generation": 1}, "spec": {"replicas": 2, "serviceName": "db",
+        "selector": {}, "template": {}}, "status": {"observedGeneration": 1, "replicas": 2, "readyReplicas": 1,
+        "updateRevision": "db-2"}});
+    let mut broken = pod("old", "db-0", bad_image());
+    broken.controller.as_mut().unwrap().uid = "s".into();
+    let known = Known {
+        target: Target::Named(Kind::StatefulSet, "db".to_owned()),
+        workload: Some(Workload::StatefulSet(serde_json::from_value(set).unwrap())),
+        pods: seen(vec![broken]),
+        ..Known::default()
+    };
+    let decision = known.decide(9);
+    assert_eq!((code(&decision), decision.what.as_str()), ("waiting", "1 of 2 pods ready"));
+    assert_eq!((decision.troubles[0].pod.name.as_str(), decision.troubles[0].outlook), ("db-0", Outlook::MayMend));
 }

@@ -7,6 +7,9 @@ use crate::events::InvolvedObject;
 
 const LIMITS: Limits = Limits { grace: Duration::from_secs(30), crash_grace: Duration::from_secs(120), restarts: 3 };
 
+/// The wait is older than the pods.
+const BEGUN: Begun = Begun { at: Timestamp::UNIX_EPOCH, is_single_check: false };
+
 fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
 }
@@ -75,7 +78,7 @@ fn outlook_of(pod: &Pod, events: &[Event], fate: Fate) -> Outlook {
 }
 
 fn assessed(observed: &Observed, events: &[Event], fate: Fate) -> Outlook {
-    let assessment = assess(observed, Arc::from(events), fate, LIMITS, now());
+    let assessment = assess(observed, Arc::from(events), fate, BEGUN, LIMITS, now());
     let outlook = assessment.trouble.as_ref().expect("a trouble").outlook;
     if let Outlook::HopelessAt(time) = outlook {
         assert!(time > now() && assessment.recheck.is_some_and(|recheck| recheck <= time), "{assessment:?}");
@@ -286,7 +289,7 @@ fn the_worst_container_decides() {
     other.state.waiting = Some(crate::pods::Waiting { reason: "InvalidImageName".into(), message: "no".into() });
     other.last = None;
     two.statuses.push(other);
-    let assessment = assess(&observed(&two), Arc::default(), Fate::Replaced, LIMITS, now());
+    let assessment = assess(&observed(&two), Arc::default(), Fate::Replaced, BEGUN, LIMITS, now());
     let trouble = assessment.trouble.unwrap();
     assert_eq!((trouble.outlook, trouble.finding.container.as_str()), (Outlook::Hopeless, "proxy"));
 }
@@ -303,6 +306,7 @@ fn a_ready_pod_is_healthy_after_it_has_run_for_a_while() {
             &observed(&pod_with(600, status, json!({"/status/phase": "Running", "/status/conditions": ready}))),
             Arc::default(),
             Fate::Replaced,
+            BEGUN,
             LIMITS,
             now(),
         )
@@ -310,4 +314,80 @@ fn a_ready_pod_is_healthy_after_it_has_run_for_a_while() {
     assert_eq!(ran(11), Assessment { trouble: None, recheck: None });
     let Assessment { trouble: Some(trouble), recheck } = ran(4) else { panic!("it may be the pause of a crash loop") };
     assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
+}
+
+/// A wait that began this many seconds ago.
+fn begun(seconds: i64) -> Begun {
+    Begun { at: now() - SignedDuration::from_secs(seconds), is_single_check: false }
+}
+
+/// What an old pod needs may have been repaired just before the wait, while it is in a back-off.
+#[test]
+fn what_failed_before_the_wait_must_fail_again() {
+    let decided = |observed: &Observed, events: &[Event], begun: Begun| {
+        let assessment = assess(observed, Arc::from(events), Fate::Replaced, begun, LIMITS, now());
+        assessment.trouble.expect("a trouble").outlook
+    };
+    let old = |status: Value| Observed::new(pod(600, status), None, now());
+    let once = Begun { at: now(), is_single_check: true };
+
+    // It crashed 5 s ago.
+    let crashing = old(crashed(9, 200, 1));
+    assert_eq!(decided(&crashing, &[], begun(3)), Outlook::MayMend);
+    assert_eq!(decided(&crashing, &[], begun(8)), Outlook::Hopeless, "it has crashed again since");
+    assert_eq!(decided(&crashing, &[], begun(590)), Outlook::Hopeless, "the pod was created about when the wait began");
+    assert_eq!(decided(&crashing, &[], once), Outlook::Hopeless, "nothing follows");
+
+    let pull = |last| event("Failed", "Failed to pull image \"a\": no", last);
+    let no_image = || waits("ImagePullBackOff", "Back-off pulling image \"a\": ErrImagePull: a: not found");
+    assert_eq!(decided(&old(no_image()), &[pull(40)], begun(30)), Outlook::MayMend);
+    assert_eq!(decided(&old(no_image()), &[pull(20)], begun(30)), Outlook::Hopeless);
+    assert_eq!(decided(&old(no_image()), &[], once), Outlook::Hopeless);
+    // Without events, the status shows another attempt as well.
+    let again = pod(600, waits("ErrImagePull", "a: not found"));
+    let again = Observed::new(again, Some(&old(no_image())), now());
+    assert_eq!(decided(&again, &[], begun(30)), Outlook::Hopeless);
+    assert_eq!(decided(&old(waits("InvalidImageName", "no")), &[], begun(30)), Outlook::Hopeless);
+
+    let missing = || old(waits("CreateContainerConfigError", "configmap \"app\" not found"));
+    let failed = |last| {
+        let mut event = event("Failed", "Error: configmap \"app\" not found", last);
+        event.first = Some(now() - SignedDuration::from_secs(590));
+        event
+    };
+    assert_eq!(decided(&missing(), &[failed(45)], begun(40)), at(320), "no attempt since the wait began");
+    assert_eq!(decided(&missing(), &[failed(15)], begun(40)), at(320), "an attempt within the grace");
+    assert_eq!(decided(&missing(), &[failed(5)], begun(40)), Outlook::Hopeless, "an attempt after it");
+    assert_eq!(decided(&missing(), &[failed(5)], once), Outlook::Hopeless);
+    // An old pod that was not scheduled before.
+    let waiting = waits("CreateContainerConfigError", "configmap \"app\" not found");
+    let during = Observed::new(pod(600, waiting), Some(&old(json!({}))), now() - SignedDuration::from_secs(10));
+    assert_eq!(decided(&during, &[], begun(40)), at(50), "it began during the wait");
+}
+
+/// A dependency that restarts makes a container crash that has run for days, and was restarted before.
+#[test]
+fn restarts_before_a_long_run_do_not_count() {
+    let day = 86_400;
+    let running = json!({"restartCount": 7, "state": {"running": {"startedAt": ago(day)}}});
+    let first = Observed::new(pod(2 * day, running), None, now() - SignedDuration::from_secs(60));
+    let crashed = |restarts: i32, from: i64, to: i64| {
+        let ended =
+            json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(from), "finishedAt": ago(to)}});
+        json!({"restartCount": restarts, "lastState": ended,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}})
+    };
+    let next = |restarts, from, to, before: &Observed| {
+        Observed::new(pod(2 * day, crashed(restarts, from, to)), Some(before), now())
+    };
+    let long = next(7, day, 50, &first);
+    assert_eq!(assessed(&long, &[], Fate::Replaced), Outlook::MayMend);
+    let short = next(8, 40, 39, &long);
+    assert_eq!(assessed(&short, &[], Fate::Replaced), Outlook::MayMend, "one restart");
+    // The end of the long run was missed.
+    assert_eq!(assessed(&next(9, 20, 19, &first), &[], Fate::Replaced), Outlook::MayMend);
+    let third = next(10, 25, 24, &short);
+    assert_eq!(assessed(&third, &[], Fate::Replaced), at(80), "three restarts within two minutes");
+    let late = next(10, 25, 24, &next(8, 140, 139, &next(7, day, 150, &first)));
+    assert_eq!(assessed(&late, &[], Fate::Replaced), Outlook::Hopeless);
 }
