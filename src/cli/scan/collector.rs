@@ -5,9 +5,10 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use tokio::time::Instant;
 
@@ -29,6 +30,13 @@ pub(super) struct Filter {
     pub(super) selector: LabelSelector,
 }
 
+/// The pods that `--since` leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Older {
+    pub(super) pods: usize,
+    pub(super) since: Duration,
+}
+
 pub(super) struct Collector {
     /// The cluster or file that the objects come from, for a page that others read.
     pub(super) source: String,
@@ -40,6 +48,8 @@ pub(super) struct Collector {
     /// Pods that were checked.
     pub(super) pods: u64,
     pub(super) problems: Vec<(Pod, Finding)>,
+    /// Pods that were left out of these because their problems began before `--since`, and how long ago that is.
+    pub(super) older: Option<Older>,
     /// How many of the pods are on each node.
     nodes: HashMap<Box<str>, u64>,
     /// Pods that could not be decoded.
@@ -65,6 +75,7 @@ impl Collector {
             excluded: 0,
             pods: 0,
             problems: Vec::new(),
+            older: None,
             nodes: HashMap::new(),
             undecodable: 0,
             undecodable_names: Vec::new(),
@@ -199,6 +210,19 @@ impl Collector {
         let mut problems = std::mem::take(&mut self.problems);
         problems.iter_mut().for_each(|(pod, finding)| self.explain(pod, finding));
         self.problems = problems;
+    }
+
+    /// Leaves out the pods whose problems have lasted for longer than this, and counts them.
+    pub(super) fn leave_out_older(&mut self, since: Duration) {
+        let limit = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
+        let (all, now) = (self.problems.len(), self.now);
+        self.problems.retain(|(_, finding)| now.duration_since(finding.since) <= limit);
+        self.older = Some(Older { pods: all - self.problems.len(), since });
+    }
+
+    /// How many pods have problems that began before `--since`.
+    pub(super) fn older_pods(&self) -> usize {
+        self.older.map_or(0, |older| older.pods)
     }
 
     fn explain(&self, pod: &Pod, finding: &mut Finding) {

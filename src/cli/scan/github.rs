@@ -11,7 +11,7 @@ use crate::cli::{
 
 use super::{
     incidents::{Entry, largest_first, lines, logs},
-    scanned::{Results, Unscanned},
+    scanned::{Results, Unscanned, older},
 };
 
 /// The most annotations of one kind.
@@ -33,6 +33,9 @@ pub(super) fn annotations(results: &Results) -> String {
         if let Some(more) = count.checked_sub(MOST).filter(|more| *more > 0) {
             command(&mut out, "notice", "Orchestr", &format!("and {more} more {noun}"));
         }
+    }
+    if results.older_pods() > 0 {
+        command(&mut out, "notice", "Orchestr", &older(results.older_pods() as u64));
     }
     out
 }

@@ -16,7 +16,7 @@ use crate::{
 use super::{
     counted,
     incidents::{Entry, entries, lines, logs},
-    scanned::{Report, Results, Scanned, Unscanned},
+    scanned::{Report, Results, Scanned, Unscanned, older},
 };
 
 /// The most incidents of a cluster that are listed.
@@ -47,9 +47,10 @@ fn suite(xml: &mut Xml, report: &Report) -> io::Result<()> {
     let more = entries.len().saturating_sub(MOST);
     let failures = entries.len() - more + usize::from(more > 0);
     let errors = usize::from(report.unreadable_pods > 0);
+    let left_out = report.older_problematic_pods.filter(|pods| *pods > 0);
     // A report without tests is an error to some tools.
-    let is_healthy = failures + errors == 0;
-    let tests = failures + errors + usize::from(is_healthy);
+    let is_healthy = failures + errors == 0 && left_out.is_none();
+    let tests = failures + errors + usize::from(is_healthy) + usize::from(left_out.is_some());
     let name = report.context.as_deref().unwrap_or("pods");
     let timestamp = report.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let suite = suite_element(xml, name, tests, failures, errors).with_attribute(("timestamp", timestamp.as_str()));
@@ -63,6 +64,12 @@ fn suite(xml: &mut Xml, report: &Report) -> io::Result<()> {
             let message = format!("{} cannot be decoded", counted(report.unreadable_pods, "pod"));
             case(xml, "", "all pods can be decoded")
                 .write_inner_content(|xml| outcome(xml, "error", "Undecodable", &message, ""))?;
+        }
+        if let Some(pods) = left_out {
+            case(xml, "", "older problems").write_inner_content(|xml| {
+                xml.create_element("skipped").with_attribute(("message", older(pods as u64).as_str())).write_empty()?;
+                Ok(())
+            })?;
         }
         if is_healthy {
             case(xml, "", &format!("{} without a problem", counted(report.watched_pods, "pod"))).write_empty()?;

@@ -92,6 +92,10 @@ pub(super) struct ScanFlags {
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "logs")]
     by: Option<By>,
 
+    /// Report only problems that began within this time, such as 10m; older ones are counted
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    since: Option<Duration>,
+
     /// Exit 2 if there were no pods to check
     #[arg(long)]
     fail_on_empty: bool,

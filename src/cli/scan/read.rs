@@ -53,6 +53,7 @@ pub(super) async fn scan_cluster(
     let unread = cluster::read_jobs(&source, &mut collector).await;
     let unexplained = cluster::read_events(&source, &mut collector).await;
     collector.explain_problems();
+    flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     let logs = match flags.logs {
         true => logs::read(&source.cluster, &collector, flags.log_timeout.unwrap_or(logs::TIMEOUT)).await,
         false => Logs::default(),
@@ -90,5 +91,6 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     }
     collector.apply_jobs();
     collector.explain_problems();
+    flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     Ok(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() })
 }

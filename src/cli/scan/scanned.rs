@@ -1,5 +1,7 @@
 //! What a scan found in one cluster or file, or in several clusters.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -47,6 +49,9 @@ pub(super) struct Report {
     pub(super) watched_pods: u64,
     problematic_pod_count: usize,
     pub(super) unreadable_pods: u64,
+    /// How many pods have problems that began before `--since`. Absent without the flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) older_problematic_pods: Option<usize>,
     /// How many logs were not read because there are too many.
     #[serde(skip_serializing_if = "is_zero")]
     omitted_logs: usize,
@@ -61,6 +66,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
+/// The sentence about pods that `--since` leaves out.
+pub(super) fn older(pods: u64) -> String {
+    let verb = if pods == 1 { "has an older problem" } else { "have older problems" };
+    format!("{} {verb}, which --since leaves out", counted(pods, "pod"))
+}
+
 impl Scanned {
     pub(super) fn report(&self) -> Report {
         let Self { context, collector, logs, .. } = self;
@@ -71,6 +82,7 @@ impl Scanned {
             watched_pods: collector.pods,
             problematic_pod_count: problematic_pods.len(),
             unreadable_pods: collector.undecodable,
+            older_problematic_pods: collector.older.map(|older| older.pods),
             omitted_logs: logs.omitted,
             incidents,
             problematic_pods,
@@ -118,6 +130,7 @@ impl Report {
             watched_pods: 40,
             problematic_pod_count: problematic_pods.len(),
             unreadable_pods: 0,
+            older_problematic_pods: None,
             omitted_logs: 0,
             incidents,
             problematic_pods,
@@ -150,6 +163,15 @@ impl Results {
 
     pub(super) fn problems(&self) -> usize {
         self.scanned().map(|scanned| scanned.collector.problems.len()).sum()
+    }
+
+    pub(super) fn older_pods(&self) -> usize {
+        self.scanned().map(|scanned| scanned.collector.older_pods()).sum()
+    }
+
+    /// The value of `--since`.
+    pub(super) fn since(&self) -> Option<Duration> {
+        self.scanned().find_map(|scanned| scanned.collector.older).map(|older| older.since)
     }
 
     pub(super) fn undecodable(&self) -> u64 {

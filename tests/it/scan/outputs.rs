@@ -79,3 +79,63 @@ fn a_pod_that_cannot_be_decoded_is_an_error() {
     assert_eq!((code, err.as_str()), (2, "orchestr: cannot decode 1 pod: shop/bad\n"));
     assert!(junit.contains("<error type=\"Undecodable\" message=\"1 pod cannot be decoded\">"), "{junit}");
 }
+
+#[test]
+fn since_leaves_out_older_problems_but_never_hides_them() {
+    let failed = |name: &str, time: &str| {
+        let ended = json!({"exitCode": 1, "reason": "Error", "startedAt": time, "finishedAt": time});
+        pod_json(
+            name,
+            json!({"phase": "Failed", "containerStatuses": [{"name": "app", "ready": false, "restartCount": 0,
+            "image": "", "imageID": "", "state": {"terminated": ended}}]}),
+        )
+    };
+    let (new, old) = (failed("new", "2026-03-01T11:55:00Z"), failed("old", "2026-03-01T09:00:00Z"));
+    let scan = |pods: &[Value], output: &str| {
+        let flags = ["scan", "-f", "-", "--at", "2026-03-01T12:00:00Z", "--since", "10m", "-o", output];
+        fed(&flags, &list(pods))
+    };
+    let both = [new, old.clone()];
+    let (code, out, err) = scan(&both, "table");
+    let older = "1 pod has an older problem, which --since leaves out";
+    assert_eq!((code, err), (1, format!("1 of 2 pods has a problem that began in the last 10m; {older}.\n")));
+    assert!(out.contains("new") && !out.contains("old"), "{out}");
+
+    // Only what is shown decides about the exit code, and nothing calls the pod healthy.
+    let only = [old];
+    for (output, part) in [
+        ("markdown", format!("## No problems that began in the last 10m: 1 pod; {older}\n")),
+        ("github", format!("::notice title=Orchestr::{older}\n")),
+        ("junit", format!("<skipped message=\"{older}\"/>")),
+        ("html", older.to_owned()),
+        ("html", "No recent problems found, but older ones".to_owned()),
+        ("json", "\"olderProblematicPods\": 1".to_owned()),
+        ("yaml", "olderProblematicPods: 1".to_owned()),
+    ] {
+        let (code, out, err) = scan(&only, output);
+        assert_eq!((code, err.as_str()), (0, ""), "{output}");
+        assert!(out.contains(&part), "{part:?} is missing: {out}");
+        // The style sheet of the page has names as well.
+        assert!(!out.contains("without a problem") && (output == "html" || !out.contains("healthy")), "{out}");
+    }
+    assert_eq!(
+        scan(&only, "table"),
+        (0, String::new(), format!("No problems that began in the last 10m: 1 pod; {older}.\n"))
+    );
+    assert!(!fed(&["scan", "-f", "-", "-o", "json"], &list(&only)).1.contains("older"));
+}
+
+fn pod_json(name: &str, status: Value) -> Value {
+    json!({"kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"containers": [{"name": "app", "image": "a"}]}, "status": status})
+}
+
+/// The runner of GitHub Actions reads commands from whatever a step prints.
+#[test]
+fn a_table_contains_no_workflow_commands() {
+    let pod = pod_json("::error::a", json!({"phase": "Failed", "reason": "##[add-mask]b", "message": "##[group]c"}));
+    let (code, out, _) = fed(&["scan", "-f", "-", "-n", "shop"], &list(&[pod]));
+    assert_eq!(code, 1);
+    assert!(out.contains("[group]c") && !out.contains("##["), "{out}");
+    assert!(out.lines().all(|line| !line.trim_start().starts_with("::")), "{out}");
+}
