@@ -3,6 +3,7 @@
 mod clusters;
 mod logs;
 mod outputs;
+mod watch;
 
 use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::{Api, api::PostParams};

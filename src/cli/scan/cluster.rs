@@ -72,7 +72,7 @@ pub(super) async fn read(
 
 /// Fails if a name or pattern of `-n` matches no namespace, or if that cannot be checked: a namespace that does not exist
 /// must not pass as healthy. Only names and patterns that matched no pod are checked.
-async fn check_namespaces_exist(source: &Source, namespaces: &Namespaces) -> Result<(), Failure> {
+pub(super) async fn check_namespaces_exist(source: &Source, namespaces: &Namespaces) -> Result<(), Failure> {
     let mut patterns: Vec<&NamespacePattern> = Vec::new();
     for wanted in namespaces.unmatched() {
         if !wanted.is_name() {
@@ -201,7 +201,7 @@ pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> u
 }
 
 /// `None` if the Job cannot be read, an empty Job if it does not exist. Fails if there is no response in time.
-async fn read_job(source: &Source, namespace: String, name: String) -> Result<Option<Job>, Failure> {
+pub(super) async fn read_job(source: &Source, namespace: String, name: String) -> Result<Option<Job>, Failure> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
     let Ok(request) = request.get(&name, &GetParams::default()) else { return Ok(None) };
     Ok(match within(source, source.cluster.client.request_text(request)).await? {

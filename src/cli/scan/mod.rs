@@ -25,6 +25,7 @@ mod scanned;
 mod selector;
 mod summary;
 mod table;
+mod watch;
 mod yaml;
 
 use std::{fmt::Display, path::PathBuf, process::ExitCode, time::Duration};
@@ -96,6 +97,10 @@ pub(super) struct ScanFlags {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
+    /// Keep watching: on a terminal the table is drawn again, otherwise each change is printed as a line
+    #[arg(short, long, conflicts_with_all = ["filename", "all_contexts", "logs", "by", "since", "fail_on_empty"])]
+    watch: bool,
+
     /// Exit 2 if there were no pods to check
     #[arg(long)]
     fail_on_empty: bool,
@@ -114,6 +119,9 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
     let namespaces = Namespaces::new(&flags.namespace).map_err(Failure::new)?;
     if flags.by.is_some() && !flags.output.has_groups() {
         return Err(Failure::new("--by is for tables, -o json and -o yaml"));
+    }
+    if flags.watch {
+        return watch::watch(&flags, Filter { namespaces, selector }).await;
     }
     let results = match &flags.filename {
         Some(path) => Results::one(scan_file(path, &flags, Filter { namespaces, selector })?),

@@ -128,7 +128,7 @@ pub(super) fn note(message: &str) {
     print_to_stderr(&format!("orchestr: {}", Failure::new(message)));
 }
 
-fn print_to_stderr(line: &str) {
+pub(super) fn print_to_stderr(line: &str) {
     // If standard error is closed, the output and the exit code remain.
     let _ = writeln!(io::stderr(), "{line}");
 }

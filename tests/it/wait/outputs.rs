@@ -1,13 +1,16 @@
 //! The outputs for pipelines, and what the README shows.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
+use orchestr_testbed::finish;
 use regex::Regex;
 
-use super::support::{Rollout, Wait, bad_image};
+use super::support::{Rollout, Wait, bad_image, creating};
 use crate::{
     command::{ends, orchestr},
     pod_statuses::healthy,
+    support::TIMEOUT,
+    terminal::Terminal,
     test_env::TestEnv,
 };
 
@@ -84,4 +87,35 @@ async fn the_readme_shows_what_kubectl_and_wait_print() {
         println!("{printed}");
         assert!(same(&readme).contains(same(&printed).trim_end()), "the README does not contain:\n{printed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draws_one_line_of_progress_on_a_terminal() {
+    let env = TestEnv::new("wait-drawn").await;
+    let rollout = Rollout::new(&env, "cart", 1).await;
+    rollout.pod(&env, "a", creating()).await;
+    let (terminal, process_end) = Terminal::new(50, 24);
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let mut command = orchestr(&["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace, "deploy/cart"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(process_end).spawn().unwrap();
+    // It keeps a copy of the end of the terminal.
+    drop(command);
+    let lines = |text: &str| text.split("\r\u{1b}[K").map(str::to_owned).collect::<Vec<_>>();
+    // The elapsed time is drawn again, and the line is cut.
+    let is_drawn = |line: &String| {
+        line.starts_with('[') && line.contains("s] deployment/cart: 0 of 1 replica") && line.ends_with('…')
+    };
+    terminal.shows("the line several times", |text| lines(text).iter().filter(|line| is_drawn(line)).count() > 2).await;
+    env.set_status("cart-new-a", healthy()).await;
+    rollout.is_done(&env).await;
+    let output = tokio::task::spawn_blocking(move || finish(child, TIMEOUT).unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", terminal.text());
+    terminal.shows("that it is healthy", |text| text.contains("deployment/cart: healthy, 1 replica\r\n")).await;
+    // What is drawn stays on one line, and nothing of it remains.
+    let drawn = lines(&terminal.text());
+    assert!(
+        drawn.iter().filter(|line| line.starts_with('[')).all(|line| line.chars().count() < 50 && !line.contains('\n')),
+        "{drawn:?}"
+    );
+    assert!(drawn.last().is_some_and(|last| !last.starts_with('[')), "{drawn:?}");
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::support::{
     Rollout, Wait, assert_ended, bad_image, creating, daemon_set, job, pod_of, set_status, stateful_set,
 };
-use crate::{pod_statuses::healthy, test_env::TestEnv};
+use crate::{command::orchestr, pod_statuses::healthy, running_command::RunningCommand, test_env::TestEnv};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_for_each_kind_of_workload() {
@@ -54,7 +54,11 @@ async fn waits_for_each_kind_of_workload() {
     pod_of(&env, "DaemonSet", "agent", &uid, "one", "x", bad_image()).await;
     let wait = Wait::start(&env, &["ds/agent"]);
     wait.says("daemonset/agent: 1 of 2 pods updated").await;
+    // The status counts a pod that does not exist.
+    pod_of(&env, "DaemonSet", "agent", &uid, "two", "v", healthy()).await;
     set_status::<DaemonSet>(&env, "agent", status(2, 2)).await;
+    wait.says("2 pods, but only 1 of the pods of its newest revision exist").await;
+    pod_of(&env, "DaemonSet", "agent", &uid, "two", "w", healthy()).await;
     let appeared = Instant::now();
     assert_ended("DaemonSet", appeared, &wait.ends().await, 0, &["daemonset/agent is healthy"]);
     set_status::<DaemonSet>(&env, "agent", status(2, 1)).await;
@@ -92,6 +96,19 @@ async fn waits_for_jobs_and_pods() {
     set_status::<Job>(&env, "good", ended("Complete", "SuccessCriteriaMet", "CompletionsReached")).await;
     let appeared = Instant::now();
     assert_ended("Job", appeared, &wait.ends().await, 0, &["job/good is healthy", "1 pod succeeded"]);
+
+    // A complete Job may be deleted, for example when its `ttlSecondsAfterFinished` are over.
+    let wait = Wait::start(&env, &["job/good", "-l", "app=late"]);
+    wait.says("job/good: healthy, 1 pod succeeded").await;
+    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    jobs.delete("good", &DeleteParams::background()).await.unwrap();
+    let gone =
+        async || if jobs.get_opt("good").await.unwrap().is_none() { Ok(()) } else { Err("it exists".to_owned()) };
+    orchestr_testbed::eventually("the Job is gone", crate::support::TIMEOUT, gone).await.unwrap();
+    wait.says("pods -l app=late: no pod has these labels").await;
+    env.pod_with("late", json!({"metadata": {"labels": {"app": "late"}}}), healthy()).await;
+    let appeared = Instant::now();
+    assert_ended("Job, deleted when complete", appeared, &wait.ends().await, 0, &["job/good is healthy"]);
 
     job(&env, "bad").await;
     let wait = Wait::start(&env, &["job/bad"]);
@@ -168,16 +185,34 @@ async fn follows_kubectl_if_an_object_is_deleted_paused_or_scaled_to_zero() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_through_an_outage_of_the_api_server() {
-    let env = TestEnv::with_own_plane("wait-outage", Options::default()).await;
+    let env = TestEnv::with_own_plane("wait-outage", Options { audit_log: true, ..Options::default() }).await;
     let rollout = Rollout::new(&env, "cart", 1).await;
     rollout.pod(&env, "a", creating()).await;
     let wait = Wait::start(&env, &["deploy/cart"]);
     wait.says("cart-new-a ContainerCreating").await;
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let flags = ["scan", "--watch", "--kubeconfig", kubeconfig, "-n", env.namespace.as_str(), "--pending", "1h"];
+    let watch = RunningCommand::start(orchestr(&flags));
+    watch.says("No problems").await;
     env.plane.kill_api_server().await.unwrap();
     wait.says("the API server cannot be asked; still waiting: ").await;
     env.plane.start_api_server().await.unwrap();
     wait.says("the API server answers again").await;
+    watch.says("the API server cannot be asked since ").await;
+    watch.says("the API server answers again").await;
     env.set_status("cart-new-a", healthy()).await;
     rollout.is_done(&env).await;
     assert_ended("outage", Instant::now(), &wait.ends().await, 0, &["deployment/cart is healthy"]);
+    let (code, out, err) = watch.interrupt().await;
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+
+    // A list that starts with a version, as a streaming list does, may be older than what was applied before the wait.
+    let log = env.plane.audit_log().unwrap();
+    let uris = log.iter().filter_map(|event| event["requestURI"].as_str());
+    let reads: Vec<&str> = uris.filter(|uri| uri.contains("/deployments?") || uri.contains("/replicasets?")).collect();
+    assert!(reads.iter().any(|uri| !uri.contains("watch=")), "{reads:?}");
+    assert!(
+        !reads.iter().any(|uri| uri.contains("sendInitialEvents") || uri.contains("resourceVersion=0&")),
+        "{reads:?}"
+    );
 }

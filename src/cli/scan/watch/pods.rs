@@ -1,0 +1,227 @@
+//! The pods that the watches have shown. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    diagnosis::{Facts, Finding, Health, Thresholds, explain, is_healthy_under_any_thresholds, judge, needs_job},
+    events::{EventStore, WatchedEvent},
+    pods::{Pod, Uid, WatchedPod},
+    watch::WatchUpdate,
+};
+
+use super::{
+    super::{collector::Filter, namespaces::Namespaces},
+    jobs::{KnownJob, NeededJob},
+};
+
+/// How many pods that may have a problem are kept. Those beyond are counted.
+const SUSPECTS: usize = 20_000;
+
+pub(super) struct Pods {
+    thresholds: Thresholds,
+    filter: Filter,
+    /// One for each namespace, or one for all.
+    lists: Vec<List>,
+    known: HashMap<Uid, Known>,
+    /// How many of these are suspects.
+    suspects: usize,
+    events: EventStore,
+}
+
+/// The state of a list and watch.
+#[derive(Debug, Default)]
+struct List {
+    /// The pods in the list that is under way.
+    listed: Option<HashSet<Uid>>,
+    is_synced: bool,
+    is_behind: bool,
+    failure: Option<String>,
+    denial: Option<String>,
+}
+
+/// A pod that is counted.
+struct Known {
+    list: usize,
+    state: State,
+}
+
+enum State {
+    /// Healthy until its next change.
+    Healthy,
+    Suspect(Box<Pod>),
+    Undecodable,
+    WithoutRoom,
+}
+
+/// The pods at a certain time.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    pub(super) pods: u64,
+    pub(super) problems: Vec<(Pod, Finding)>,
+    pub(super) undecodable: u64,
+    /// Pods that could not be judged because too many may have a problem.
+    pub(super) without_room: u64,
+    pub(super) needed_jobs: Vec<NeededJob>,
+    /// When the result may change without a change of a pod.
+    pub(super) recheck: Option<Timestamp>,
+}
+
+impl Pods {
+    pub(super) fn new(thresholds: Thresholds, filter: Filter, lists: usize) -> Self {
+        let lists = (0..lists).map(|_| List::default()).collect();
+        Self { thresholds, filter, lists, known: HashMap::new(), suspects: 0, events: EventStore::default() }
+    }
+
+    pub(super) fn namespaces(&self) -> &Namespaces {
+        &self.filter.namespaces
+    }
+
+    /// Whether all pods have been listed once.
+    pub(super) fn is_synced(&self) -> bool {
+        self.lists.iter().all(|list| list.is_synced)
+    }
+
+    /// Why the API server cannot be asked.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.lists.iter().find_map(|list| {
+            let own = list.failure.as_deref().or(list.denial.as_deref());
+            own.or((list.is_synced && list.is_behind).then_some("missed changes are still being read"))
+        })
+    }
+
+    /// The first list that has always been forbidden, and the message of the API server.
+    pub(super) fn denial(&self) -> Option<(usize, String)> {
+        let mut denied = self.lists.iter().enumerate().filter(|(_, list)| !list.is_synced);
+        denied.find_map(|(index, list)| Some((index, list.denial.clone()?)))
+    }
+
+    pub(super) fn add_event(&mut self, watched: WatchedEvent) {
+        if let WatchedEvent { id, event: Some(event), .. } = watched {
+            self.events.record(id, *event, Instant::now());
+        }
+    }
+
+    pub(super) fn apply(&mut self, index: usize, update: WatchUpdate<WatchedPod>, now: Timestamp) {
+        let Some(list) = self.lists.get_mut(index) else { return };
+        if !matches!(update, WatchUpdate::Failed(_) | WatchUpdate::Denied(_)) {
+            (list.failure, list.denial) = (None, None);
+        }
+        match update {
+            WatchUpdate::Relisting => list.listed = Some(HashSet::new()),
+            WatchUpdate::Synced => {
+                (list.is_synced, list.is_behind) = (true, false);
+                if let Some(listed) = list.listed.take() {
+                    self.known.retain(|uid, known| known.list != index || listed.contains(uid));
+                    self.suspects =
+                        self.known.values().filter(|known| matches!(known.state, State::Suspect(_))).count();
+                }
+            }
+            WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => self.insert(index, pod, now),
+            WatchUpdate::Deleted(pod) => {
+                let uid = uid(&pod);
+                if let Some(listed) = &mut list.listed {
+                    listed.remove(&uid);
+                }
+                self.remove(uid);
+            }
+            WatchUpdate::Behind => list.is_behind = true,
+            WatchUpdate::CaughtUp => list.is_behind = false,
+            WatchUpdate::Denied(message) => list.denial = Some(message),
+            WatchUpdate::Failed(message) => list.failure = Some(message),
+        }
+    }
+
+    fn remove(&mut self, uid: Uid) -> Option<Known> {
+        let known = self.known.remove(&uid)?;
+        self.suspects -= usize::from(matches!(known.state, State::Suspect(_)));
+        Some(known)
+    }
+
+    fn insert(&mut self, index: usize, watched: WatchedPod, now: Timestamp) {
+        let uid = uid(&watched);
+        let before = self.remove(uid);
+        let Filter { namespaces, selector } = &mut self.filter;
+        let state = match watched.pod {
+            Ok(mut pod) => {
+                let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                if !(namespaces.selects(&pod.namespace) && selector.matches(labels)) {
+                    return;
+                }
+                let before = before.as_ref().and_then(|known| match &known.state {
+                    State::Suspect(pod) => Some(&**pod),
+                    _ => None,
+                });
+                pod.update_history(before, now);
+                if pod.ignored || is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, now) {
+                    State::Healthy
+                } else if self.suspects >= SUSPECTS {
+                    State::WithoutRoom
+                } else {
+                    self.suspects += 1;
+                    State::Suspect(pod)
+                }
+            }
+            Err(pod) if !namespaces.selects(&pod.namespace) => return,
+            Err(_) => State::Undecodable,
+        };
+        self.known.insert(uid, Known { list: index, state });
+        if let Some(listed) = self.lists.get_mut(index).and_then(|list| list.listed.as_mut()) {
+            listed.insert(uid);
+        }
+    }
+
+    /// Judges all suspects.
+    pub(super) fn judge(&self, jobs: &HashMap<String, KnownJob>, now: Timestamp) -> Judged {
+        let mut judged = Judged { pods: self.known.len() as u64, ..Judged::default() };
+        for Known { state, .. } in self.known.values() {
+            match state {
+                State::Healthy => {}
+                State::Undecodable => judged.undecodable += 1,
+                State::WithoutRoom => judged.without_room += 1,
+                State::Suspect(pod) => self.judge_one(pod, jobs, now, &mut judged),
+            }
+        }
+        // Pods that cannot be decoded were not checked.
+        judged.pods -= judged.undecodable;
+        judged.problems.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        judged
+    }
+
+    fn judge_one(&self, pod: &Pod, jobs: &HashMap<String, KnownJob>, now: Timestamp, judged: &mut Judged) {
+        let mut facts = Facts::default();
+        let verdict = judge(pod, &facts, &self.thresholds, now);
+        judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
+        let Health::Problem(mut finding) = verdict.health else { return };
+        if let Some(controller) = needs_job(pod) {
+            let (namespace, name) = (pod.namespace.to_string(), controller.name.to_string());
+            judged.needed_jobs.push(NeededJob { namespace, name, uid: controller.uid.to_string() });
+            match jobs.get(controller.uid.as_str()) {
+                // Only its Job shows whether it is a problem.
+                None => return,
+                Some(KnownJob::Unread) => {}
+                Some(KnownJob::Read(job)) => {
+                    facts.job = Some(job.clone());
+                    let verdict = judge(pod, &facts, &self.thresholds, now);
+                    judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
+                    match verdict.health {
+                        Health::Problem(found) => finding = found,
+                        Health::Healthy | Health::Settling => return,
+                    }
+                }
+            }
+        }
+        facts.events = self.events.about(pod);
+        explain(pod, &mut finding, &facts, now);
+        judged.problems.push((pod.clone(), *finding));
+    }
+}
+
+fn uid(watched: &WatchedPod) -> Uid {
+    match &watched.pod {
+        Ok(pod) => pod.uid,
+        Err(pod) => pod.uid,
+    }
+}

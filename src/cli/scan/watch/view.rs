@@ -1,0 +1,333 @@
+//! Shows the pods with a problem: on a terminal as a table that is drawn again, otherwise as a line for each change.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{self, IsTerminal, Write},
+    mem,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{
+    api::{Cause, ProblemKind},
+    cli::{
+        printable::{cut, printable},
+        workflow_command::without_older_form,
+    },
+    diagnosis::{Finding, Thresholds},
+    logs::clean_text,
+    pods::{Pod, TEXT_LIMIT},
+};
+
+use super::{
+    super::{
+        collector::{Collector, Filter},
+        counted,
+        logs::Logs,
+        namespaces::Namespaces,
+        output::{note, print_to_stderr},
+        scanned::{Results, Scanned},
+        selector::LabelSelector,
+        summary::summary,
+        table::{self, Layout},
+    },
+    pods::Judged,
+};
+
+/// How often the ages on a terminal are updated if nothing else changes.
+const AGES: Duration = Duration::from_secs(10);
+/// The size of the terminal if it does not say it, in columns and lines.
+const SIZE: (usize, usize) = (80, 24);
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// What is to be shown.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Whether all pods have been listed.
+    pub(super) is_synced: bool,
+    /// The sentence about an outage of the API server.
+    pub(super) outage: Option<String>,
+    pub(super) judged: Judged,
+}
+
+pub(super) struct View {
+    source: String,
+    wide: bool,
+    is_terminal: bool,
+    /// Sentences that stay on a terminal.
+    notes: Vec<String>,
+    /// What was shown last, and when. Absent before the first time.
+    last: Option<(State, Instant)>,
+}
+
+/// What decides whether something has changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    header: Vec<String>,
+    rows: Rows,
+}
+
+type Rows = BTreeMap<(String, String), Row>;
+
+/// A pod with a problem.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    /// The same problem as long as these are the same. The STATUS of kubectl alternates while a container crashes.
+    problem: (ProblemKind, String, Cause),
+    /// The STATUS, and the cause or the reason.
+    status: String,
+    message: String,
+}
+
+impl Row {
+    fn of(finding: &Finding) -> Self {
+        let cause = finding.explanation.cause;
+        let code = if cause == Cause::Unknown { finding.reason.as_str() } else { cause.as_str() };
+        let status = if code == finding.status { code.to_owned() } else { format!("{} {code}", finding.status) };
+        Self {
+            problem: (finding.kind, finding.reason.clone(), cause),
+            status: printable(&status),
+            message: printable(&clean_text(&finding.explanation.message, None, TEXT_LIMIT)),
+        }
+    }
+}
+
+fn rows(problems: &[(Pod, Finding)]) -> Rows {
+    let row = |(pod, finding): &(Pod, Finding)| {
+        let name = (printable(&pod.namespace), printable(&pod.name));
+        (name, Row::of(finding))
+    };
+    problems.iter().map(row).collect()
+}
+
+/// A line for each problem that began, ended or changed.
+fn changes(before: &Rows, now: &Rows, time: Timestamp) -> Vec<String> {
+    let time = time.strftime("%Y-%m-%dT%H:%M:%SZ");
+    let line = |sign: char, (namespace, name): &(String, String), row: &Row| {
+        let message = if sign == '-' || row.message.is_empty() { String::new() } else { format!(": {}", row.message) };
+        without_older_form(&format!("{time} {sign} {namespace}/{name} {}{message}", row.status))
+    };
+    let ended = before.iter().filter(|(name, _)| !now.contains_key(name)).map(|(name, row)| line('-', name, row));
+    let others = now.iter().filter_map(|(name, row)| match before.get(name) {
+        None => Some(line('+', name, row)),
+        Some(before) if before.problem != row.problem => Some(line('~', name, row)),
+        Some(_) => None,
+    });
+    ended.chain(others).collect()
+}
+
+impl View {
+    pub(super) fn new(source: &str, wide: bool) -> Self {
+        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_terminal = io::stdout().is_terminal() && !is_dumb;
+        Self { source: source.to_owned(), wide, is_terminal, notes: Vec::new(), last: None }
+    }
+
+    /// Reports something that stays true.
+    pub(super) fn note(&mut self, text: &str) {
+        if self.is_terminal { self.notes.push(text.to_owned()) } else { note(text) }
+    }
+
+    /// Reports something that a terminal shows anyway.
+    pub(super) fn report(&self, text: &str) {
+        if !self.is_terminal {
+            note(text);
+        }
+    }
+
+    /// Shows the pods if something has changed, and returns when to call this again although nothing changes.
+    pub(super) fn show(
+        &mut self,
+        shown: &mut Shown,
+        namespaces: &Namespaces,
+        time: Timestamp,
+        now: Instant,
+    ) -> io::Result<Option<Instant>> {
+        if self.is_terminal {
+            self.draw(shown, namespaces, time, now)
+        } else {
+            self.print(shown, namespaces, time, now)
+        }
+    }
+
+    fn print(
+        &mut self,
+        shown: &mut Shown,
+        namespaces: &Namespaces,
+        time: Timestamp,
+        now: Instant,
+    ) -> io::Result<Option<Instant>> {
+        if !shown.is_synced {
+            return Ok(None);
+        }
+        let rows = rows(&shown.judged.problems);
+        let before = self.last.take();
+        let is_first = before.is_none();
+        let before = before.map(|(state, _)| state.rows).unwrap_or_default();
+        let mut out = io::stdout().lock();
+        for line in changes(&before, &rows, time) {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()?;
+        self.last = Some((State { header: Vec::new(), rows }, now));
+        if is_first {
+            let header = self.with_results(shown, namespaces, time, |results, shown| header(results, shown, &[]));
+            header.iter().for_each(|line| print_to_stderr(line));
+        }
+        Ok(None)
+    }
+
+    fn draw(
+        &mut self,
+        shown: &mut Shown,
+        namespaces: &Namespaces,
+        time: Timestamp,
+        now: Instant,
+    ) -> io::Result<Option<Instant>> {
+        let (width, height) = terminal_size::terminal_size_of(io::stdout())
+            .map_or(SIZE, |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        let layout =
+            Layout { contexts: false, namespaces: namespaces.single().is_none(), wide: self.wide, width: Some(width) };
+        let rows = rows(&shown.judged.problems);
+        let notes = self.notes.clone();
+        let (header, table) = self.with_results(shown, namespaces, time, |results, shown| {
+            let mut table = Vec::new();
+            let written = if shown.is_synced { table::write(&mut table, results, layout) } else { Ok(()) };
+            (header(results, shown, &notes), written.map(|()| table))
+        });
+        let (state, table) = (State { header, rows }, String::from_utf8_lossy(&table?).into_owned());
+        let is_due = match &self.last {
+            Some((last, at)) => *last != state || now >= *at + AGES,
+            None => true,
+        };
+        if is_due {
+            let text = screen(&state.header, &table, !state.rows.is_empty(), width, height);
+            // A stream without colours would remove this as well.
+            io::stdout().lock().write_all(CLEAR.as_bytes())?;
+            let mut out = anstream::AutoStream::auto(io::stdout().lock());
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            self.last = Some((state, now));
+        }
+        Ok(self.last.as_ref().map(|(_, at)| *at + AGES))
+    }
+
+    /// Calls this with the problems in the form that a scan has.
+    fn with_results<T>(
+        &self,
+        shown: &mut Shown,
+        namespaces: &Namespaces,
+        time: Timestamp,
+        then: impl FnOnce(&Results, &Shown) -> T,
+    ) -> T {
+        let filter = Filter { namespaces: namespaces.clone(), selector: LabelSelector::default() };
+        let mut collector = Collector::new(Thresholds::default(), time, filter);
+        collector.source.clone_from(&self.source);
+        collector.pods = shown.judged.pods;
+        collector.undecodable = shown.judged.undecodable;
+        collector.problems = mem::take(&mut shown.judged.problems);
+        let mut results = Results::one(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() });
+        let value = then(&results, shown);
+        if let Some(Ok(scanned)) = results.clusters.first_mut() {
+            shown.judged.problems = mem::take(&mut scanned.collector.problems);
+        }
+        value
+    }
+}
+
+/// The sentences above the table. They say that nothing is wrong only if that is known.
+fn header(results: &Results, shown: &Shown, notes: &[String]) -> Vec<String> {
+    let judged = &shown.judged;
+    let is_known = judged.undecodable == 0 && judged.without_room == 0 && shown.outage.is_none();
+    let mut header = Vec::new();
+    match (shown.is_synced, results.problems()) {
+        (false, _) => header.push("The pods are being read.".to_owned()),
+        (true, 0) if !is_known => header.push("It is not known whether pods have problems.".to_owned()),
+        (true, _) => header.push(summary(results)),
+    }
+    header.extend(shown.outage.clone());
+    if judged.undecodable > 0 {
+        header.push(format!("cannot decode {}", counted(judged.undecodable, "pod")));
+    }
+    if judged.without_room > 0 {
+        header.push(format!("{} that may have problems are left out", counted(judged.without_room, "pod")));
+    }
+    header.extend(notes.iter().cloned());
+    header
+}
+
+/// The text that fits on a terminal of this size.
+fn screen(header: &[String], table: &str, has_rows: bool, width: usize, height: usize) -> String {
+    let mut text = String::new();
+    for line in header {
+        text += &cut(&printable(line), width);
+        text.push('\n');
+    }
+    if !has_rows {
+        return text;
+    }
+    text.push('\n');
+    // A line remains for the cursor, and one for the number of lines that are left out.
+    let room = height.saturating_sub(header.len() + 3).max(1);
+    let lines: Vec<&str> = table.lines().collect();
+    let shown = if lines.len() <= room + 1 { lines.len() } else { room };
+    for line in lines.iter().take(shown) {
+        text += line;
+        text.push('\n');
+    }
+    if shown < lines.len() {
+        text += &cut(&format!("… {} more lines", lines.len() - shown), width);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(reason: &str, status: &str) -> Row {
+        let problem = (ProblemKind::Crash, reason.to_owned(), Cause::Unknown);
+        Row { problem, status: status.to_owned(), message: "app exited".to_owned() }
+    }
+
+    fn of(all: &[(&str, Row)]) -> Rows {
+        all.iter().map(|(name, row)| (("shop".to_owned(), (*name).to_owned()), row.clone())).collect()
+    }
+
+    #[test]
+    fn prints_what_began_ended_and_changed() {
+        let time = "2026-03-01T12:00:00.5Z".parse().unwrap();
+        let before = of(&[("a", row("Error", "Error")), ("b", row("Error", "Error")), ("c", row("Error", "Error"))]);
+        let now = of(&[
+            ("b", row("Error", "CrashLoopBackOff")),
+            ("c", row("OOMKilled", "CrashLoopBackOff OutOfMemory")),
+            ("##[d", row("Error", "Error")),
+        ]);
+        assert_eq!(
+            changes(&before, &now, time),
+            [
+                "2026-03-01T12:00:00Z - shop/a Error",
+                "2026-03-01T12:00:00Z + shop/# #[d Error: app exited",
+                "2026-03-01T12:00:00Z ~ shop/c CrashLoopBackOff OutOfMemory: app exited",
+            ]
+        );
+        assert_eq!(changes(&now, &now, time), [""; 0]);
+    }
+
+    #[test]
+    fn fits_the_terminal() {
+        let table = |rows: usize| (0..=rows).map(|row| format!("row {row}\n")).collect::<String>();
+        let header = ["2 of 9 pods have problems.".to_owned()];
+        assert_eq!(screen(&header, &table(1), true, 10, 24), "2 of 9 po…\n\nrow 0\nrow 1\n");
+        assert_eq!(screen(&header, "", false, 80, 24), "2 of 9 pods have problems.\n");
+        for (rows, height) in [(5, 24), (22, 24), (23, 24), (500, 24), (500, 1), (500, 0)] {
+            let text = screen(&header, &table(rows), true, 80, height);
+            assert!(text.lines().count() < height.max(6), "{text}");
+            assert_eq!(text.ends_with("more lines\n"), rows + 1 + 2 >= height, "{rows} {height}: {text}");
+        }
+    }
+}

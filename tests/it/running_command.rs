@@ -1,0 +1,88 @@
+//! A command under way, whose output is read line by line.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+};
+
+use orchestr_testbed::{eventually, finish};
+
+use crate::support::TIMEOUT;
+
+pub struct RunningCommand {
+    child: Child,
+    out: Lines,
+    err: Lines,
+}
+
+/// The lines of a pipe so far.
+struct Lines {
+    read: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let read = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&read);
+        let pipe = BufReader::new(pipe);
+        let reader = std::thread::spawn(move || {
+            pipe.lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line));
+        });
+        Self { read, reader }
+    }
+
+    async fn contain(&self, part: &str) {
+        let what = format!("it prints {part:?}");
+        let found = eventually(&what, TIMEOUT, async || {
+            let lines = self.read.lock().unwrap();
+            if lines.iter().any(|line| line.contains(part)) { Ok(()) } else { Err(lines.join("\n")) }
+        });
+        found.await.unwrap();
+    }
+
+    fn end(self) -> String {
+        self.reader.join().unwrap();
+        self.read.lock().unwrap().join("\n")
+    }
+}
+
+impl RunningCommand {
+    pub fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (out, err) = (Lines::of(child.stdout.take().unwrap()), Lines::of(child.stderr.take().unwrap()));
+        Self { child, out, err }
+    }
+
+    /// Waits for a line on standard output that contains this text.
+    pub async fn prints(&self, part: &str) {
+        self.out.contain(part).await;
+    }
+
+    /// Waits for a line on standard error that contains this text.
+    pub async fn says(&self, part: &str) {
+        self.err.contain(part).await;
+    }
+
+    /// Ends it as Ctrl-C does. Returns the exit code, standard output and standard error.
+    pub async fn interrupt(self) -> (i32, String, String) {
+        let Self { child, out, err } = self;
+        tokio::task::spawn_blocking(move || {
+            let status = interrupt(child);
+            (status, out.end(), err.end())
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// Ends a process as Ctrl-C does, and returns its exit code.
+pub fn interrupt(child: Child) -> i32 {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = finish(child, TIMEOUT).unwrap().status;
+    status.code().unwrap_or_else(|| panic!("it was ended by signal {:?}", status.signal()))
+}
