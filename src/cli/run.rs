@@ -25,7 +25,14 @@ use super::{
     webhook_flags::WebhookFlags,
 };
 
+/// What the exit codes mean, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the operator has ended after SIGTERM or SIGINT
+  2  it could not start, or could not end in time";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct RunFlags {
     #[command(flatten)]
     connection: ConnectionFlags,

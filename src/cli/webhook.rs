@@ -39,8 +39,16 @@ pub(super) enum WebhookCommand {
     Test(TestFlags),
 }
 
+/// What the exit codes mean, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  each message was delivered, and the operator may read the Secrets
+  1  a message was not delivered, or the operator may not read a Secret
+  2  the object could not be read, or it has no such webhook";
+
 /// The flags of `orchestr webhook test`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct TestFlags {
     /// The Orchestr object
     #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]

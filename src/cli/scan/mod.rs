@@ -55,8 +55,16 @@ const PROBLEMS: u8 = 1;
 /// The exit code when no problem was found, but not every pod could be checked, and when a cluster could not be checked.
 const INCOMPLETE: u8 = 2;
 
+/// What the exit codes mean, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  no pod has a problem
+  1  pods have problems
+  2  not all pods could be checked, or with --fail-on-empty there were none";
+
 /// The flags of `orchestr scan`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct ScanFlags {
     #[command(flatten)]
     clusters: ClusterFlags,

@@ -42,8 +42,16 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The lines of a log that are printed if nothing is selected.
 const LOG_LINES: usize = 10;
 
+/// What the exit codes mean, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all pods are healthy
+  1  pods have problems
+  2  the status does not say, or contains nothing of the given name";
+
 /// The flags of `orchestr show`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct ShowFlags {
     /// The Orchestr object
     #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]

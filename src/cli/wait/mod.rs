@@ -53,8 +53,17 @@ const TIMED_OUT: u8 = 3;
 /// Each target needs up to three connections.
 const MOST_TARGETS: usize = 50;
 
+/// What the exit codes mean, for the help.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything is rolled out and healthy
+  1  something has failed
+  2  it could not be checked
+  3  the time is over";
+
 /// The flags of `orchestr wait`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct WaitFlags {
     /// What to wait for: deployment, statefulset, daemonset, job or pod, or a short name as of kubectl, such as deploy/cart
     #[arg(value_name = "KIND/NAME", value_parser = argument, required_unless_present = "selector")]
