@@ -1,5 +1,8 @@
 //! Checks that the documentation names only existing code, every cause, and commands that are accepted.
 
+mod pages;
+mod reference;
+
 use std::{
     collections::HashSet,
     fs,
