@@ -1,7 +1,11 @@
-//! Checks that the documentation names only existing code, every cause, and commands that are accepted.
+//! Checks that the documentation names only existing code, every cause, and commands that are accepted, and runs its commands.
 
+mod commands;
+mod limits;
+mod links;
 mod pages;
 mod reference;
+mod walkthrough;
 
 use std::{
     collections::HashSet,

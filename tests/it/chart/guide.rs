@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{
+    Ended,
     lifecycle::{copy, inventory},
     readme, repository, run,
 };
@@ -46,17 +47,16 @@ fn blocks(document: &str) -> Vec<Block> {
     parts.by_ref().map(|(language, text)| Block { language: language.to_owned(), text: text.to_owned() }).collect()
 }
 
-/// A folder with what the commands read, and with Helm and kubectl.
-async fn workspace(plane: &ControlPlane) -> tempfile::TempDir {
+/// A folder with what the commands read, with these programs and with kubectl.
+pub(crate) async fn workspace(plane: &ControlPlane, programs: &[(&str, PathBuf)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["crd", "deploy", "samples"] {
         copy(Path::new(&repository(part)), &folder.path().join(part));
     }
     let bin = folder.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    let programs: [(&str, PathBuf); 2] =
-        [("kubectl", orchestr_testbed::kubectl().await.unwrap()), ("helm", orchestr_testbed::helm().await.unwrap())];
-    for (name, program) in programs {
+    let kubectl = ("kubectl", orchestr_testbed::kubectl().await.unwrap());
+    for (name, program) in programs.iter().chain([&kubectl]) {
         std::os::unix::fs::symlink(fs::canonicalize(program).unwrap(), bin.join(name)).unwrap();
     }
     // Both names are this cluster.
@@ -68,8 +68,17 @@ async fn workspace(plane: &ControlPlane) -> tempfile::TempDir {
     folder
 }
 
+/// Runs commands in this folder.
+pub(crate) async fn script(folder: &Path, commands: &str) -> Ended {
+    let mut command = Command::new("bash");
+    let path = format!("{}/bin:{}", folder.display(), std::env::var("PATH").unwrap());
+    command.args(["-euo", "pipefail", "-c", commands]).current_dir(folder).env_clear().env("PATH", path);
+    command.env("HOME", folder).env("KUBECONFIG", folder.join("kubeconfig"));
+    run(&mut command).await
+}
+
 /// Reports each Deployment as rolled out, as its controller would, and creates the Lease, as the operator would.
-async fn roll_out(client: Client) {
+pub(crate) async fn roll_out(client: Client) {
     let deployments = Api::<Deployment>::all(client.clone());
     let changes = watcher(deployments, watcher::Config::default()).default_backoff().applied_objects();
     let report = changes.try_for_each(async |deployment: Deployment| {
@@ -96,7 +105,7 @@ async fn roll_out(client: Client) {
 async fn every_command_of_the_installation_guide_works() {
     let plane = Plane::start(Options::default()).await;
     let before = inventory(&plane).await;
-    let folder = workspace(&plane).await;
+    let folder = workspace(&plane, &[("helm", orchestr_testbed::helm().await.unwrap())]).await;
     let mut controller = tokio::task::JoinSet::new();
     controller.spawn(roll_out(plane.admin().unwrap()));
     let document = guide();
@@ -104,11 +113,7 @@ async fn every_command_of_the_installation_guide_works() {
     for Block { language, text } in blocks(&document) {
         match language.as_str() {
             "sh" => {
-                let mut command = Command::new("bash");
-                let path = format!("{}/bin:{}", folder.path().display(), std::env::var("PATH").unwrap());
-                command.args(["-euo", "pipefail", "-c", &text]).current_dir(&folder).env_clear().env("PATH", path);
-                command.env("HOME", folder.path()).env("KUBECONFIG", folder.path().join("kubeconfig"));
-                let output = run(&mut command).await;
+                let output = script(folder.path(), &text).await;
                 assert!(output.succeeded, "{text}\n{}\n{}", output.stdout, output.stderr);
                 scripts += 1;
             }

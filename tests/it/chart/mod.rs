@@ -1,7 +1,7 @@
 //! The Helm chart in `deploy/chart`, with a real Helm and a real API server.
 
 mod copies;
-mod guide;
+pub(crate) mod guide;
 mod lifecycle;
 mod readme;
 mod same_objects;
@@ -31,10 +31,10 @@ fn chart() -> String {
 
 /// The result of a program.
 #[derive(Debug)]
-struct Ended {
-    succeeded: bool,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) succeeded: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
