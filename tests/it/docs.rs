@@ -1,6 +1,7 @@
 //! Checks that the documentation names only existing code, every cause, and commands that are accepted, and runs its commands.
 
 mod commands;
+mod examples;
 mod limits;
 mod links;
 mod pages;

@@ -18,6 +18,7 @@ fn all_files_name_the_version_of_the_package() {
         ("Dockerfile", &default),
         ("Dockerfile", &image),
         ("README.md", &image),
+        ("docs/first-steps.md", &image),
         ("deploy/base/deployment.yaml", &image),
         ("deploy/kustomization.yaml", &tag),
     ] {
