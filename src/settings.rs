@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use kube::core::Expression;
 
 use crate::{
-    alerts::ValidatedWebhook,
+    alerts::{MuteRules, ValidatedWebhook},
     api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
@@ -32,6 +32,8 @@ pub struct Settings {
     /// How many pods the status lists.
     pub max_pods: usize,
     pub webhooks: Arc<[ValidatedWebhook]>,
+    /// The silences and quiet hours, which hold for all webhooks.
+    pub mute_rules: Arc<MuteRules>,
 }
 
 impl Settings {
@@ -68,7 +70,7 @@ impl Settings {
                 restarted: threshold("restarted", &given.restarted, defaults.restarted)?,
                 failed: threshold("failed", &given.failed, defaults.failed)?,
             },
-            warnings: unknown_reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default()),
+            warnings: warnings(spec),
             ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
             scope: selection(&scope)?,
             logs: log_policy(&logs, &redact_patterns)?.map(Arc::new),
@@ -80,6 +82,10 @@ impl Settings {
                 50,
             )? as usize,
             webhooks: ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
+            mute_rules: Arc::new(MuteRules::new(
+                spec.silences.as_deref().unwrap_or_default(),
+                spec.quiet_hours.as_deref().unwrap_or_default(),
+            )?),
         })
     }
 
@@ -125,6 +131,16 @@ fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
         short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
     }
     Ok(reasons.to_vec())
+}
+
+fn warnings(spec: &OrchestrSpec) -> Vec<String> {
+    let ignored = spec.pods.as_ref().and_then(|pods| pods.ignore_reasons.as_deref()).unwrap_or_default();
+    let mut warnings = unknown_reasons("spec.pods.ignoreReasons", ignored);
+    let mutes = spec.silences.iter().flatten().count() + spec.quiet_hours.iter().flatten().count();
+    if mutes > 0 && spec.webhooks.iter().flatten().next().is_none() {
+        warnings.push("spec.silences and spec.quietHours have no effect without webhooks".to_owned());
+    }
+    warnings
 }
 
 /// Warnings about names that are neither a kind nor a known reason. Only the first three are named.

@@ -7,14 +7,15 @@ use ring::digest::{Context, SHA256};
 use super::{
     common_cause::Grouped,
     formats::MessageBudget,
+    muted,
     notification::{Alert, Notification, Storm, count_reasons},
     plan_input::PlanInput,
-    retry,
+    retry, storm,
     times::{elapses_at, has_elapsed, later},
     webhook_state::{WebhookState, reverted},
 };
 use crate::{
-    api::{AlertPhase, AlertStatus, Detail, MessageKind, WebhookStatus},
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, StormStatus, WebhookStatus},
     hex::hex,
 };
 
@@ -82,6 +83,9 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         .filter(|alert| envelope.detail != Detail::Names && budget.try_add(alert, webhook.now))
         .collect();
     let Envelope { id, kind, created, detail } = envelope;
+    // PagerDuty's events are about one incident, and a resolve event has no text.
+    let has_text = !resend && (!single || !started.is_empty());
+    let muted = webhook.status.muted.as_ref().filter(|_| !resend);
     Notification {
         id,
         kind,
@@ -92,6 +96,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         detail,
         omitted: (all - ongoing.len()) as u64,
         unsent: count_unsent(webhook, storm.is_some()),
+        muted: if resend { 0 } else { webhook.muted.len() as u64 },
+        ended_while_muted: muted.filter(|_| has_text).map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default()),
         started,
         ongoing,
         resolved,
@@ -128,13 +134,13 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     Some(Storm { count, since: storm.since.0, resolved_at })
 }
 
-/// How many current incidents the receiver was sent neither before nor in this message.
+/// How many current incidents the receiver was sent neither before nor in this message, without those that are held back.
 fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let is_sent = |alert: &&AlertStatus| matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing);
     let sent =
         webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.incidents.contains_key(alert.key.as_str()));
     let counted = if includes_storm || webhook.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };
-    (webhook.held + webhook.incidents.len()).saturating_sub(sent.count() + counted) as u64
+    (webhook.held + webhook.incidents.len()).saturating_sub(sent.count() + counted + webhook.muted.len()) as u64
 }
 
 /// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the time
@@ -186,9 +192,16 @@ pub(super) fn repeat_at(webhook: &WebhookState<'_>) -> Option<Timestamp> {
     if every.is_zero() || webhook.policy.pacing.resend_interval.is_some() {
         return None;
     }
-    let alerts = webhook.status.alerts.iter().filter(|alert| is_ongoing(alert)).map(|alert| alert.sent_at.as_ref());
-    let storm =
-        webhook.status.storm.iter().filter(|storm| storm.phase == AlertPhase::Firing && storm.gone_since.is_none());
+    let alerts = webhook
+        .status
+        .alerts
+        .iter()
+        .filter(|alert| muted::is_repeated(webhook, alert))
+        .map(|alert| alert.sent_at.as_ref());
+    let is_repeated = |storm: &&StormStatus| {
+        storm.phase == AlertPhase::Firing && storm.gone_since.is_none() && !storm::is_muted(webhook)
+    };
+    let storm = webhook.status.storm.iter().filter(is_repeated);
     alerts.chain(storm.map(|storm| storm.sent_at.as_ref())).filter_map(|sent| elapses_at(sent, every)).min()
 }
 
@@ -225,6 +238,8 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         ongoing: Vec::new(),
         omitted: 0,
         unsent: 0,
+        muted: 0,
+        ended_while_muted: 0,
         resolved: Vec::new(),
         storm: None,
         reasons: Vec::new(),

@@ -1,6 +1,6 @@
 //! Summarizes the states of an object's webhooks, for the condition `AlertsDelivered`.
 
-use crate::api::{WebhookStatus, reason};
+use crate::api::{MutedStatus, WebhookStatus, reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeliverySummary {
@@ -41,6 +41,38 @@ pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliveryS
     })
 }
 
+/// What silences and quiet hours hold back, and which silences have expired; empty if there is nothing to report.
+#[must_use]
+pub(super) fn summarize_mutes(webhooks: &[WebhookStatus], expired: &[&str]) -> Vec<String> {
+    let muted = webhooks.iter().filter_map(|webhook| Some((webhook.name.as_str(), webhook.muted.as_ref()?)));
+    // The number differs from webhook to webhook. The largest is closest to what people miss.
+    let most = muted.max_by_key(|(_, muted)| (muted.count, muted.ended));
+    let of_several = |name: &str| if webhooks.len() > 1 { format!("webhook {name}: ") } else { String::new() };
+    let held_back = most.map(|(name, muted)| format!("{}{}", of_several(name), summarize_muted(muted)));
+    let expired = match expired {
+        [] => None,
+        [name] => Some(format!("silence {name} has expired")),
+        names => Some(format!("silences {} have expired", names.join(", "))),
+    };
+    held_back.into_iter().chain(expired).collect()
+}
+
+fn summarize_muted(muted: &MutedStatus) -> String {
+    let MutedStatus { count, by, until, ended, .. } = muted;
+    let until = until.as_ref().map(|until| format!(" until {} by {by}", until.0)).unwrap_or_default();
+    let held_back = match count {
+        0 => None,
+        1 => Some(format!("1 incident is held back{until}")),
+        _ => Some(format!("{count} incidents are held back, the first{until}")),
+    };
+    let ended = match ended {
+        0 => None,
+        1 => Some("1 incident began and ended while it was held back".to_owned()),
+        _ => Some(format!("{ended} incidents began and ended while they were held back")),
+    };
+    held_back.into_iter().chain(ended).collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -57,6 +89,39 @@ mod tests {
     fn summary(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
         let summary = summarize_delivery(webhooks).unwrap();
         (summary.delivered, summary.reason, summary.message)
+    }
+
+    #[test]
+    fn counts_what_is_held_back_for_the_webhook_that_misses_most() {
+        let muted = |name: &str, count, ended| {
+            let until = Some(Time("2026-12-01T06:00:00Z".parse().unwrap())).filter(|_| count > 0);
+            let by = if count > 0 { "quiet hours nights".to_owned() } else { String::new() };
+            let muted = MutedStatus { count, by, until, ended, incidents: Vec::new() };
+            WebhookStatus { muted: Some(muted), ..webhook(name, None) }
+        };
+        let until = "until 2026-12-01T06:00:00Z by quiet hours nights";
+        for (webhooks, expired, texts) in [
+            (vec![webhook("ops", None)], &[][..], vec![]),
+            (vec![muted("ops", 1, 0)], &[], vec![format!("1 incident is held back {until}")]),
+            (
+                vec![muted("ops", 2, 3)],
+                &["migration"],
+                vec![
+                    format!(
+                        "2 incidents are held back, the first {until}; 3 incidents began and ended while they were held back"
+                    ),
+                    "silence migration has expired".to_owned(),
+                ],
+            ),
+            (
+                vec![muted("ops", 0, 1), muted("dev", 1, 0), webhook("old", None)],
+                &["a", "b"],
+                vec![format!("webhook dev: 1 incident is held back {until}"), "silences a, b have expired".to_owned()],
+            ),
+            (vec![muted("ops", 0, 1)], &[], vec!["1 incident began and ended while it was held back".to_owned()]),
+        ] {
+            assert_eq!(summarize_mutes(&webhooks, expired), texts);
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ use jiff::Timestamp;
 
 use super::{
     common_cause::Grouped,
-    compose::{Envelope, compose, is_ongoing, new_id, repeat_at, revert_excess},
+    compose::{Envelope, compose, new_id, repeat_at, revert_excess},
+    muted,
     notification::Notification,
     plan_input::PlanInput,
     storm,
@@ -171,12 +172,14 @@ fn mark_repeat(webhook: &mut WebhookState<'_>) {
     if !webhook.policy.pacing.single_incident {
         return;
     }
-    let oldest = webhook.status.alerts.iter_mut().filter(|alert| is_ongoing(alert)).min_by_key(|alert| sent_at(alert));
-    let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none());
+    let repeated = webhook.status.alerts.iter().filter(|alert| muted::is_repeated(webhook, alert));
+    let oldest = repeated.min_by_key(|alert| sent_at(alert)).map(|alert| (alert.key.clone(), sent_at(alert)));
+    let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none() && !storm::is_muted(webhook));
     let storm_sent_at = storm.and_then(|storm| storm.sent_at.as_ref()).map(|at| at.0);
     match oldest {
-        Some(alert) if storm_sent_at.is_none_or(|storm| sent_at(alert).is_some_and(|alert| alert <= storm)) => {
-            alert.phase = AlertPhase::Announcing;
+        Some((key, sent_at)) if storm_sent_at.is_none_or(|storm| sent_at.is_some_and(|alert| alert <= storm)) => {
+            let is_oldest = |alert: &&mut AlertStatus| alert.key == key && alert.phase == AlertPhase::Firing;
+            webhook.status.alerts.iter_mut().filter(is_oldest).for_each(|alert| alert.phase = AlertPhase::Announcing);
         }
         _ => storm::mark(webhook),
     }
@@ -216,5 +219,8 @@ fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
     }
     if let Some(storm) = &webhook.status.storm {
         timer.is_due(storm::wakes_at(webhook, storm));
+    }
+    for at in muted::wakes_at(webhook) {
+        timer.is_due(at);
     }
 }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     incident::{GoneAlerts, Incident, IncidentMemory, Source},
+    mute::MuteRules,
     policy::NotificationPolicy,
 };
 
@@ -18,6 +19,8 @@ pub struct PlanInput<'a> {
     pub memory: &'a IncidentMemory,
     /// What is known about alerts whose incidents are missing in `incidents`.
     pub gone: &'a GoneAlerts,
+    /// The silences and quiet hours of the object.
+    pub mute_rules: &'a MuteRules,
     /// A hash of the webhook's spec and its Secrets. When it changes, retries start over.
     pub config: &'a str,
     /// Identifies the receiver. `None` while the webhook is unusable: nothing is sent.

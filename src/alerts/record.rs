@@ -93,6 +93,11 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         return;
     }
     state.pending = None;
+    if let Some(muted) = &mut state.muted {
+        let reported = i64::try_from(sent.ended_while_muted).unwrap_or(i64::MAX);
+        muted.ended = muted.ended.saturating_sub(reported).max(0);
+    }
+    state.muted.take_if(|muted| muted.is_empty());
     // A repetition counts the firing alerts that it has no space to name: they are repeated too.
     let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0;
     for alert in &mut state.alerts {

@@ -5,6 +5,7 @@
 //! incidents change.
 
 use super::{
+    incident::Incident,
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::{WebhookState, returned},
 };
@@ -36,9 +37,10 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             }
         }
         AlertPhase::Queued | AlertPhase::Announcing if !maybe_sent => {
-            // Incidents that ended unsent are counted as dropped, those that are now tracked one by one are not.
-            let newly_tracked = i64::try_from(webhook.newly_tracked).unwrap_or(i64::MAX);
-            let dropped = storm.count.saturating_sub(count).saturating_sub(newly_tracked).max(0);
+            // Incidents that ended unsent are counted as dropped. Those that are now tracked one by one or held back are not.
+            let remaining = webhook.newly_tracked.saturating_add(webhook.newly_held_back);
+            let remaining = i64::try_from(remaining).unwrap_or(i64::MAX);
+            let dropped = storm.count.saturating_sub(count).saturating_sub(remaining).max(0);
             webhook.status.dropped = webhook.status.dropped.saturating_add(dropped);
             if count == 0 {
                 return;
@@ -65,6 +67,21 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     webhook.status.storm = Some(storm);
 }
 
+/// Whether the receiver may have been sent the storm, and not yet its end.
+pub(super) fn was_sent(webhook: &WebhookState<'_>) -> bool {
+    webhook.status.storm.as_ref().is_some_and(|storm| match storm.phase {
+        AlertPhase::Queued => storm.sent_at.is_some(),
+        AlertPhase::Announcing => storm.sent_at.is_some() || webhook.may_be_delivered(),
+        AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => true,
+    })
+}
+
+/// Whether silences or quiet hours hold back news about the storm, because they mute all of its incidents.
+pub(super) fn is_muted(webhook: &WebhookState<'_>) -> bool {
+    let is_muted = |incident: &&Incident| webhook.mutes.contains_key(incident.key.as_str());
+    !webhook.overflow.is_empty() && webhook.overflow.iter().all(is_muted)
+}
+
 /// Whether the storm has been gone long enough to count as resolved.
 fn is_resolved(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
     has_elapsed(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0), webhook.now)
@@ -75,7 +92,7 @@ pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> 
     match storm.phase {
         AlertPhase::Queued => !webhook.overflow.is_empty(),
         AlertPhase::Firing if is_resolved(webhook, storm) => true,
-        AlertPhase::Firing if has_changed(webhook, storm) => {
+        AlertPhase::Firing if has_changed(webhook, storm) && !is_muted(webhook) => {
             let sent = usize::try_from(storm.count).unwrap_or_default();
             webhook.overflow.len() >= sent.saturating_mul(2)
                 || has_elapsed(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval, webhook.now)
@@ -89,7 +106,7 @@ pub(super) fn wakes_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Optio
     if storm.gone_since.is_some() {
         return elapses_at(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0));
     }
-    let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm);
+    let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm) && !is_muted(webhook);
     if changed { elapses_at(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval) } else { None }
 }
 

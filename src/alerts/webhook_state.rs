@@ -23,9 +23,11 @@ use ring::digest::{Context, SHA256};
 use super::{
     common_cause::Grouped,
     incident::{GoneAlerts, Incident, IncidentMemory},
+    mute::Mute,
+    muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    retry, sanitize,
+    retry, sanitize, storm,
     times::{has_elapsed, later, whole_seconds},
 };
 use crate::{
@@ -59,18 +61,26 @@ pub(super) struct WebhookState<'a> {
     /// How many current incidents stay silent until the alert about their common cause is resolved.
     pub held: usize,
     grouped: &'a Grouped<'a>,
+    /// All current incidents, also those that do not match the webhook.
+    pub current: &'a [Incident],
+    /// Why incidents are neither announced nor repeated now, by key.
+    pub mutes: HashMap<&'a str, Mute>,
+    /// The incidents that would be announced if they were not muted.
+    pub muted: Vec<&'a Incident>,
     /// Due incidents beyond those that are tracked one by one: the storm.
     pub overflow: Vec<&'a Incident>,
     /// A hash of the keys of `overflow`.
     pub overflow_hash: String,
     /// How many incidents this update started to track, one by one or as members of a common cause.
     pub newly_tracked: usize,
+    /// By how many more incidents are held back than before this update.
+    pub newly_held_back: usize,
     bytes: usize,
 }
 
 impl<'a> WebhookState<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
-        let PlanInput { policy, memory, gone, bytes, now, .. } = *input;
+        let PlanInput { policy, memory, gone, bytes, now, incidents: current, .. } = *input;
         // An alert about another incident with the same key must end first: it is not about this one.
         let is_of_other = |incident: &Incident| {
             let with_key = |alert: &&AlertStatus| alert.key == incident.key && alert.phase != AlertPhase::Resolved;
@@ -90,9 +100,13 @@ impl<'a> WebhookState<'a> {
             incidents,
             held: grouped.held,
             grouped,
+            current,
+            mutes: muted::find_all(grouped, input),
+            muted: Vec::new(),
             overflow: Vec::new(),
             overflow_hash: String::new(),
             newly_tracked: 0,
+            newly_held_back: 0,
             bytes,
         }
     }
@@ -137,7 +151,10 @@ impl<'a> WebhookState<'a> {
         self.update_reasons();
         self.update_members();
         self.advance_phases();
+        muted::withdraw(self);
         self.enqueue_due();
+        muted::withdraw_repetition(self);
+        muted::update(self);
         self.overflow_hash = overflow_hash(&self.overflow);
     }
 
@@ -310,7 +327,8 @@ impl<'a> WebhookState<'a> {
         self.status.alerts = alerts;
     }
 
-    /// Queues alerts for incidents that are due, as far as count and bytes allow. The others overflow into the storm.
+    /// Queues alerts for incidents that are due, as far as count and bytes allow. The others overflow into the storm. Muted
+    /// incidents are held back, but they are part of a storm that was sent: they may be why it is not over.
     fn enqueue_due(&mut self) {
         let active = |alert: &&AlertStatus| alert.phase != AlertPhase::Resolved;
         let tracked: HashSet<&str> = self.status.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
@@ -323,6 +341,13 @@ impl<'a> WebhookState<'a> {
             .collect();
         // A common cause explains several incidents, so it is tracked before any other.
         due.sort_by(|a, b| (a.members.is_empty(), a.since, &a.key).cmp(&(b.members.is_empty(), b.since, &b.key)));
+        let muted: Vec<&Incident> =
+            due.extract_if(.., |incident| self.mutes.contains_key(incident.key.as_str())).collect();
+        let held_back_before = self.status.muted.as_ref().map_or(0, |muted| muted.count);
+        let (muted, mut overflow) = if storm::was_sent(self) { (Vec::new(), muted) } else { (muted, Vec::new()) };
+        let held_back = muted.iter().map(|incident| incident.members.len().max(1)).sum::<usize>();
+        self.newly_held_back = held_back.saturating_sub(usize::try_from(held_back_before).unwrap_or_default());
+        self.muted = muted;
 
         let max = self.policy.pacing.max_incidents;
         let count = tracked.len();
@@ -334,7 +359,8 @@ impl<'a> WebhookState<'a> {
         let calm = count + due.len() <= max * 3 / 4
             && bytes + fresh.iter().map(max_json_len).sum::<usize>() <= self.bytes * 3 / 4;
         if self.status.storm.is_some() && !calm {
-            self.overflow = due;
+            overflow.extend(due);
+            self.overflow = overflow;
             return;
         }
         let mut added = 0;
@@ -348,7 +374,8 @@ impl<'a> WebhookState<'a> {
             self.status.alerts.retain(|known| known.key != alert.key);
             self.status.alerts.push(alert);
         }
-        self.overflow = due.split_off(added);
+        overflow.extend(due.split_off(added));
+        self.overflow = overflow;
     }
 
     fn queued_alert(&self, incident: &Incident) -> AlertStatus {

@@ -28,6 +28,21 @@ pub const REDACT_PATTERN_LENGTH: usize = 256;
 /// Webhooks of an object.
 pub const WEBHOOKS: usize = 10;
 
+/// Silences of an object.
+pub const SILENCES: usize = 20;
+/// Quiet hours of an object.
+pub const QUIET_HOURS: usize = 7;
+/// Items of each list in the `match` of a silence or of quiet hours. All of them are matched with every incident.
+pub const MUTE_MATCHES: usize = 16;
+/// Characters of a pattern of owners: those of a name.
+pub const OWNER_PATTERN_LENGTH: usize = 253;
+/// Characters of a silence's comment.
+pub const COMMENT_LENGTH: usize = 256;
+/// Characters of a time, which may have fractions of a second.
+pub const TIME_LENGTH: usize = 64;
+/// Characters of a time zone's name.
+pub const TIME_ZONE_LENGTH: usize = 64;
+
 /// `logs.tailLines`.
 pub const TAIL_LINES: RangeInclusive<i32> = 1..=1000;
 /// `logs.maxBytes`.

@@ -13,6 +13,7 @@ mod open_enum;
 mod owner;
 mod schema;
 mod severity;
+mod silence;
 mod spec;
 mod status;
 mod stored_object;
@@ -26,6 +27,7 @@ pub use namespaced_name::NamespacedName;
 pub use owner::Owner;
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
 pub use severity::Severity;
+pub use silence::{MuteMatch, QuietHours, Silence, Weekday};
 pub use spec::{
     Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
     SecretSource, Thresholds, Webhook, WebhookFormat,
@@ -36,7 +38,8 @@ pub use status::{
 };
 pub(crate) use stored_object::{KOPF_ANNOTATION, KOPF_FINALIZER, StoredObject};
 pub use webhook_status::{
-    AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus,
+    AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, MutedIncident, MutedStatus, PendingMessage,
+    StormStatus, WebhookStatus,
 };
 
 /// For reading `Orchestr` objects without a schema, because an object may have been stored under an older CRD.

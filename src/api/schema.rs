@@ -24,22 +24,80 @@ const LABEL_KEY_MESSAGE: &str = "must be a label's key such as app.kubernetes.io
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// A name with at most one `*`. Then a match takes no more steps than the name has characters.
+const OWNER_PATTERN: &str = r"^([a-z0-9.-]+|[a-z0-9.-]*[*][a-z0-9.-]*)$";
+const TIME_OF_DAY: &str = r"^([01][0-9]|2[0-3]):[0-5][0-9]$";
+const END_OF_DAY: &str = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$";
+const TIME_ZONE: &str = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$";
 const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 /// Go's syntax without a sign.
 const DURATION: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 const DURATION_LENGTH: usize = 32;
 
 pub(super) fn namespace_patterns(_: &mut SchemaGenerator) -> Schema {
-    let pattern =
-        text(limits::NAMESPACE_PATTERN_LENGTH, NAMESPACE_PATTERN, &format!("must be {NAMESPACE_PATTERN_SYNTAX}"));
-    set(limits::NAMESPACE_PATTERNS, pattern)
+    set(limits::NAMESPACE_PATTERNS, namespace_pattern())
+}
+
+fn namespace_pattern() -> Value {
+    text(limits::NAMESPACE_PATTERN_LENGTH, NAMESPACE_PATTERN, &format!("must be {NAMESPACE_PATTERN_SYNTAX}"))
 }
 
 pub(super) fn reasons(_: &mut SchemaGenerator) -> Schema {
-    set(
-        limits::REASONS,
-        text(limits::REASON_LENGTH, REASON, "must be a reason such as ImagePullBackOff: letters, digits and _"),
-    )
+    set(limits::REASONS, reason())
+}
+
+fn reason() -> Value {
+    text(limits::REASON_LENGTH, REASON, "must be a reason such as ImagePullBackOff: letters, digits and _")
+}
+
+pub(super) fn muted_namespaces(_: &mut SchemaGenerator) -> Schema {
+    set(limits::MUTE_MATCHES, namespace_pattern())
+}
+
+pub(super) fn muted_reasons(_: &mut SchemaGenerator) -> Schema {
+    set(limits::MUTE_MATCHES, reason())
+}
+
+pub(super) fn muted_owners(_: &mut SchemaGenerator) -> Schema {
+    let pattern = text(
+        limits::OWNER_PATTERN_LENGTH,
+        OWNER_PATTERN,
+        "must be the name of an owner: lower-case letters, digits, - and ., and at most one *",
+    );
+    set(limits::MUTE_MATCHES, pattern)
+}
+
+/// A time. CEL compares it as such because of its format.
+pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH})
+}
+
+pub(super) fn optional_time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH, "nullable": true})
+}
+
+pub(super) fn comment(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "maxLength": limits::COMMENT_LENGTH, "nullable": true})
+}
+
+pub(super) fn weekdays(_: &mut SchemaGenerator) -> Schema {
+    set(7, json!({"type": "string", "enum": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]}))
+}
+
+pub(super) fn start_of_day(_: &mut SchemaGenerator) -> Schema {
+    required(text(5, TIME_OF_DAY, "must be a time of day such as 22:00, from 00:00 to 23:59"))
+}
+
+pub(super) fn end_of_day(_: &mut SchemaGenerator) -> Schema {
+    required(text(5, END_OF_DAY, "must be a time of day such as 07:00, from 00:00 to 24:00"))
+}
+
+pub(super) fn time_zone(_: &mut SchemaGenerator) -> Schema {
+    required(text(
+        limits::TIME_ZONE_LENGTH,
+        TIME_ZONE,
+        "must be a time zone of the IANA database, such as Europe/Berlin",
+    ))
 }
 
 /// A `LabelSelector` with bounds, and with the rules that Kubernetes implements in code for its own kinds.
@@ -145,7 +203,7 @@ pub(super) fn timeout(_: &mut SchemaGenerator) -> Schema {
     duration_within(&limits::TIMEOUT)
 }
 
-pub(super) fn webhook_name(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     required(text(63, DNS_LABEL, "must be a name of lower-case letters, digits and -"))
 }
 
@@ -207,4 +265,22 @@ fn duration_within(range: &RangeInclusive<Duration>) -> Schema {
             "message": format!("must be a duration such as 90s, 5m or 1h30m, from {shortest} to {longest}"),
         }],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    #[test]
+    fn accepts_every_time_zone_of_the_database() {
+        let pattern = Regex::new(TIME_ZONE).unwrap();
+        let zones = jiff::tz::TimeZoneDatabase::bundled();
+        let names: Vec<String> = zones.available().map(|name| name.as_str().to_owned()).collect();
+        assert!(names.len() > 400, "{}", names.len());
+        let refused: Vec<_> =
+            names.iter().filter(|name| !pattern.is_match(name) || name.len() > limits::TIME_ZONE_LENGTH).collect();
+        assert!(refused.is_empty(), "{refused:?}");
+    }
 }

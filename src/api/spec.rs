@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{GoDuration, OrchestrStatus, limits, schema};
+use super::{GoDuration, OrchestrStatus, QuietHours, Silence, limits, schema};
 
 /// Which pods to watch, what counts as a problem, and where to send alerts. Only `alerts` is required.
 #[expect(clippy::duplicated_attributes, reason = "each column has a type")]
@@ -103,6 +103,20 @@ pub struct OrchestrSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub webhooks: Option<Vec<Webhook>>,
+    /// Problems whose alerts are held back until a given time: at most 20 silences with unique names. None by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = limits::SILENCES),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub silences: Option<Vec<Silence>>,
+    /// Hours in which alerts are held back every week, except critical ones: at most 7 with unique names. None by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = limits::QUIET_HOURS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub quiet_hours: Option<Vec<QuietHours>>,
 }
 
 /// Whether pods are checked.
@@ -211,7 +225,7 @@ pub struct Report {
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
     /// Unique within the object: up to 63 lower-case letters, digits and -.
-    #[schemars(schema_with = "schema::webhook_name")]
+    #[schemars(schema_with = "schema::name")]
     pub name: String,
     /// The message format of the receiver.
     pub format: WebhookFormat,

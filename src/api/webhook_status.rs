@@ -55,6 +55,50 @@ pub struct WebhookStatus {
     /// A summary of the incidents that are too many to be sent individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storm: Option<StormStatus>,
+    /// The incidents that silences and quiet hours hold back. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub muted: Option<MutedStatus>,
+}
+
+/// Incidents that are due, but held back by silences or quiet hours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutedStatus {
+    /// How many incidents are held back now.
+    #[schemars(range(min = 0))]
+    pub count: i64,
+    /// The silence or the quiet hours that hold back the first of them to be sent, such as "quiet hours nights".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// When the first of them is sent, if it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// How many incidents began and ended while they were held back, since the last message that reported this number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub ended: i64,
+    /// Up to 16 of the incidents, to notice when they end. Of the others, only the number is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub incidents: Vec<MutedIncident>,
+}
+
+impl MutedStatus {
+    /// Whether there is nothing to store.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.ended == 0 && self.incidents.is_empty()
+    }
+}
+
+/// An incident that is held back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MutedIncident {
+    /// The key of the incident.
+    pub key: String,
+    /// When the incident ended. It is counted in `ended` unless it returns soon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<Time>,
 }
 
 /// Why a delivery failed. It never contains a URL, a header, or anything from the receiver's response.

@@ -27,7 +27,7 @@ pub(super) const STATUS_LIMIT: usize = 256 * 1024;
 const SPARE: usize = 2 * 1024;
 /// How much of it is kept free for the alerts' writer, if the object has webhooks: the state of ten webhooks with their
 /// alerts, and the condition AlertsDelivered.
-const WEBHOOKS: usize = ALERT_BYTES + 24 * 1024;
+const WEBHOOKS: usize = ALERT_BYTES + 36 * 1024;
 
 /// The largest status that may be built here, in bytes.
 pub(super) const fn budget(has_webhooks: bool) -> usize {

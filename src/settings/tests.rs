@@ -272,3 +272,20 @@ fn warns_of_unknown_reasons_and_treats_synonyms_as_one() {
     let pull = with(json!(["ErrImagePull"]));
     assert!(pull.ignores(ProblemKind::Image, "ImagePullBackOff") && pull.warnings.is_empty());
 }
+
+#[test]
+fn validates_silences_and_quiet_hours() {
+    let spec = |changes: Value| {
+        let mut spec = json!({"alerts": {"checkRunningPods": true}});
+        spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        spec
+    };
+    let silence = json!({"name": "old", "until": "2020-01-01T00:00:00Z", "match": {"owners": ["cart-*"]}});
+    let warnings = settings(spec(json!({"silences": [silence]}))).unwrap().warnings;
+    assert_eq!(warnings, ["spec.silences and spec.quietHours have no effect without webhooks"]);
+    let nights = json!({"name": "nights", "start": "22:00", "end": "07:00", "timeZone": "Mars/Olympus"});
+    assert_eq!(
+        error(spec(json!({"quietHours": [nights]}))),
+        r#"spec.quietHours[0].timeZone: "Mars/Olympus" is not a time zone of the IANA database, such as Europe/Berlin"#
+    );
+}

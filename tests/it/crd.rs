@@ -264,7 +264,75 @@ fn refused() -> Vec<(Value, &'static str)> {
             json!({"webhooks": [webhook(json!({"match": {"reasons": ["a b"]}}))]}),
             r#"spec.webhooks[0].match.reasons[0]: Invalid value: "a b": must be a reason"#,
         ),
+        // Silences and quiet hours.
+        (json!({"silences": [{"name": "a", "match": {"owners": ["cart"]}}]}), "spec.silences[0].until: Required value"),
+        (
+            json!({"silences": [{"name": "a", "until": "2026-12-01T08:00:00Z"}]}),
+            "spec.silences[0].match: Required value",
+        ),
+        (
+            silence(json!({"until": "tomorrow"})),
+            r#"spec.silences[0].until: Invalid value: "tomorrow": spec.silences[0].until in body must be of type date-time"#,
+        ),
+        (silence(json!({"from": "2026-12-01T08:00:00Z"})), "from must be before until"),
+        (silence(json!({"from": "2026-12-01T10:00:00+01:00"})), "from must be before until"),
+        (silence(json!({"match": {}})), "must name namespaces, reasons or owners"),
+        (silence(json!({"match": {"owners": []}})), "must name namespaces, reasons or owners"),
+        (
+            silence(json!({"match": {"owners": ["a*b*"]}})),
+            r#"spec.silences[0].match.owners[0]: Invalid value: "a*b*": must be the name of an owner"#,
+        ),
+        (
+            silence(json!({"match": {"namespaces": many(17)}})),
+            "spec.silences[0].match.namespaces: Too many: 17: must have at most 16 items",
+        ),
+        (silence(json!({"comment": "x".repeat(257)})), "spec.silences[0].comment: Too long: may not be more than 256"),
+        (json!({"silences": silences(21)}), "spec.silences: Too many: 21: must have at most 20 items"),
+        (
+            quiet_hours(json!({"timeZone": "Berlin!"})),
+            "must be a time zone of the IANA database, such as Europe/Berlin",
+        ),
+        (quiet_hours(json!({"timeZone": null})), "spec.quietHours[0].timeZone: Required value"),
+        (
+            quiet_hours(json!({"start": "24:00"})),
+            r#"spec.quietHours[0].start: Invalid value: "24:00": must be a time of day such as 22:00, from 00:00 to 23:59"#,
+        ),
+        (
+            quiet_hours(json!({"end": "7:00"})),
+            r#"spec.quietHours[0].end: Invalid value: "7:00": must be a time of day such as 07:00, from 00:00 to 24:00"#,
+        ),
+        (quiet_hours(json!({"end": "22:00"})), "start and end must differ; a whole day is 00:00 to 24:00"),
+        (
+            quiet_hours(json!({"days": ["Monday"]})),
+            r#"spec.quietHours[0].days[0]: Unsupported value: "Monday": supported values: "Mon""#,
+        ),
     ]
+}
+
+fn changed(mut object: Value, changes: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    object
+}
+
+fn silence(changes: Value) -> Value {
+    let silence = json!({"name": "migration", "until": "2026-12-01T08:00:00Z", "match": {"namespaces": ["shop"]}});
+    json!({"silences": [changed(silence, &changes)]})
+}
+
+/// The largest valid ones.
+fn silences(count: usize) -> Vec<Value> {
+    let owners: Vec<_> = (10..26).map(|number| format!("{number}{}*", "a".repeat(250))).collect();
+    let matches = json!({"namespaces": many(16), "reasons": many(16), "owners": owners});
+    let silence = |name: String| {
+        json!({"name": name, "from": "2026-12-01T08:00:00+01:00", "until": "2026-12-01T07:00:00.5Z", "match": matches,
+               "comment": "x".repeat(256)})
+    };
+    many(count).into_iter().map(silence).collect()
+}
+
+fn quiet_hours(changes: Value) -> Value {
+    let hours = json!({"name": "nights", "start": "22:00", "end": "07:00", "timeZone": "Europe/Berlin"});
+    json!({"quietHours": [changed(hours, &changes)]})
 }
 
 fn many(count: usize) -> Vec<String> {
@@ -309,7 +377,9 @@ async fn accepts_valid_specs_unchanged() {
                 "alerts": {"checkRunningPods": true},
                 "pods": {"namespaces": null, "excludeNamespaces": null, "selector": null, "ignoreReasons": null},
                 "thresholds": {"pending": null}, "logs": {"tailLines": null, "redactPatterns": null}, "report": null,
-                "webhooks": null,
+                "webhooks": null, "silences": null,
+                "quietHours": [{"name": "nights", "days": null, "start": "22:00", "end": "07:00", "match": null,
+                                "timeZone": "Europe/Berlin"}],
             }),
         ),
         (
@@ -340,6 +410,11 @@ async fn accepts_valid_specs_unchanged() {
                     webhook["repeatEvery"] = json!("1m");
                     webhook
                 }).collect::<Vec<_>>(),
+                "silences": silences(20),
+                "quietHours": many(7).into_iter().map(|name| json!({
+                    "name": name, "days": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"], "start": "00:00",
+                    "end": "24:00", "timeZone": "America/Argentina/ComodRivadavia", "match": silences(1)[0]["match"],
+                })).collect::<Vec<_>>(),
             }),
         ),
     ] {

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use orchestr::{
-    alerts::{GoneAlerts, IncidentMemory, NotificationPolicy, PlanInput, Source, plan, record, retry::AttemptOutcome},
+    alerts::{
+        GoneAlerts, IncidentMemory, MuteRules, NotificationPolicy, PlanInput, Source, plan, record,
+        retry::AttemptOutcome,
+    },
     api::{NamespacedName, Webhook, WebhookStatus},
 };
 use serde_json::json;
@@ -68,6 +71,7 @@ impl Receiver {
                     incidents: &incidents,
                     memory: &self.memory,
                     gone: &GoneAlerts::default(),
+                    mute_rules: &MuteRules::default(),
                     config: "c",
                     receiver: Some("r"),
                     last_sent: self.last_sent,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
-    alerts::{sanitize, summarize_delivery},
+    alerts::{sanitize, summarize_delivery, summarize_mutes},
     api::{DeliveryError, WebhookStatus, condition, reason},
 };
 
@@ -17,9 +17,10 @@ pub(super) struct WebhookSummary<'a> {
     pub unusable: Option<&'a str>,
 }
 
-/// The condition for all webhooks of an object; absent without webhooks.
+/// The condition for all webhooks of an object; absent without webhooks. `expired` are the silences that have ended.
 pub(super) fn delivered_condition(
     webhooks: &[WebhookSummary<'_>],
+    expired: &[&str],
     generation: i64,
     previous: Option<&Condition>,
     now: Timestamp,
@@ -31,6 +32,7 @@ pub(super) fn delivered_condition(
             name: webhook.state.name.clone(),
             stopped: webhook.state.stopped,
             dropped: webhook.state.dropped,
+            muted: webhook.state.muted.clone(),
             last_error: match webhook.unusable {
                 Some(reason) => Some(DeliveryError { time: Time(now), message: reason.to_owned() }),
                 None => webhook.state.last_error.clone(),
@@ -48,6 +50,7 @@ pub(super) fn delivered_condition(
     } else {
         ("True", summary.reason, summary.message)
     };
+    let message = [vec![message], summarize_mutes(&states, expired)].concat().join("; ");
     let unchanged = previous.filter(|old| old.status == status);
     Some(Condition {
         type_: condition::ALERTS_DELIVERED.to_owned(),
@@ -77,7 +80,7 @@ mod tests {
     fn condition(webhooks: &[(&WebhookStatus, Option<&str>)]) -> (String, String, String) {
         let webhooks: Vec<_> =
             webhooks.iter().map(|(state, unusable)| WebhookSummary { state, unusable: *unusable }).collect();
-        let condition = delivered_condition(&webhooks, 3, None, Timestamp::UNIX_EPOCH).unwrap();
+        let condition = delivered_condition(&webhooks, &[], 3, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.observed_generation, Some(3));
         (condition.status, condition.reason, condition.message)
     }
@@ -110,12 +113,21 @@ mod tests {
     fn keeps_the_transition_time_until_the_status_changes_and_is_absent_without_webhooks() {
         let good = state("good", true, None);
         let webhooks = || [WebhookSummary { state: &good, unusable: None }];
-        let first = delivered_condition(&webhooks(), 1, None, Timestamp::UNIX_EPOCH).unwrap();
+        let first = delivered_condition(&webhooks(), &[], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         let later = Timestamp::from_second(90).unwrap();
-        let second = delivered_condition(&webhooks(), 2, Some(&first), later).unwrap();
+        let second = delivered_condition(&webhooks(), &[], 2, Some(&first), later).unwrap();
         assert_eq!(second.last_transition_time, first.last_transition_time);
         let broken = [WebhookSummary { state: &good, unusable: Some("no") }];
-        assert_eq!(delivered_condition(&broken, 2, Some(&first), later).unwrap().last_transition_time.0, later);
-        assert_eq!(delivered_condition(&[], 2, Some(&first), later), None);
+        assert_eq!(delivered_condition(&broken, &[], 2, Some(&first), later).unwrap().last_transition_time.0, later);
+        assert_eq!(delivered_condition(&[], &[], 2, Some(&first), later), None);
+    }
+
+    #[test]
+    fn names_expired_silences() {
+        let good = state("good", true, None);
+        let webhooks = [WebhookSummary { state: &good, unusable: None }];
+        let condition = delivered_condition(&webhooks, &["migration"], 1, None, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(condition.message, "webhook good accepted every message; silence migration has expired");
+        assert_eq!(condition.status, "True");
     }
 }

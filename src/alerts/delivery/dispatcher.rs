@@ -19,7 +19,7 @@ use super::{
     worker::{Context, Input, Worker},
 };
 use crate::{
-    alerts::{GoneAlerts, Incident, ValidatedWebhook},
+    alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     metrics::Metrics,
@@ -48,6 +48,7 @@ pub(crate) struct ObjectUpdate<'a> {
     /// The generation that `webhooks` come from.
     pub generation: i64,
     pub webhooks: &'a Arc<[ValidatedWebhook]>,
+    pub mute_rules: &'a Arc<MuteRules>,
     /// The status in the API, with the delivery state that an earlier run has stored.
     pub status: Option<&'a OrchestrStatus>,
     /// The resource version of `status`.
@@ -99,6 +100,7 @@ impl Dispatcher {
         let input = Input {
             generation: update.generation,
             webhooks: Arc::clone(update.webhooks),
+            mute_rules: Arc::clone(update.mute_rules),
             incidents: update.incidents.map(Into::into),
             gone: update.gone.into(),
             observed,
@@ -226,6 +228,7 @@ mod tests {
             uid: name,
             generation: 1,
             webhooks: &Arc::default(),
+            mute_rules: &Arc::default(),
             status: Some(&status),
             resource_version: "1",
             bytes: 0,

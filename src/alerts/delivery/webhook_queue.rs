@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
 use crate::{
     alerts::{
-        GoneAlerts, Incident, IncidentMemory, Notification, Plan, PlanInput, Source, ValidatedWebhook,
+        GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput, Source, ValidatedWebhook,
         deletion_notices, plan, record, resend, retry::AttemptOutcome,
     },
     api::{MessageKind, Webhook, WebhookStatus},
@@ -33,6 +33,7 @@ pub(super) struct ObjectInput<'a> {
     pub incidents_known: bool,
     pub memory: &'a IncidentMemory,
     pub gone: &'a GoneAlerts,
+    pub mute_rules: &'a MuteRules,
     /// How many bytes of the status the webhook's state may take.
     pub bytes: usize,
 }
@@ -175,6 +176,7 @@ impl WebhookQueue {
             incidents: input.incidents,
             memory: input.memory,
             gone: input.gone,
+            mute_rules: input.mute_rules,
             config: secrets.map_or("", |secrets| &secrets.config),
             receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
             last_sent: self.last_sent,
@@ -390,6 +392,7 @@ mod tests {
                 incidents_known: true,
                 memory: &memory,
                 gone: &GoneAlerts::default(),
+                mute_rules: &MuteRules::default(),
                 bytes: alert_bytes(1),
             };
             let stored = queue.state().clone();

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     alerts::{
-        GoneAlerts, Incident, IncidentMemory, Notification, Source, ValidatedWebhook, alert_bytes,
+        GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source, ValidatedWebhook, alert_bytes,
         retry::AttemptOutcome,
     },
     api::{NamespacedName, Webhook},
@@ -73,6 +73,7 @@ fn permits(bytes: usize) -> u32 {
 pub(super) struct Input {
     pub generation: i64,
     pub webhooks: Arc<[ValidatedWebhook]>,
+    pub mute_rules: Arc<MuteRules>,
     /// Absent while the pods are not known, or the object is paused.
     pub incidents: Option<Arc<[Incident]>>,
     pub gone: Arc<GoneAlerts>,
@@ -94,6 +95,7 @@ pub(super) struct Worker {
     incidents: Vec<Incident>,
     incidents_known: bool,
     gone: Arc<GoneAlerts>,
+    mute_rules: Arc<MuteRules>,
     /// How many permits a write takes.
     permits: u32,
     writer: StatusWriter,
@@ -125,6 +127,7 @@ impl Worker {
             incidents: Vec::new(),
             incidents_known: false,
             gone: Arc::default(),
+            mute_rules: Arc::default(),
             permits: 1,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
@@ -211,6 +214,7 @@ impl Worker {
             self.memory.update(&self.incidents);
         }
         self.gone = input.gone;
+        self.mute_rules = input.mute_rules;
         self.writer.observe(input.observed);
         self.detect_other_writer(now);
     }
@@ -234,6 +238,7 @@ impl Worker {
             incidents_known: self.incidents_known,
             memory: &self.memory,
             gone: &self.gone,
+            mute_rules: &self.mute_rules,
             bytes: alert_bytes(self.queues.len()),
         }
     }
@@ -393,7 +398,9 @@ impl Worker {
             .iter()
             .map(|queue| WebhookSummary { state: queue.state(), unusable: queue.unusable() })
             .collect();
-        let condition = delivered_condition(&summaries, self.generation, self.writer.stored().condition.as_ref(), wall);
+        let expired: Vec<&str> = self.mute_rules.expired(wall).collect();
+        let previous = self.writer.stored().condition.as_ref();
+        let condition = delivered_condition(&summaries, &expired, self.generation, previous, wall);
         DeliveryStatus { webhooks: self.queues.iter().map(|queue| queue.state().clone()).collect(), condition }
     }
 

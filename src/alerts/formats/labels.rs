@@ -50,6 +50,10 @@ pub(super) fn min_size(alert: &Alert) -> usize {
 pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<LabelledAlert>, u64) {
     let all = notification.started.iter().chain(&notification.resolved).chain(&notification.ongoing);
     let mut alerts: Vec<_> = all.map(|alert| labelled(notification, alert, layout)).collect();
+    // Once for the message: it is about none of its alerts.
+    if let (Some(first), Some(held_back)) = (alerts.first_mut(), message_text::held_back(notification)) {
+        first.annotations.insert("held_back", held_back);
+    }
     let mut omitted = notification.omitted;
     if let Some(storm) = &notification.storm {
         omitted = omitted.saturating_add(storm.count);

@@ -360,6 +360,7 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
             pluralize(notification.unsent, "other problem")
         ))]);
     }
+    lines.extend(held_back(notification).map(|text| vec![literal(format!("{text}."))]));
     let firing = notification.firing();
     if notification.object_deleted {
         lines.push(vec![literal("The Orchestr was deleted: this is no longer watched, and may continue.")]);
@@ -370,6 +371,22 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
         lines.push(vec![literal(format!("{} in all: ", pluralize(firing, "problem"))), Segment::Untrusted(all)]);
     }
     lines
+}
+
+/// What silences and quiet hours hold back now, and what ended meanwhile; `None` if there is nothing.
+pub(super) fn held_back(notification: &Notification) -> Option<String> {
+    let now = match notification.muted {
+        0 => None,
+        1 => Some("1 other problem is held back by silences or quiet hours".to_owned()),
+        many => Some(format!("{many} other problems are held back by silences or quiet hours")),
+    };
+    let ended = notification.ended_while_muted;
+    let ended = (ended > 0).then(|| {
+        let held_back = if ended == 1 { "it was held back" } else { "they were held back" };
+        format!("{} began and ended while {held_back}", pluralize(ended, "problem"))
+    });
+    let texts: Vec<String> = now.into_iter().chain(ended).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The object, webhook and cluster that the message comes from.

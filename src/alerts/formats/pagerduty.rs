@@ -113,6 +113,9 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
     if !cluster.is_empty() {
         details.insert("Cluster".to_owned(), json!(cluster));
     }
+    if let Some(held_back) = message_text::held_back(notification) {
+        details.insert("Held back".to_owned(), json!(held_back));
+    }
     if layout == Layout::NAMES_ONLY {
         details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
         return Value::Object(details);

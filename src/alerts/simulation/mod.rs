@@ -10,20 +10,21 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    GoneAlerts, Incident, IncidentMemory, Notification, NotificationPolicy, Plan, PlanInput, Source,
+    GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput, Source,
     address::AddressPolicy,
     deletion_notices,
     destination::{Destination, UrlPolicy},
     plan, record, resend,
 };
 use crate::api::{
-    AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Webhook,
-    WebhookFormat, WebhookStatus,
+    AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Severity,
+    Webhook, WebhookFormat, WebhookStatus,
 };
 
 mod common_causes;
 mod contents;
 mod guarantees;
+mod mutes;
 mod properties;
 mod receiver;
 mod repair;
@@ -33,6 +34,7 @@ mod returning;
 mod scenarios;
 mod storms;
 
+use mutes::Mutes;
 pub(super) use receiver::Behaviour;
 use receiver::{Attempt, accepted, ok};
 
@@ -73,6 +75,12 @@ enum Event {
     Crash(CrashPoint),
     SecretChanges,
     StatusWiped,
+    SeverityChanges(u8, Severity),
+    /// Alerts about the owner of the incident are silenced for this many seconds.
+    Silenced(u8, u16),
+    /// Quiet hours begin, and last for this many minutes.
+    QuietHoursBegin(u16),
+    MutesRemoved,
 }
 
 pub(super) struct Simulation {
@@ -92,6 +100,8 @@ pub(super) struct Simulation {
     /// The keys of incidents in namespaces with a pod that cannot be judged.
     unclear: BTreeSet<String>,
     incidents_known: bool,
+    mutes: Mutes,
+    mute_rules: MuteRules,
     /// Identifies the receiver.
     receiver_number: u32,
     usable: bool,
@@ -146,6 +156,8 @@ impl Simulation {
             deleted: BTreeSet::new(),
             unclear: BTreeSet::new(),
             incidents_known: true,
+            mutes: Mutes::default(),
+            mute_rules: MuteRules::default(),
             receiver_number: 0,
             usable: true,
             interrupted: None,
@@ -198,6 +210,7 @@ impl Simulation {
             incidents: &self.incidents(),
             memory: &self.memory,
             gone: &gone,
+            mute_rules: &self.mute_rules,
             config: &self.config.to_string(),
             receiver: self.usable.then_some(&*format!("receiver {}", self.receiver_number)),
             last_sent: self.last_sent,
@@ -259,6 +272,10 @@ impl Simulation {
                 self.stored = WebhookStatus::default();
                 self.last_sent = None;
             }
+            Event::SeverityChanges(number, severity) => self.set_severity(*number, *severity),
+            Event::Silenced(number, seconds) => self.silence(&key(*number), u64::from(*seconds)),
+            Event::QuietHoursBegin(minutes) => self.begin_quiet_hours(*minutes),
+            Event::MutesRemoved => self.remove_mutes(),
         }
         self.run();
     }
@@ -383,7 +400,7 @@ impl Simulation {
         let [alerts, name] = [json!(state.alerts), json!(state.name)].map(|part| part.to_string().len());
         assert!(alerts <= BYTES, "alerts of {alerts} bytes");
         // The schema limits a webhook's name to 63 characters, the tests of hostile texts do not.
-        assert!(text.len() - alerts - name < 2_048, "{} bytes beside alerts and name", text.len() - alerts - name);
+        assert!(text.len() - alerts - name < 3_072, "{} bytes beside alerts and name", text.len() - alerts - name);
         self.stored = serde_json::from_str(&text).unwrap();
         assert_eq!(self.stored, state, "serialization loses a field");
     }
@@ -392,6 +409,7 @@ impl Simulation {
     fn recover(&mut self) {
         self.receiver = Behaviour::Accepts;
         self.crash = None;
+        self.remove_mutes();
         self.incidents_known = true;
         self.config += 1;
         self.advance(60 * 60);

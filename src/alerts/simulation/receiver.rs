@@ -113,10 +113,13 @@ impl Simulation {
     /// Checks that a message names every alert that it marks as sent, and resolves no incident that continues.
     fn check_message(&self, message: &Notification) {
         let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
-        let may_be_resolved = self
+        let may_be_delivered = self
             .attempts
             .iter()
             .any(|attempt| attempt.id == message.id && (attempt.accepted || attempt.maybe_accepted));
+        if !may_be_delivered {
+            self.check_mutes(message);
+        }
         let marked = self.stored.alerts.iter().filter(|_| message.kind != MessageKind::Resend);
         for alert in marked {
             let listed = match alert.phase {
@@ -130,7 +133,7 @@ impl Simulation {
             assert!(listed && (!is_plain || by_key || text.contains(&alert.owner.name)), "{} in {text}", alert.key);
             let continues =
                 self.incidents_known && (self.active.contains_key(&alert.key) || self.has_common_cause(&alert.key));
-            let resolves = alert.phase == AlertPhase::Resolving && !may_be_resolved;
+            let resolves = alert.phase == AlertPhase::Resolving && !may_be_delivered;
             assert!(!(resolves && continues), "{} is resolved although it continues", alert.key);
             if resolves && self.incidents_known {
                 self.check_resolved_members(alert);

@@ -349,6 +349,7 @@ impl Controller {
                     uid: &object.uid,
                     generation: object.generation,
                     webhooks: &settings.webhooks,
+                    mute_rules: &settings.mute_rules,
                     status: object.status_head(),
                     resource_version: &object.resource_version,
                     bytes: object.bytes,

@@ -11,7 +11,7 @@ use crate::{
         sanitize::utf16_len,
         simulation::{Behaviour, FORMATS, Simulation, destination},
     },
-    api::{Cause, Owner, ProblemKind, Revision, WebhookFormat},
+    api::{Cause, MutedStatus, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
 /// Fragments that attackers might write into logs and messages.
@@ -82,6 +82,7 @@ fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notifica
             };
             start(&mut sim, first, "first");
             sim.advance(60);
+            sim.stored.muted = Some(MutedStatus { ended: i64::MAX, ..MutedStatus::default() });
             if rejects_details {
                 sim.receiver = Behaviour::RejectsDetails;
             }

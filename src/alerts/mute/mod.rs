@@ -1,0 +1,148 @@
+//! Silences and quiet hours: which incidents are muted now, and until when. Pure.
+//!
+//! As in Alertmanager, *muted* means that nothing is announced or repeated. [`super::muted`] tracks what is held back.
+
+mod matcher;
+mod quiet_hours;
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+
+use super::incident::Incident;
+use crate::{
+    api::{self, limits},
+    spec_error::{SpecError, at_most, invalid, short_enough},
+};
+use matcher::Matcher;
+use quiet_hours::QuietHours;
+
+/// The validated silences and quiet hours of an object.
+#[derive(Clone, Debug, Default)]
+pub struct MuteRules {
+    silences: Vec<Silence>,
+    quiet_hours: Vec<QuietHours>,
+}
+
+#[derive(Clone, Debug)]
+struct Silence {
+    name: String,
+    /// `None`: it has begun.
+    from: Option<Timestamp>,
+    until: Timestamp,
+    matcher: Matcher,
+}
+
+/// A silence or quiet hours that hold now.
+pub(super) struct ActiveRule<'a> {
+    /// Such as "silence migration".
+    pub name: String,
+    pub until: Timestamp,
+    matcher: &'a Matcher,
+    mutes_critical: bool,
+}
+
+/// Why an incident is held back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mute {
+    /// When to decide again. Another rule may hold by then.
+    pub until: Timestamp,
+    /// The rule that ends last.
+    pub by: String,
+}
+
+impl MuteRules {
+    /// Validates `spec.silences` and `spec.quietHours`.
+    ///
+    /// # Errors
+    /// If there are too many, two have the same name, or a value is invalid. A silence that has ended is valid.
+    pub fn new(silences: &[api::Silence], quiet_hours: &[api::QuietHours]) -> Result<Self, SpecError> {
+        at_most("spec.silences", silences.len(), limits::SILENCES)?;
+        unique("spec.silences", silences.iter().map(|silence| silence.name.as_str()))?;
+        at_most("spec.quietHours", quiet_hours.len(), limits::QUIET_HOURS)?;
+        unique("spec.quietHours", quiet_hours.iter().map(|hours| hours.name.as_str()))?;
+        let silences = silences.iter().enumerate().map(|(index, spec)| Silence::new(index, spec));
+        let quiet_hours = quiet_hours.iter().enumerate().map(|(index, spec)| QuietHours::new(index, spec));
+        Ok(Self { silences: silences.collect::<Result<_, _>>()?, quiet_hours: quiet_hours.collect::<Result<_, _>>()? })
+    }
+
+    /// The rules that hold now.
+    pub(super) fn active(&self, now: Timestamp) -> Vec<ActiveRule<'_>> {
+        let silences = self.silences.iter().filter(|silence| silence.is_active(now)).map(|silence| ActiveRule {
+            name: format!("silence {}", silence.name),
+            until: silence.until,
+            matcher: &silence.matcher,
+            // A person asked for exactly this.
+            mutes_critical: true,
+        });
+        let quiet_hours = self.quiet_hours.iter().filter_map(|hours| {
+            Some(ActiveRule {
+                name: format!("quiet hours {}", hours.name),
+                until: hours.active_until(now)?,
+                matcher: &hours.matcher,
+                mutes_critical: false,
+            })
+        });
+        silences.chain(quiet_hours).collect()
+    }
+
+    /// The names of the silences that have ended.
+    pub(super) fn expired(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        self.silences.iter().filter(move |silence| silence.until <= now).map(|silence| silence.name.as_str())
+    }
+}
+
+impl Silence {
+    fn new(index: usize, spec: &api::Silence) -> Result<Self, SpecError> {
+        let field = |name: &str| format!("spec.silences[{index}].{name}");
+        let until = time(&field("until"), &spec.until)?;
+        let from = spec.from.as_ref().map(|from| time(&field("from"), from)).transpose()?;
+        if from.is_some_and(|from| from >= until) {
+            return Err(invalid(field("from"), "must be before until"));
+        }
+        if let Some(comment) = &spec.comment {
+            short_enough(&field("comment"), comment, limits::COMMENT_LENGTH)?;
+        }
+        let matcher = Matcher::new(&field("match"), &spec.match_)?;
+        if matcher.is_empty() {
+            return Err(invalid(field("match"), "must name namespaces, reasons or owners"));
+        }
+        Ok(Self { name: spec.name.clone(), from, until, matcher })
+    }
+
+    fn is_active(&self, now: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= now) && now < self.until
+    }
+}
+
+impl ActiveRule<'_> {
+    /// Whether an incident is held back. `earlier` are previous reasons of the incident: one that matched once continues to
+    /// match, because the incident is the same.
+    fn mutes(&self, incident: &Incident, earlier: &[String]) -> bool {
+        (self.mutes_critical || incident.severity != api::Severity::Critical) && self.matcher.matches(incident, earlier)
+    }
+}
+
+/// Why an incident is held back; `None` if no rule holds it back.
+pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: &[String]) -> Option<Mute> {
+    let muting = rules.iter().filter(|rule| rule.mutes(incident, earlier));
+    muting.map(|rule| Mute { until: rule.until, by: rule.name.clone() }).max()
+}
+
+fn unique<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
+    let mut seen = HashSet::new();
+    for (index, name) in names.enumerate() {
+        if !seen.insert(name) {
+            return Err(invalid(format!("{field}[{index}].name"), format!("{name:?} is already used")));
+        }
+    }
+    Ok(())
+}
+
+fn time(field: &str, text: &str) -> Result<Timestamp, SpecError> {
+    short_enough(field, text, limits::TIME_LENGTH)?;
+    text.parse().map_err(|_| invalid(field, format!("{text:?} is not a time such as 2026-12-01T08:00:00Z")))
+}
+
+#[cfg(test)]
+mod tests;

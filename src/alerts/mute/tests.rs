@@ -1,0 +1,172 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::{Owner, Severity};
+
+fn rules(silences: Value, quiet_hours: Value) -> Result<MuteRules, String> {
+    let silences: Vec<api::Silence> = serde_json::from_value(silences).unwrap();
+    let quiet_hours: Vec<api::QuietHours> = serde_json::from_value(quiet_hours).unwrap();
+    MuteRules::new(&silences, &quiet_hours).map_err(|error| error.to_string())
+}
+
+fn silence(changes: Value) -> Value {
+    let mut silence = json!({"name": "migration", "until": "2026-12-01T08:00:00Z", "match": {"namespaces": ["shop"]}});
+    silence.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    silence
+}
+
+fn nights(changes: Value) -> Value {
+    let mut hours = json!({"name": "nights", "start": "22:00", "end": "07:00", "timeZone": "Europe/Berlin"});
+    hours.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    hours
+}
+
+fn at(time: &str) -> Timestamp {
+    time.parse().unwrap()
+}
+
+fn incident(namespace: &str, severity: Severity) -> Incident {
+    let owner = Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() };
+    Incident { namespace: namespace.to_owned(), owner, severity, reason: "Error".to_owned(), ..Incident::default() }
+}
+
+#[test]
+fn names_the_field_of_an_invalid_value() {
+    for (silences, quiet_hours, error) in [
+        (
+            json!([silence(json!({"until": "tomorrow"}))]),
+            json!([]),
+            r#"spec.silences[0].until: "tomorrow" is not a time"#,
+        ),
+        (
+            json!([silence(json!({"until": "9999-12-31T23:59:59-23:00"}))]),
+            json!([]),
+            "spec.silences[0].until: \"9999-12-31T23:59:59-23:00\" is not a time",
+        ),
+        (json!([silence(json!({"until": "2".repeat(65)}))]), json!([]), "spec.silences[0].until: may have at most 64"),
+        (
+            json!([silence(json!({"from": "2026-12-01T08:00:00Z"}))]),
+            json!([]),
+            "spec.silences[0].from: must be before until",
+        ),
+        (
+            json!([silence(json!({"from": "2026-12-01T10:00:00+01:00"}))]),
+            json!([]),
+            "spec.silences[0].from: must be before until",
+        ),
+        (
+            json!([silence(json!({"match": {}}))]),
+            json!([]),
+            "spec.silences[0].match: must name namespaces, reasons or owners",
+        ),
+        (
+            json!([silence(json!({"match": {"namespaces": ["["]}}))]),
+            json!([]),
+            "spec.silences[0].match.namespaces[0]: ",
+        ),
+        (
+            json!([silence(json!({"match": {"owners": ["cart", "a*b*"]}}))]),
+            json!([]),
+            "spec.silences[0].match.owners[1]: \"a*b*\" is not the name of an owner",
+        ),
+        (
+            json!([silence(json!({"match": {"reasons": vec!["Error"; 17]}}))]),
+            json!([]),
+            "spec.silences[0].match.reasons: may have at most 16 items, not 17",
+        ),
+        (
+            json!([silence(json!({"comment": "x".repeat(257)}))]),
+            json!([]),
+            "spec.silences[0].comment: may have at most 256",
+        ),
+        (
+            json!([silence(json!({})), silence(json!({}))]),
+            json!([]),
+            r#"spec.silences[1].name: "migration" is already used"#,
+        ),
+        (json!(vec![silence(json!({})); 21]), json!([]), "spec.silences: may have at most 20 items, not 21"),
+        (
+            json!([]),
+            json!([nights(json!({"timeZone": "Europe/Bonn"}))]),
+            r#"spec.quietHours[0].timeZone: "Europe/Bonn" is not a time zone of the IANA database, such as Europe/Berlin"#,
+        ),
+        (json!([]), json!([nights(json!({"timeZone": ""}))]), "spec.quietHours[0].timeZone: "),
+        (json!([]), json!([nights(json!({"timeZone": "Etc/Unknown"}))]), "spec.quietHours[0].timeZone: "),
+        (json!([]), json!([nights(json!({"timeZone": "../etc/passwd"}))]), "spec.quietHours[0].timeZone: "),
+        (json!([]), json!([nights(json!({"end": "22:00"}))]), "spec.quietHours[0].end: must differ from start"),
+        (
+            json!([]),
+            json!([nights(json!({"start": "24:00"}))]),
+            r#"spec.quietHours[0].start: "24:00" is not a time of day from 00:00 to 23:59"#,
+        ),
+        (
+            json!([]),
+            json!([nights(json!({"end": "24:01"}))]),
+            r#"spec.quietHours[0].end: "24:01" is not a time of day from 00:00 to 24:00"#,
+        ),
+        (json!([]), json!([nights(json!({"start": "7:00"}))]), "spec.quietHours[0].start: "),
+        (json!([]), json!([nights(json!({"start": "07:60"}))]), "spec.quietHours[0].start: "),
+        (json!([]), json!([nights(json!({"start": "+7:00"}))]), "spec.quietHours[0].start: "),
+        (
+            json!([]),
+            json!([nights(json!({})), nights(json!({}))]),
+            r#"spec.quietHours[1].name: "nights" is already used"#,
+        ),
+        (json!([]), json!(vec![nights(json!({})); 8]), "spec.quietHours: may have at most 7 items, not 8"),
+    ] {
+        let found = rules(silences.clone(), quiet_hours.clone()).expect_err(error);
+        assert!(found.starts_with(error), "{found} is not {error}");
+    }
+}
+
+#[test]
+fn a_silence_holds_from_its_beginning_until_just_before_its_end() {
+    let spec = json!([silence(json!({"from": "2026-12-01T07:00:00+01:00", "comment": "JIRA-1"}))]);
+    let rules = rules(spec, json!([])).unwrap();
+    for (now, active, expired) in [
+        ("2026-12-01T05:59:59Z", false, false),
+        ("2026-12-01T06:00:00Z", true, false),
+        ("2026-12-01T07:59:59Z", true, false),
+        ("2026-12-01T08:00:00Z", false, true),
+        ("2036-12-01T08:00:00Z", false, true),
+    ] {
+        let expected: Vec<_> =
+            active.then(|| ("silence migration".to_owned(), at("2026-12-01T08:00:00Z"))).into_iter().collect();
+        let found: Vec<_> = rules.active(at(now)).into_iter().map(|rule| (rule.name, rule.until)).collect();
+        assert_eq!(found, expected, "{now}");
+        assert_eq!(rules.expired(at(now)).count(), usize::from(expired), "{now}");
+    }
+}
+
+#[test]
+fn critical_incidents_pass_quiet_hours_and_not_silences() {
+    let now = at("2026-12-01T06:00:00Z");
+    let quiet = rules(json!([]), json!([nights(json!({"end": "08:00"}))])).unwrap();
+    let silent = rules(json!([silence(json!({}))]), json!([])).unwrap();
+    for (rules, severity, muted) in [
+        (&quiet, Severity::Info, true),
+        (&quiet, Severity::Warning, true),
+        (&quiet, Severity::Critical, false),
+        (&silent, Severity::Warning, true),
+        (&silent, Severity::Critical, true),
+    ] {
+        let found = find_mute(&rules.active(now), &incident("shop", severity), &[]);
+        assert_eq!(found.is_some(), muted, "{severity:?}");
+    }
+    assert_eq!(find_mute(&silent.active(now), &incident("bank", Severity::Warning), &[]), None);
+}
+
+#[test]
+fn the_rule_that_ends_last_decides() {
+    let rules = rules(json!([silence(json!({}))]), json!([nights(json!({}))])).unwrap();
+    let find = |now: &str, namespace: &str| {
+        find_mute(&rules.active(at(now)), &incident(namespace, Severity::Warning), &[])
+            .map(|mute| (mute.by, mute.until.to_string()))
+    };
+    let silence = ("silence migration".to_owned(), "2026-12-01T08:00:00Z".to_owned());
+    let nights = ("quiet hours nights".to_owned(), "2026-12-01T06:00:00Z".to_owned());
+    assert_eq!(find("2026-12-01T03:00:00Z", "shop"), Some(silence.clone()));
+    assert_eq!(find("2026-12-01T03:00:00Z", "bank"), Some(nights));
+    assert_eq!(find("2026-12-01T07:00:00Z", "shop"), Some(silence));
+    assert_eq!(find("2026-12-01T07:00:00Z", "bank"), None);
+}

@@ -1,0 +1,164 @@
+//! What silences and quiet hours do to the alerts of one webhook.
+//!
+//! They hold back announcements and repetitions, and nothing else: the end of an alert that was sent is sent immediately, and
+//! Alertmanager is still sent the alerts that it was sent before, so that it does not resolve them.
+//!
+//! An incident that is held back has no alert. If it lasts until the rule ends, it gets one then. If it ends earlier, it is
+//! counted, and the next message says how many did.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use super::{
+    common_cause::Grouped,
+    compose::is_ongoing,
+    incident::Incident,
+    mute::{Mute, find_mute},
+    plan_input::PlanInput,
+    storm,
+    times::{elapses_at, has_elapsed, whole_seconds},
+    webhook_state::WebhookState,
+};
+use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatus};
+
+/// The most incidents that the status lists, so that it stays small. The end of each of them is noticed.
+const MAX_INCIDENTS: usize = 16;
+
+/// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
+/// are.
+pub(super) fn find_all<'a>(grouped: &'a Grouped<'a>, input: &PlanInput<'_>) -> HashMap<&'a str, Mute> {
+    let rules = input.mute_rules.active(input.now);
+    if rules.is_empty() {
+        return HashMap::new();
+    }
+    let find = |incident: &Incident| find_mute(&rules, incident, input.memory.reasons(&incident.key));
+    let single: HashMap<&str, &Incident> =
+        input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
+    let find_common = |common: &Incident| {
+        let members = common.members.iter().filter_map(|member| single.get(member.key.as_str()).copied());
+        let is_due = |member: &&Incident| input.policy.due_at(member, input.now).is_some_and(|due| due <= input.now);
+        // It is free as soon as the first of its incidents is.
+        members.filter(is_due).map(find).collect::<Option<Vec<Mute>>>()?.into_iter().min()
+    };
+    let mute = |incident: &Incident| if incident.members.is_empty() { find(incident) } else { find_common(incident) };
+    grouped.iter().filter_map(|incident| Some((incident.key.as_str(), mute(incident)?))).collect()
+}
+
+/// Takes back alerts that were not sent yet, and whose incidents are held back now.
+pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
+    if webhook.mutes.is_empty() {
+        return;
+    }
+    let maybe_delivered = webhook.may_be_delivered();
+    let mutes = &webhook.mutes;
+    webhook.status.alerts.retain(|alert| {
+        let is_unsent = match alert.phase {
+            AlertPhase::Queued => true,
+            AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
+            AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
+        };
+        !(is_unsent && mutes.contains_key(alert.key.as_str()))
+    });
+}
+
+/// Takes back a pending repetition if everything that it repeats is held back now.
+pub(super) fn withdraw_repetition(webhook: &mut WebhookState<'_>) {
+    let is_repetition = webhook.status.pending.as_ref().is_some_and(|pending| pending.kind == MessageKind::Repeat);
+    if !is_repetition || webhook.mutes.is_empty() || webhook.may_be_delivered() {
+        return;
+    }
+    let single = webhook.policy.pacing.single_incident;
+    let is_included = |phase: AlertPhase| phase == AlertPhase::Announcing || !single && phase == AlertPhase::Firing;
+    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert.phase) && !is_muted(webhook, alert));
+    let storm = webhook.status.storm.as_ref().is_some_and(|storm| is_included(storm.phase));
+    if !alert && !(storm && !storm::is_muted(webhook)) {
+        webhook.revert_pending();
+        webhook.status.pending = None;
+    }
+}
+
+/// Whether an alert that was sent is not repeated now.
+pub(super) fn is_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+    webhook.mutes.contains_key(alert.key.as_str())
+}
+
+/// Whether an alert is to be repeated.
+pub(super) fn is_repeated(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+    is_ongoing(alert) && !is_muted(webhook, alert)
+}
+
+/// Updates the status from the incidents that are held back now, and counts those that have ended.
+pub(super) fn update(webhook: &mut WebhookState<'_>) {
+    let previous = webhook.status.muted.take();
+    if previous.is_none() && webhook.muted.is_empty() {
+        return;
+    }
+    let previous = previous.unwrap_or_default();
+    let held: HashSet<&str> = webhook.muted.iter().flat_map(|incident| keys(incident)).collect();
+    let current: HashSet<&str> = webhook.current.iter().map(|incident| incident.key.as_str()).collect();
+    let keep_for = webhook.policy.keep_firing_for(0);
+
+    let listed_before = previous.incidents.iter().filter(|incident| incident.gone_since.is_none()).count();
+    let mut ended = previous.ended.max(0);
+    let mut incidents: Vec<MutedIncident> = Vec::new();
+    for mut incident in previous.incidents.into_iter().take(MAX_INCIDENTS) {
+        if held.contains(incident.key.as_str()) {
+            incident.gone_since = None;
+        } else if current.contains(incident.key.as_str()) {
+            continue;
+        } else {
+            let now = whole_seconds(webhook.now);
+            // The stored time may come from a clock that was ahead.
+            incident.gone_since = Some(incident.gone_since.filter(|gone| gone.0 <= now.0).unwrap_or(now));
+            if has_elapsed(incident.gone_since.as_ref(), keep_for, webhook.now) {
+                ended = ended.saturating_add(1);
+                continue;
+            }
+        }
+        incidents.push(incident);
+    }
+
+    let listed: HashSet<String> = incidents.iter().map(|incident| incident.key.clone()).collect();
+    let mut others: Vec<&str> = held.iter().copied().filter(|key| !listed.contains(*key)).collect();
+    // Of incidents that are not listed, only the number is known. Those that are neither held back nor current have ended.
+    let unlisted_before = usize::try_from(previous.count).unwrap_or_default().saturating_sub(listed_before);
+    if unlisted_before > 0 {
+        let sent = sent_keys(webhook);
+        let released = current.iter().filter(|key| !held.contains(**key) && !sent.contains(**key)).count();
+        let gone = unlisted_before.saturating_sub(others.len()).saturating_sub(released);
+        ended = ended.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX));
+    }
+    others.sort_unstable();
+    let free = MAX_INCIDENTS.saturating_sub(incidents.len());
+    incidents.extend(others.into_iter().take(free).map(|key| MutedIncident { key: key.to_owned(), gone_since: None }));
+
+    let first = webhook.muted.iter().filter_map(|incident| webhook.mutes.get(incident.key.as_str())).min();
+    let status = MutedStatus {
+        count: i64::try_from(held.len()).unwrap_or(i64::MAX),
+        by: first.map(|mute| mute.by.clone()).unwrap_or_default(),
+        until: first.map(|mute| whole_seconds(mute.until)),
+        ended,
+        incidents,
+    };
+    webhook.status.muted = Some(status).filter(|status| !status.is_empty());
+}
+
+/// The incidents that an incident stands for: itself, or those with its common cause.
+fn keys<'a>(incident: &'a Incident) -> impl Iterator<Item = &'a str> {
+    let own = incident.members.is_empty().then_some(incident.key.as_str());
+    own.into_iter().chain(incident.members.iter().map(|member| member.key.as_str()))
+}
+
+/// The incidents that the receiver was sent, one by one or with their common cause.
+fn sent_keys<'a>(webhook: &'a WebhookState<'_>) -> HashSet<&'a str> {
+    let alerts = webhook.status.alerts.iter().filter(|alert| alert.sent_at.is_some());
+    alerts.flat_map(|alert| [&alert.key].into_iter().chain(&alert.members)).map(String::as_str).collect()
+}
+
+/// When the update may have another result although the incidents do not change.
+pub(super) fn wakes_at<'a>(webhook: &'a WebhookState<'_>) -> impl Iterator<Item = Option<Timestamp>> + 'a {
+    let ended = webhook.status.muted.iter().flat_map(|muted| &muted.incidents);
+    let ended = ended.map(|incident| elapses_at(incident.gone_since.as_ref(), webhook.policy.keep_firing_for(0)));
+    webhook.mutes.values().map(|mute| Some(mute.until)).chain(ended)
+}

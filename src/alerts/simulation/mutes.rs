@@ -1,0 +1,453 @@
+//! Silences and quiet hours: what they hold back, what passes, and what is sent when they end.
+
+use jiff::{Timestamp, tz::TimeZone};
+use proptest::prelude::*;
+
+use super::{
+    Behaviour, Event, FORMATS, KEYS, Simulation, accepted, destination, key,
+    properties::{event, format},
+};
+use crate::{
+    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, formats::render, policy::Pacing},
+    api::{AlertPhase, MessageKind, MuteMatch, MutedStatus, QuietHours, Severity, Silence, WebhookFormat},
+};
+
+/// The silences and quiet hours of a simulation, as its own checks evaluate them.
+#[derive(Default)]
+pub(super) struct Mutes {
+    /// The silenced owners, with one `*` at the end of some, and until when.
+    silences: Vec<(String, Timestamp)>,
+    /// From when to when, in minutes of the day in UTC.
+    quiet_hours: Option<(u16, u16)>,
+}
+
+/// The minute of the day in UTC.
+fn minute(at: Timestamp) -> u16 {
+    let time = TimeZone::UTC.to_datetime(at);
+    u16::try_from(i32::from(time.hour()) * 60 + i32::from(time.minute())).unwrap()
+}
+
+impl Simulation {
+    /// Silences an owner, or all owners whose names begin with the text before a `*`.
+    pub(super) fn silence(&mut self, owner: &str, seconds: u64) {
+        let until = self.now + std::time::Duration::from_secs(seconds);
+        self.mutes.silences.retain(|(silenced, _)| silenced != owner);
+        self.mutes.silences.push((owner.to_owned(), until));
+        self.update_mute_rules();
+    }
+
+    pub(super) fn begin_quiet_hours(&mut self, minutes: u16) {
+        let start = minute(self.now);
+        self.mutes.quiet_hours = Some((start, (start + minutes) % (24 * 60)));
+        self.update_mute_rules();
+    }
+
+    pub(super) fn remove_mutes(&mut self) {
+        self.mutes = Mutes::default();
+        self.update_mute_rules();
+    }
+
+    pub(super) fn set_severity(&mut self, number: u8, severity: Severity) {
+        let current = self.incidents().into_iter().find(|incident| incident.key == key(number));
+        self.custom.extend(current.map(|current| (current.key.clone(), Incident { severity, ..current })));
+    }
+
+    fn update_mute_rules(&mut self) {
+        let silence = |(index, (owner, until)): (usize, &(String, Timestamp))| Silence {
+            name: format!("s{index}"),
+            until: until.to_string(),
+            match_: MuteMatch { owners: Some(vec![owner.clone()]), ..MuteMatch::default() },
+            ..Silence::default()
+        };
+        let silences: Vec<_> = self.mutes.silences.iter().enumerate().map(silence).collect();
+        let time = |minute: u16| format!("{:02}:{:02}", minute / 60, minute % 60);
+        let quiet_hours = self.mutes.quiet_hours.map(|(start, end)| QuietHours {
+            name: "nights".to_owned(),
+            start: time(start),
+            end: time(end),
+            time_zone: "Etc/UTC".to_owned(),
+            ..QuietHours::default()
+        });
+        self.mute_rules = MuteRules::new(&silences, quiet_hours.as_slice()).unwrap();
+    }
+
+    /// Whether alerts about a current incident are held back now.
+    fn is_muted(&self, key: &str) -> bool {
+        let Some(incident) = self.incidents().into_iter().find(|incident| incident.key == key) else { return false };
+        let owner = &incident.owner.name;
+        let silenced = self.mutes.silences.iter().any(|(silenced, until)| {
+            let matches = silenced.strip_suffix('*').map_or(silenced == owner, |start| owner.starts_with(start));
+            matches && self.now < *until
+        });
+        let now = minute(self.now);
+        let quiet = self.mutes.quiet_hours.is_some_and(|(start, end)| {
+            if start < end { (start..end).contains(&now) } else { now >= start || now < end }
+        });
+        silenced || quiet && incident.severity != Severity::Critical
+    }
+
+    /// Checks that a message, unless it may have been delivered before, announces and repeats only what is not muted, and
+    /// that it ends a storm only if no incident is left that the storm may have counted.
+    pub(super) fn check_mutes(&self, message: &Notification) {
+        if !self.incidents_known || message.kind == MessageKind::Resend {
+            return;
+        }
+        let is_muted = |alert: &Alert| {
+            if alert.members.is_empty() {
+                self.is_muted(&alert.key)
+            } else {
+                let mut due = alert.members.iter().filter(|member| self.is_due(self.active[&member.key])).peekable();
+                due.peek().is_some() && due.all(|member| self.is_muted(&member.key))
+            }
+        };
+        if message.kind == MessageKind::Repeat {
+            let repeated = message.started.iter().chain(&message.ongoing);
+            let is_counted = message.storm.is_some() || message.omitted > 0;
+            assert!(is_counted || repeated.into_iter().any(|alert| !is_muted(alert)), "{message:?}");
+        } else {
+            for alert in &message.started {
+                assert!(!is_muted(alert), "{} is announced although it is muted", alert.key);
+            }
+        }
+        if message.storm.as_ref().is_some_and(|storm| storm.resolved_at.is_some()) {
+            let tracked = |key: &String| {
+                self.stored.alerts.iter().any(|alert| {
+                    (alert.key == *key || alert.members.contains(key)) && alert.phase != AlertPhase::Resolved
+                })
+            };
+            let left = self.active.iter().find(|(key, since)| self.is_due(**since) && !tracked(key));
+            assert_eq!(left, None, "the storm ends");
+        }
+    }
+
+    fn muted(&self) -> MutedStatus {
+        self.stored.muted.clone().unwrap_or_default()
+    }
+
+    /// How many incidents are known to have begun and ended while they were held back.
+    fn ended_while_muted(&self) -> i64 {
+        let reported: u64 = self.sent.iter().map(|message| message.ended_while_muted).sum();
+        self.muted().ended + i64::try_from(reported).unwrap()
+    }
+}
+
+#[test]
+fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.silence("key1", 600);
+        sim.start(1);
+        sim.start(2);
+        sim.advance(300);
+        let sent: Vec<_> = accepted(&sim).into_iter().flat_map(|(_, _, started, _)| started).collect();
+        assert_eq!(sent, [key(2)], "{format:?}");
+        let muted = sim.muted();
+        assert_eq!((muted.count, muted.ended, muted.by.as_str()), (1, 0, "silence s0"));
+        assert_eq!(muted.until.unwrap().0.to_string(), "2026-07-01T10:10:00Z");
+        assert_eq!(muted.incidents[0].key, key(1));
+        // A restarted operator continues.
+        sim.memory = IncidentMemory::default();
+        sim.advance(400);
+        let sent: Vec<_> = accepted(&sim).into_iter().filter(|(_, _, started, _)| *started == [key(1)]).collect();
+        assert_eq!(sent, [(600, MessageKind::Firing, vec![key(1)], vec![])], "{format:?}");
+        assert_eq!(sim.stored.muted, None, "{format:?}");
+    }
+}
+
+#[test]
+fn counts_incidents_that_began_and_ended_while_held_back_in_the_next_message() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.silence("*", 600);
+        sim.start(1);
+        sim.start(2);
+        sim.advance(60);
+        sim.end(1);
+        // An incident that returns soon has not ended.
+        sim.end(2);
+        sim.advance(20);
+        sim.start(2);
+        sim.advance(100);
+        sim.end(2);
+        sim.advance(100);
+        sim.start(3);
+        sim.end(3);
+        sim.advance(100);
+        assert_eq!((sim.muted().count, sim.muted().ended, sim.sent.len()), (0, 2, 0), "{format:?}");
+        sim.advance(1_000);
+        assert_eq!((sim.sent.len(), sim.muted().ended), (0, 2), "{format:?}: nothing else is sent");
+        sim.start(4);
+        sim.advance(60);
+        let message = sim.sent.iter().find(|message| message.kind == MessageKind::Firing).unwrap();
+        assert_eq!(message.ended_while_muted, 2, "{format:?}");
+        let text = String::from_utf8(render(message, &destination(format)).body).unwrap();
+        assert!(text.contains("2 problems began and ended while they were held back"), "{format:?}: {text}");
+        assert_eq!(sim.stored.muted, None, "{format:?}");
+        sim.end(4);
+        sim.advance(600);
+        assert_eq!(sim.ended_while_muted(), 2, "{format:?}: they are counted once");
+    }
+}
+
+#[test]
+fn says_how_many_problems_are_held_back_and_never_that_nothing_is_broken() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.advance(60);
+    sim.silence("*", 3_600);
+    sim.start(2);
+    sim.advance(60);
+    sim.end(1);
+    sim.advance(60);
+    let message = sim.sent.last().unwrap();
+    assert_eq!((message.kind, message.muted, message.unsent), (MessageKind::Resolved, 1, 0));
+    assert!(!message.is_all_clear());
+    let text = String::from_utf8(render(message, &destination(WebhookFormat::Slack)).body).unwrap();
+    assert!(text.contains("1 other problem is held back by silences or quiet hours."), "{text}");
+}
+
+#[test]
+fn sends_the_end_of_an_alert_while_it_is_muted() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(60);
+        sim.silence("*", 7_200);
+        sim.begin_quiet_hours(120);
+        sim.advance(60);
+        sim.end(1);
+        sim.advance(40);
+        assert!(sim.attempts.iter().any(|attempt| attempt.resolved == [key(1)]), "{format:?}");
+    }
+}
+
+#[test]
+fn keeps_alerts_at_alertmanager_alive_while_they_are_muted() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.start(1);
+    sim.advance(60);
+    sim.silence("*", 3_600);
+    sim.advance(3_600);
+    let times: Vec<_> = accepted(&sim).into_iter().map(|(at, ..)| at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= 60) && times.len() > 55, "{times:?}");
+    assert!(sim.sent.iter().all(|sent| sent.resolved.is_empty()));
+}
+
+#[test]
+fn repeats_a_muted_alert_when_the_silence_ends() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(3_000);
+        sim.silence("key1", 6_000);
+        sim.advance(9_000);
+        let sent: Vec<_> = accepted(&sim).into_iter().map(|(at, kind, ..)| (at, kind)).collect();
+        assert_eq!(sent, [(30, MessageKind::Firing), (9_000, MessageKind::Repeat)], "{format:?}");
+    }
+}
+
+#[test]
+fn withdraws_a_repetition_that_could_not_be_sent_before_the_silence() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(60);
+        sim.receiver = Behaviour::Unreachable;
+        sim.advance(3_600);
+        assert!(sim.stored.pending.is_some());
+        sim.silence("key1", 3_600);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(3_000);
+        assert_eq!((accepted(&sim).len(), sim.stored.pending.as_ref()), (1, None), "{format:?}");
+        sim.advance(900);
+        assert_eq!(accepted(&sim).len(), 2, "{format:?}");
+    }
+}
+
+#[test]
+fn holds_back_an_announcement_that_could_not_be_sent_before_the_silence() {
+    for (receiver, announced) in [(Behaviour::Unreachable, 0), (Behaviour::AcceptsWithoutAnswering, 1)] {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.receiver = receiver;
+        sim.start(1);
+        sim.advance(31);
+        sim.silence("key1", 3_600);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(1_800);
+        let history = sim.history(&key(1));
+        assert_eq!(history.len(), announced, "{receiver:?}: only what may have been delivered is sent again");
+        assert_eq!(sim.muted().count, 1 - i64::try_from(announced).unwrap(), "{receiver:?}");
+        sim.advance(1_900);
+        assert_eq!(sim.history(&key(1)).len(), 1, "{receiver:?}");
+        assert_eq!(sim.stored.dropped, 0);
+    }
+}
+
+#[test]
+fn critical_incidents_pass_quiet_hours_as_soon_as_they_are_critical() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.begin_quiet_hours(60);
+    sim.start(1);
+    sim.start(2);
+    sim.set_severity(1, Severity::Critical);
+    sim.advance(300);
+    sim.set_severity(2, Severity::Critical);
+    sim.run();
+    sim.start(3);
+    sim.advance(3_310);
+    let sent: Vec<_> = accepted(&sim).into_iter().map(|(at, _, started, _)| (at, started)).collect();
+    assert_eq!(sent, [(30, vec![key(1)]), (300, vec![key(2)]), (3_600, vec![key(3)])]);
+}
+
+#[test]
+fn announces_when_a_silence_is_removed() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.silence("*", 86_400);
+    sim.start(1);
+    sim.advance(600);
+    sim.apply(&Event::MutesRemoved);
+    assert_eq!(accepted(&sim).into_iter().map(|(at, ..)| at).collect::<Vec<_>>(), [600]);
+}
+
+#[test]
+fn holds_back_a_common_cause_only_if_all_of_its_incidents_are() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.silence("*", 600);
+        sim.start_with_cause(0..3, 7);
+        sim.advance(300);
+        assert_eq!((sim.sent.len(), sim.muted().count), (0, 3), "{format:?}");
+        sim.start_with_cause(3..4, 7);
+        sim.mutes.silences = (0..3).map(|number| (key(number), sim.now + jiff::SignedDuration::from_mins(5))).collect();
+        sim.update_mute_rules();
+        sim.advance(60);
+        let started: Vec<_> = sim.sent.iter().flat_map(|sent| &sent.started).collect();
+        assert_eq!(started.iter().map(|alert| alert.members.len()).collect::<Vec<_>>(), [4], "{format:?}");
+        assert_eq!(sim.stored.muted, None, "{format:?}");
+        sim.advance(900);
+        let started: usize = sim.sent.iter().map(|sent| sent.started.len()).sum();
+        assert_eq!(started, 1, "{format:?}: the incidents have no alerts of their own");
+    }
+}
+
+#[test]
+fn counts_more_incidents_than_the_status_lists() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.begin_quiet_hours(60);
+    sim.add_storm(0..40);
+    sim.advance(60);
+    assert_eq!((sim.muted().count, sim.muted().incidents.len()), (40, 16));
+    sim.active.retain(|key, _| key.as_str() < "storm0010");
+    sim.advance(60);
+    assert_eq!((sim.muted().count, sim.muted().ended, sim.muted().incidents.len()), (10, 30, 10));
+    sim.advance(3_600);
+    assert_eq!(sim.sent[0].ended_while_muted, 30);
+    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+    assert_eq!((firing, sim.stored.dropped), (10, 0));
+}
+
+#[test]
+fn a_storm_that_was_sent_does_not_end_because_it_is_muted() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+        sim.add_storm(0..10);
+        sim.advance(60);
+        assert_eq!(sim.storm, 8, "{format:?}");
+        sim.begin_quiet_hours(120);
+        let kinds =
+            |sim: &Simulation| accepted(sim).into_iter().filter(|(_, kind, ..)| *kind != MessageKind::Resend).count();
+        let before = kinds(&sim);
+        sim.advance(600);
+        sim.add_storm(10..40);
+        sim.advance(3_000);
+        assert_eq!(kinds(&sim), before, "{format:?}: neither its end nor its growth is sent");
+        assert_eq!(sim.storm, 8, "{format:?}");
+        sim.advance(7_200);
+        assert_eq!(sim.storm, 38, "{format:?}");
+        sim.active.clear();
+        sim.advance(900);
+        assert_eq!((sim.storm, sim.stored.storm.is_none()), (0, true), "{format:?}");
+    }
+}
+
+#[test]
+fn an_unsent_storm_that_is_muted_is_not_dropped() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+    sim.receiver = Behaviour::Unreachable;
+    sim.add_storm(0..10);
+    sim.advance(31);
+    assert!(sim.stored.storm.is_some());
+    sim.begin_quiet_hours(60);
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(600);
+    assert_eq!((sim.sent.len(), sim.stored.dropped, sim.muted().count), (0, 0, 10));
+    assert_eq!(sim.stored.storm, None);
+    sim.advance(3_600);
+    assert_eq!((sim.storm, sim.stored.dropped), (8, 0));
+}
+
+fn mute() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => (0..KEYS, 1_u16..2_000).prop_map(|(key, seconds)| Event::Silenced(key, seconds)),
+        2 => (1_u16..60).prop_map(Event::QuietHoursBegin),
+        1 => Just(Event::MutesRemoved),
+        2 => (0..KEYS, prop_oneof![Just(Severity::Warning), Just(Severity::Critical)])
+            .prop_map(|(key, severity)| Event::SeverityChanges(key, severity)),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    prop::collection::vec(prop_oneof![4 => event(), 1 => mute()], 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each message is also checked by [`Simulation::check_mutes`].
+    #[test]
+    fn sends_one_start_and_one_end_of_every_incident_that_is_not_muted_until_it_ends(format in format(), events in events()) {
+        let mut sim = Simulation::new(format);
+        for event in &events {
+            sim.apply(event);
+        }
+        sim.recover();
+        for number in 0..KEYS {
+            let (key, history) = (key(number), sim.history(&key(number)));
+            for (index, (_, starts)) in history.iter().enumerate() {
+                prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
+            }
+            let is_firing = history.last().is_some_and(|(_, starts)| *starts);
+            prop_assert_eq!(is_firing, sim.active.contains_key(&key), "{}: {:?}", key, history);
+        }
+        // What was due and is over was sent, or counted.
+        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
+        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
+        let counted = sim.stored.dropped + sim.ended_while_muted();
+        prop_assert!(i64::try_from(lost).unwrap() <= counted, "{} lost, {} counted", lost, counted);
+        prop_assert_eq!(sim.muted().count, 0);
+        prop_assert!(sim.stored.pending.is_none() && sim.muted().incidents.is_empty());
+    }
+
+    #[test]
+    fn storms_stay_exact_when_mutes_end(format in format(), events in events()) {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+        for event in &events {
+            sim.apply(event);
+        }
+        sim.recover();
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
+        prop_assert!(firing <= 2);
+        prop_assert_eq!(firing + sim.storm, sim.active.len() as u64);
+        prop_assert!(sim.due_unsent.iter().all(|key| !sim.active.contains_key(key)), "{:?}", sim.due_unsent);
+        prop_assert!(sim.due_unsent.is_empty() || sim.stored.dropped + sim.ended_while_muted() > 0);
+        for number in 0..KEYS {
+            sim.end(number);
+        }
+        sim.recover();
+        prop_assert_eq!(sim.storm, 0);
+        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
+    }
+}
