@@ -7,4 +7,5 @@ mod common_cause;
 mod end_to_end;
 mod killed;
 mod secret_reads;
+mod silences;
 pub mod support;
