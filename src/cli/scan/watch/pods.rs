@@ -225,3 +225,138 @@ fn uid(watched: &WatchedPod) -> Uid {
         Err(pod) => pod.uid,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::{
+        super::super::{namespaces::Namespaces, selector::LabelSelector},
+        *,
+    };
+    use crate::{
+        diagnosis::JobFacts,
+        pods::{DecodeError, UndecodablePod},
+    };
+
+    fn now() -> Timestamp {
+        "2026-03-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn pods(selector: &str) -> Pods {
+        let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
+        let filter = Filter { namespaces, selector: LabelSelector::new(selector).unwrap() };
+        Pods::new(Thresholds::default(), filter, 1)
+    }
+
+    fn watched(name: &str, changes: Value) -> WatchedPod {
+        let mut pod = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "cart"}},
+            "spec": {"containers": [{"name": "app", "image": "a"}]},
+            "status": {"phase": "Succeeded"},
+        });
+        for (field, value) in changes.as_object().unwrap() {
+            *pod.pointer_mut(field).unwrap() = value.clone();
+        }
+        let pod = crate::pods::from_json(&pod.to_string()).unwrap();
+        WatchedPod { pod: Ok(Box::new(pod)), resource_version: "1".to_owned() }
+    }
+
+    fn failed() -> Value {
+        json!({"/status": {"phase": "Failed", "reason": "Evicted"}})
+    }
+
+    /// The number of pods, and the names of those with a problem.
+    fn seen(pods: &Pods) -> (u64, String) {
+        let judged = pods.judge(&HashMap::new(), now());
+        let names: Vec<_> = judged.problems.iter().map(|(pod, _)| pod.name.to_string()).collect();
+        (judged.pods, names.join(" "))
+    }
+
+    #[test]
+    fn follows_lists_and_changes() {
+        let mut pods = pods("app=cart");
+        let mut apply = |update, expected: (u64, &str), is_synced: bool| {
+            pods.apply(0, update, now());
+            assert_eq!((seen(&pods), pods.is_synced()), ((expected.0, expected.1.to_owned()), is_synced));
+        };
+        apply(WatchUpdate::Relisting, (0, ""), false);
+        apply(WatchUpdate::Listed(watched("b", failed())), (1, "b"), false);
+        apply(WatchUpdate::Listed(watched("a", failed())), (2, "a b"), false);
+        apply(WatchUpdate::Listed(watched("other", json!({"/metadata/namespace": "bank"}))), (2, "a b"), false);
+        apply(WatchUpdate::Synced, (2, "a b"), true);
+        apply(WatchUpdate::Applied(watched("c", json!({}))), (3, "a b"), true);
+        apply(WatchUpdate::Applied(watched("a", json!({}))), (3, "b"), true);
+        apply(WatchUpdate::Applied(watched("c", failed())), (3, "b c"), true);
+        apply(WatchUpdate::Deleted(watched("b", failed())), (2, "c"), true);
+        // Its labels have changed.
+        apply(WatchUpdate::Applied(watched("c", json!({"/metadata/labels": {}}))), (1, ""), true);
+        // What a later list does not contain was deleted in between.
+        apply(WatchUpdate::Applied(watched("d", failed())), (2, "d"), true);
+        apply(WatchUpdate::Relisting, (2, "d"), true);
+        apply(WatchUpdate::Listed(watched("e", json!({}))), (3, "d"), true);
+        apply(WatchUpdate::Synced, (1, ""), true);
+        assert_eq!(pods.suspects, 0);
+    }
+
+    #[test]
+    fn an_outage_lasts_until_the_missed_changes_are_read() {
+        let mut pods = pods("");
+        let mut apply = |update, expected: Option<&str>| {
+            pods.apply(0, update, now());
+            assert_eq!(pods.failure(), expected);
+        };
+        apply(WatchUpdate::Denied("no".to_owned()), Some("no"));
+        apply(WatchUpdate::Relisting, None);
+        apply(WatchUpdate::Synced, None);
+        apply(WatchUpdate::Failed("refused".to_owned()), Some("refused"));
+        apply(WatchUpdate::Behind, Some("missed changes are still being read"));
+        apply(WatchUpdate::CaughtUp, None);
+        apply(WatchUpdate::Denied("no".to_owned()), Some("no"));
+        // Only what is forbidden from the beginning is an error.
+        assert_eq!(pods.denial(), None);
+    }
+
+    #[test]
+    fn counts_pods_that_cannot_be_judged() {
+        let mut pods = pods("");
+        let undecodable = UndecodablePod {
+            uid: Uid::from_text("x"),
+            namespace: "shop".to_owned(),
+            name: "x".to_owned(),
+            error: DecodeError::TooLarge,
+        };
+        let watched_one = WatchedPod { pod: Err(undecodable), resource_version: "1".to_owned() };
+        pods.apply(0, WatchUpdate::Applied(watched_one), now());
+        pods.suspects = SUSPECTS;
+        pods.apply(0, WatchUpdate::Applied(watched("a", failed())), now());
+        let judged = pods.judge(&HashMap::new(), now());
+        assert_eq!((judged.pods, judged.undecodable, judged.without_room, judged.problems.len()), (1, 1, 1, 0));
+    }
+
+    #[test]
+    fn a_failed_pod_of_a_job_waits_for_its_job() {
+        let mut pods = pods("");
+        let mut owned = watched("a", failed());
+        if let Ok(pod) = &mut owned.pod {
+            let owner =
+                json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": "j", "controller": true}]);
+            let metadata = json!({"metadata": {"name": "a", "namespace": "shop", "ownerReferences": owner}});
+            pod.controller = crate::pods::from_json(&metadata.to_string()).unwrap().controller;
+        }
+        pods.apply(0, WatchUpdate::Applied(owned), now());
+        let problems = |known: Option<KnownJob>| {
+            let jobs = known.into_iter().map(|job| ("j".to_owned(), job)).collect();
+            let judged = pods.judge(&jobs, now());
+            assert_eq!(judged.needed_jobs.len(), 1);
+            judged.problems.len()
+        };
+        assert_eq!(problems(None), 0, "it is not read yet");
+        assert_eq!(problems(Some(KnownJob::Unread)), 1);
+        assert_eq!(problems(Some(KnownJob::Read(Arc::new(JobFacts::default())))), 1);
+        let complete = JobFacts { complete: true, ..JobFacts::default() };
+        assert_eq!(problems(Some(KnownJob::Read(Arc::new(complete)))), 0);
+    }
+}
