@@ -15,6 +15,12 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// The severity of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Info, Self::Warning, Self::Critical].into_iter().find(|severity| severity.as_str() == name)
+    }
+
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -156,6 +156,7 @@ impl Pod {
         let specs = self.init_containers.iter().chain(&self.containers);
         size_of::<Self>()
             + allocated(&self.labels)
+            + self.ownership.as_deref().map_or(0, size_of_val)
             + allocated(&self.finalizers.first)
             + allocated(&self.scheduling_gates.first)
             + allocated(&self.readiness_gates)
@@ -199,7 +200,8 @@ impl Pod {
                 *text = partial_text::cut(text, message).into();
             }
             TextKind::Message | TextKind::OwnMessage => {}
-            TextKind::Label => {}
+            // Half a URL is none, and their lengths are bounded.
+            TextKind::Label | TextKind::Annotation => {}
         });
     }
 

@@ -9,6 +9,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{History, Omitted, Uid};
+use crate::api::Ownership;
 
 /// The longest text that is kept, in bytes. The kubelet cuts termination messages at 4096.
 pub const TEXT_LIMIT: usize = 4096;
@@ -26,6 +27,8 @@ pub struct Pod {
     pub labels: Vec<(ArcStr, ArcStr)>,
     /// Whether the annotation `kopf.dev/ignore` is "true".
     pub ignored: bool,
+    /// The annotations `kopf.dev/severity`, `team`, `runbook` and `dashboard`, if there are any.
+    pub ownership: Option<Box<Ownership>>,
     /// The owner reference with `controller: true`.
     pub controller: Option<Controller>,
     pub finalizers: FirstNames,

@@ -21,12 +21,14 @@ pub(crate) enum TextKind {
     Id,
     /// The key or the value of a label.
     Label,
+    /// The value of an annotation, which is kept whole.
+    Annotation,
 }
 
 impl Pod {
     /// Visits all texts. Labels are visited as well, but nothing may change them.
     pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr, TextKind)) {
-        use TextKind::{Id, Label, Message, Name, Word};
+        use TextKind::{Annotation, Id, Label, Message, Name, Word};
         visit(&mut self.name, Id);
         visit(&mut self.namespace, Name);
         visit(&mut self.node, Name);
@@ -36,6 +38,11 @@ impl Pod {
         for (key, value) in &mut self.labels {
             visit(key, Label);
             visit(value, Label);
+        }
+        if let Some(ownership) = &mut self.ownership {
+            for value in [&mut ownership.team, &mut ownership.runbook, &mut ownership.dashboard] {
+                visit(value, Annotation);
+            }
         }
         if let Some(owner) = &mut self.controller {
             for name in [&mut owner.api_version, &mut owner.kind, &mut owner.name, &mut owner.uid] {

@@ -39,6 +39,11 @@ fn hostile(count: usize) -> Value {
     json!({
         "metadata": {
             "name": "n".repeat(253), "namespace": "s".repeat(63), "uid": "1", "labels": labels,
+            "annotations": {
+                "kopf.dev/severity": "x".repeat(4000), "kopf.dev/team": "t".repeat(63),
+                "kopf.dev/runbook": format!("https://r.example/{}", "r".repeat(494)),
+                "kopf.dev/dashboard": format!("https://d.example/{}", "d".repeat(494)),
+            },
             "finalizers": all(&|n| json!(format!("example.com/{n}-{}", "f".repeat(50)))),
             "ownerReferences": [{"apiVersion": "a".repeat(4000), "kind": "k".repeat(4000), "name": "o".repeat(4000),
                 "uid": "u".repeat(4000), "controller": true}],
@@ -83,6 +88,27 @@ fn the_largest_pods_take_a_bounded_amount_of_memory() {
         pod.reduce();
         assert!(size(&pod) <= 5 * REDUCED_LIMIT, "{count}: reduced to {} bytes", size(&pod));
     }
+}
+
+#[test]
+fn annotations_of_ownership_are_kept_whole_or_not_at_all() {
+    let with = |annotations: Value| {
+        decoded(&json!({"metadata": {"name": "web", "namespace": "shop", "uid": "1", "annotations": annotations}}))
+    };
+    let names = |pod: &Pod| -> Vec<&str> { pod.ownership.iter().flat_map(|own| own.invalid()).collect() };
+    assert_eq!(with(json!({"other": "x", "kopf.dev/team": ""})).ownership, None);
+    let mut pod = with(json!({
+        "kopf.dev/severity": "critical", "kopf.dev/team": "checkout", "kopf.dev/dashboard": "https://d.example/?a=b",
+        "kopf.dev/runbook": format!("https://r.example/{}", "r".repeat(494)), "kopf.dev/ignore": "true",
+    }));
+    pod.reduce();
+    let own = pod.ownership.clone().unwrap();
+    assert_eq!((own.severity, own.team.as_str()), (Some(crate::api::Severity::Critical), "checkout"));
+    assert_eq!((own.runbook.len(), own.dashboard.as_str()), (512, "https://d.example/?a=b"));
+    assert!(pod.ignored && names(&pod).is_empty());
+    let bad = with(json!({"kopf.dev/team": "<!channel>", "kopf.dev/runbook": format!("https://{}", "r".repeat(600))}));
+    assert_eq!(names(&bad), ["kopf.dev/team", "kopf.dev/runbook"]);
+    assert_eq!(bad.ownership.as_ref().unwrap().runbook, "");
 }
 
 #[test]

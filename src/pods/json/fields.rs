@@ -9,7 +9,7 @@ use serde::{
 };
 
 use crate::{
-    api::IGNORE_ANNOTATION,
+    api::{IGNORE_ANNOTATION, Ownership},
     pods::{
         FirstNames, TEXT_LIMIT,
         pod::{LIST_LIMIT, within},
@@ -194,34 +194,51 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-/// Whether [`IGNORE_ANNOTATION`] is "true".
+/// The annotations that are used.
 #[derive(Default)]
-pub(super) struct IgnoreAnnotation(pub(super) bool);
+pub(super) struct Annotations {
+    /// Whether [`IGNORE_ANNOTATION`] is "true".
+    pub(super) ignored: bool,
+    pub(super) ownership: Ownership,
+}
 
-impl<'de> Deserialize<'de> for IgnoreAnnotation {
+impl<'de> Deserialize<'de> for Annotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Annotations;
+        struct Map;
 
-        impl<'de> Visitor<'de> for Annotations {
-            type Value = IgnoreAnnotation;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Annotations;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("annotations")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut ignored = false;
+                let mut annotations = Annotations::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     if key == IGNORE_ANNOTATION {
-                        ignored = map.next_value::<String>()? == "true";
+                        annotations.ignored = map.next_value::<String>()? == "true";
+                    } else if Ownership::has_annotation(&key) {
+                        match map.next_value()? {
+                            Value::Text(text) => annotations.ownership.set(&key, Some(&text)),
+                            Value::Other(IgnoredAny) => annotations.ownership.set(&key, None),
+                        }
                     } else {
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
-                Ok(IgnoreAnnotation(ignored))
+                Ok(annotations)
             }
         }
 
-        deserializer.deserialize_map(Annotations)
+        deserializer.deserialize_map(Map)
     }
+}
+
+/// The value of an annotation. The API server accepts only texts, but a file may contain anything.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Text(String),
+    Other(IgnoredAny),
 }

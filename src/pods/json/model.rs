@@ -11,7 +11,7 @@ use crate::pods::{
 };
 
 use super::{
-    fields::{IgnoreAnnotation, Labels, Text, find, first, first_names, list, or_default, text},
+    fields::{Annotations, Labels, Text, find, first, first_names, list, or_default, text},
     probe::ProbeJson,
 };
 
@@ -33,7 +33,8 @@ impl From<PodJson> for Pod {
             namespace: metadata.namespace,
             name: metadata.name,
             labels: metadata.labels.0,
-            ignored: metadata.annotations.0,
+            ignored: metadata.annotations.ignored,
+            ownership: metadata.annotations.ownership.non_empty(),
             controller: metadata.owner_references.map(|owner| Controller {
                 api_version: owner.api_version,
                 kind: owner.kind,
@@ -79,7 +80,7 @@ pub(super) struct MetaJson {
     #[serde(deserialize_with = "or_default")]
     labels: Labels,
     #[serde(deserialize_with = "or_default")]
-    annotations: IgnoreAnnotation,
+    annotations: Annotations,
     #[serde(deserialize_with = "controller")]
     owner_references: Option<OwnerJson>,
     #[serde(deserialize_with = "first_names::<_, Text>")]

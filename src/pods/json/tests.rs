@@ -25,6 +25,15 @@ fn keeps_used_fields_and_skips_the_rest() {
 }
 
 #[test]
+fn ignores_annotations_of_another_type() {
+    let pod = from_json(
+        r#"{"metadata":{"annotations":{"kopf.dev/team":{"a":[1]},"kopf.dev/severity":null,"kopf.dev/runbook":5}}}"#,
+    );
+    let invalid: Vec<_> = pod.unwrap().ownership.unwrap().invalid().collect();
+    assert_eq!(invalid, ["kopf.dev/severity", "kopf.dev/team", "kopf.dev/runbook"]);
+}
+
+#[test]
 fn accepts_empty_objects_and_nulls() {
     assert_eq!(from_json("{}").unwrap(), Pod { uid: Uid::from_text(""), ..Pod::default() });
     assert!(from_json(r#"{"metadata":null,"spec":null,"status":{"containerStatuses":null}}"#).is_ok());

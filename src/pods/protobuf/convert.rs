@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use prost::Message;
 
 use crate::{
-    api::IGNORE_ANNOTATION,
+    api::{IGNORE_ANNOTATION, Ownership},
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, FirstNames, History,
         Omitted, Pod, PodCondition, Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod,
@@ -51,6 +51,7 @@ impl From<message::Pod> for Pod {
             name: text(&metadata.name),
             labels,
             ignored: metadata.annotations.iter().any(ignored),
+            ownership: ownership(&metadata.annotations).non_empty(),
             controller: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| Controller {
                 api_version: text(&owner.api_version),
                 kind: text(&owner.kind),
@@ -190,6 +191,18 @@ impl From<message::ContainerStateTerminated> for Terminated {
             container_id: text(&terminated.container_id),
         }
     }
+}
+
+fn ownership(annotations: &[message::Pair]) -> Ownership {
+    let mut ownership = Ownership::default();
+    for message::Pair { key, value } in annotations {
+        if let Ok(key) = str::from_utf8(key)
+            && Ownership::has_annotation(key)
+        {
+            ownership.set(key, Some(&String::from_utf8_lossy(value)));
+        }
+    }
+    ownership
 }
 
 fn restart_policy(name: &[u8]) -> Option<RestartPolicy> {

@@ -22,12 +22,16 @@ pub(crate) fn decode_json_as_protobuf(pod: &Value) -> Result<Pod, DecodeError> {
 
 fn encode(pod: &Value) -> Vec<u8> {
     let metadata = &pod["metadata"];
-    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let pairs = |pairs: &Value| {
+        let pairs = pairs.as_object().into_iter().flatten();
+        pairs.map(|(key, value)| Pair { key: key.clone().into(), value: text(value) }).collect()
+    };
     let metadata = ObjectMeta {
         name: text(&metadata["name"]),
         namespace: text(&metadata["namespace"]),
         uid: text(&metadata["uid"]),
-        labels: labels.map(|(key, value)| Pair { key: key.clone().into(), value: text(value) }).collect(),
+        labels: pairs(&metadata["labels"]),
+        annotations: pairs(&metadata["annotations"]),
         finalizers: list(&metadata["finalizers"], text),
         owner_references: list(&metadata["ownerReferences"], |owner| OwnerReference {
             kind: text(&owner["kind"]),
