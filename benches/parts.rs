@@ -115,6 +115,7 @@ fn status(c: &mut Criterion) {
             missing: &[],
             findings: pods.iter().zip(&findings).map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|_, _| Workload::default(),
+            find_ownership: &|_| None,
             unreadable: None,
             outside: None,
             logs: true,

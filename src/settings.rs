@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use kube::core::Expression;
 
 use crate::{
-    alerts::{MuteRules, ValidatedWebhook},
+    alerts::{LinkTemplate, MuteRules, ValidatedWebhook},
     api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
@@ -81,7 +81,7 @@ impl Settings {
                 limits::MAX_PODS,
                 50,
             )? as usize,
-            webhooks: ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?.into(),
+            webhooks: webhooks(spec)?,
             mute_rules: Arc::new(MuteRules::new(
                 spec.silences.as_deref().unwrap_or_default(),
                 spec.quiet_hours.as_deref().unwrap_or_default(),
@@ -107,6 +107,15 @@ pub(crate) fn only_namespace(spec: &OrchestrSpec, namespace: &str) -> Result<(),
         return Ok(());
     }
     Err(invalid("spec.pods.namespaces", format!("must be [{namespace:?}], because of --own-namespace-only")))
+}
+
+fn webhooks(spec: &OrchestrSpec) -> Result<Arc<[ValidatedWebhook]>, SpecError> {
+    let links: Arc<[LinkTemplate]> = LinkTemplate::validate_all(spec.links.as_deref().unwrap_or_default())?.into();
+    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?;
+    for webhook in &mut webhooks {
+        webhook.policy.links = Arc::clone(&links);
+    }
+    Ok(webhooks.into())
 }
 
 fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
@@ -123,11 +124,10 @@ fn remaining(previous: &WebhookStatus, input: &PlanInput<'_>) -> HashMap<String,
 }
 
 fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
-    let sent: HashMap<&str, &str> = active.iter().map(|alert| (alert.key.as_str(), alert.reason.as_str())).collect();
+    let sent: HashMap<&str, &AlertStatus> = active.iter().map(|alert| (alert.key.as_str(), *alert)).collect();
     let (policy, memory): (&NotificationPolicy, &IncidentMemory) = (input.policy, input.memory);
     let matches = |incident: &&Incident| {
-        let mut earlier = memory.reasons(&incident.key).to_vec();
-        earlier.extend(sent.get(incident.key.as_str()).map(|reason| (*reason).to_owned()));
+        let earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
         policy.matches(incident, &earlier)
     };
     input.incidents.iter().filter(matches).collect()
@@ -169,6 +169,12 @@ where
 /// none. If it began after the last message, it is news, even if it was a member earlier.
 fn is_reported(member: &Incident, alert: &AlertStatus) -> bool {
     alert.sent_at.as_ref().is_none_or(|sent| whole_seconds(member.since).0 <= sent.0)
+}
+
+/// The team of all these incidents; empty if they have different ones.
+fn common_team(members: &[&Incident]) -> ArcStr {
+    let first = members.first().map(|member| &member.team);
+    first.filter(|team| members.iter().all(|member| member.team == **team)).cloned().unwrap_or_default()
 }
 
 /// An incident about the common cause of these incidents. It is due as soon as the first of those is that no alert about
@@ -213,6 +219,8 @@ fn combine(
         since,
         tolerated,
         pods: members.iter().map(|member| member.pods).fold(0, u64::saturating_add),
+        severity: members.iter().map(|member| member.severity).max().unwrap_or_default(),
+        team: common_team(members),
         members: ordered
             .into_iter()
             .map(|member| Member {

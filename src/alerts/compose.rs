@@ -15,7 +15,7 @@ use super::{
     webhook_state::{WebhookState, reverted},
 };
 use crate::{
-    api::{AlertPhase, AlertStatus, Detail, MessageKind, StormStatus, WebhookStatus},
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, StormStatus, WebhookStatus},
     hex::hex,
 };
 
@@ -98,6 +98,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         unsent: count_unsent(webhook, storm.is_some()),
         muted: if resend { 0 } else { webhook.muted.len() as u64 },
         ended_while_muted: muted.filter(|_| has_text).map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default()),
+        mentions: mentions(webhook, kind, &started),
         started,
         ongoing,
         resolved,
@@ -107,12 +108,27 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     }
 }
 
+/// Whom a message mentions: only if it announces alerts, and not if it repeats or resolves them. A storm counts if it was
+/// not sent yet.
+fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert]) -> Vec<String> {
+    if kind != MessageKind::Firing {
+        return Vec::new();
+    }
+    let new_storm =
+        webhook.status.storm.as_ref().filter(|own| own.phase == AlertPhase::Announcing && own.sent_at.is_none());
+    let overflow = webhook.overflow.iter().filter(|_| new_storm.is_some()).map(|incident| incident.severity);
+    let severities: Vec<Severity> = started.iter().map(|alert| alert.severity).chain(overflow).collect();
+    webhook.policy.mentions.of(&severities)
+}
+
 /// The alerts that satisfy a condition, the oldest first.
 fn alerts_where(webhook: &WebhookState<'_>, condition: impl Fn(&AlertStatus) -> bool) -> Vec<Alert> {
     let mut alerts: Vec<_> = webhook.status.alerts.iter().filter(|alert| condition(alert)).collect();
     alerts.sort_by(|a, b| (a.since.0, &a.key).cmp(&(b.since.0, &b.key)));
     let current = |alert: &AlertStatus| webhook.incidents.get(alert.key.as_str()).copied();
-    let new = |alert| Alert { remaining: webhook.remaining(alert), ..Alert::new(alert, current(alert)) };
+    let (links, cluster) = (&webhook.policy.links, webhook.cluster);
+    let new =
+        |alert| Alert { remaining: webhook.remaining(alert), ..Alert::new(alert, current(alert), links, cluster) };
     alerts.into_iter().map(new).collect()
 }
 
@@ -243,6 +259,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         resolved: Vec::new(),
         storm: None,
         reasons: Vec::new(),
+        mentions: Vec::new(),
         object_deleted: true,
     };
     for mut alert in alerts_where(&webhook, |alert| may_be_firing(alert.phase, alert.sent_at.is_some())) {

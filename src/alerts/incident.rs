@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision, Severity};
@@ -50,8 +51,12 @@ pub struct Incident {
     /// How many pods the owner has in all; zero if unknown.
     pub of: u64,
     pub example_pods: Vec<String>,
-    /// Critical if none of the owner's pods works.
+    /// From an annotation; otherwise critical if none of the owner's pods works. May change while the incident lasts.
     pub severity: Severity,
+    /// From an annotation, like the URLs; empty if unknown. May change while the incident lasts.
+    pub team: ArcStr,
+    pub runbook: ArcStr,
+    pub dashboard: ArcStr,
     /// One sentence: the cause, or what is known.
     pub message: String,
     /// The revision that fails, if an earlier one is still healthy.
@@ -95,30 +100,39 @@ pub struct CommonCause {
     pub message: String,
 }
 
-/// Remembers the reasons and common causes of the current incidents from one reconcile to the next.
+/// What an incident was while it lasts, each value once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Earlier {
+    pub reasons: Vec<String>,
+    pub severities: Vec<Severity>,
+    pub teams: Vec<ArcStr>,
+}
+
+/// Remembers the reasons, severities, teams and common causes of the current incidents from one reconcile to the next.
 #[derive(Debug, Default)]
 pub struct IncidentMemory {
-    reasons: HashMap<String, Vec<String>>,
+    earlier: HashMap<String, Earlier>,
     /// The keys of the latest common causes.
     common_causes: HashMap<String, String>,
 }
 
 impl IncidentMemory {
-    /// The limit of remembered reasons for each incident.
-    const MAX_REASONS: usize = 4;
+    /// The limit of remembered reasons, and of teams, for each incident.
+    const LIMIT: usize = 4;
 
-    /// Adds the reasons and common causes of these incidents, and forgets incidents that are gone.
+    /// Adds what these incidents are now, and forgets incidents that are gone.
     pub fn update(&mut self, incidents: &[Incident]) {
         let mut current = HashMap::with_capacity(incidents.len());
         for incident in incidents {
-            let mut reasons = self.reasons.remove(&incident.key).unwrap_or_default();
-            if !reasons.contains(&incident.reason) {
-                reasons.truncate(Self::MAX_REASONS - 1);
-                reasons.push(incident.reason.clone());
+            let mut earlier = self.earlier.remove(&incident.key).unwrap_or_default();
+            remember(&mut earlier.reasons, &incident.reason);
+            remember(&mut earlier.severities, &incident.severity);
+            if !incident.team.is_empty() {
+                remember(&mut earlier.teams, &incident.team);
             }
-            current.insert(incident.key.clone(), reasons);
+            current.insert(incident.key.clone(), earlier);
         }
-        self.reasons = current;
+        self.earlier = current;
         let mut common_causes = HashMap::new();
         for incident in incidents {
             let earlier = self.common_causes.remove(&incident.key);
@@ -134,9 +148,23 @@ impl IncidentMemory {
         self.common_causes.get(key).map(String::as_str)
     }
 
-    /// The reasons that a current incident had. A webhook that matched one of them continues to match the incident.
-    pub(super) fn reasons(&self, key: &str) -> &[String] {
-        self.reasons.get(key).map_or(&[], Vec::as_slice)
+    /// What a current incident was. A webhook that matched it continues to match it. `alert` is the stored state of the
+    /// incident at the webhook: it lasts longer than this memory, and has values that matched.
+    pub(super) fn earlier(&self, key: &str, alert: Option<&AlertStatus>) -> Earlier {
+        let mut earlier = self.earlier.get(key).cloned().unwrap_or_default();
+        if let Some(alert) = alert {
+            earlier.reasons.push(alert.reason.clone());
+            earlier.severities.extend(alert.severity);
+            earlier.teams.extend((!alert.team.is_empty()).then(|| ArcStr::from(alert.team.as_str())));
+        }
+        earlier
+    }
+}
+
+fn remember<T: Clone + PartialEq>(values: &mut Vec<T>, value: &T) {
+    if !values.contains(value) {
+        values.truncate(IncidentMemory::LIMIT - 1);
+        values.push(value.clone());
     }
 }
 
@@ -187,10 +215,10 @@ mod tests {
             ("E", &["A", "B", "C", "E"]),
         ] {
             memory.update(&[incident(reason)]);
-            assert_eq!(memory.reasons("a"), remembered, "after {reason}");
+            assert_eq!(memory.earlier("a", None).reasons, remembered, "after {reason}");
         }
         memory.update(&[]);
-        assert!(memory.reasons("a").is_empty());
+        assert_eq!(memory.earlier("a", None), Earlier::default());
     }
 
     #[test]

@@ -2,10 +2,14 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use super::incident::{Incident, Member, Source};
-use crate::api::{AlertStatus, Cause, Detail, MessageKind, Owner, ProblemKind, Revision};
+use super::{
+    incident::{Incident, Member, Source},
+    link_template::LinkTemplate,
+};
+use crate::api::{AlertStatus, Cause, Detail, MessageKind, Owner, ProblemKind, Revision, Severity};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
@@ -37,6 +41,8 @@ pub struct Notification {
     pub storm: Option<Storm>,
     /// The reasons of all firing incidents with their counts, the most frequent first.
     pub reasons: Vec<(String, u64)>,
+    /// Slack's markup of those whom the message mentions, because of the alerts that it announces.
+    pub mentions: Vec<String>,
     /// Whether the object was deleted: `resolved` incidents may continue, but are no longer watched.
     pub object_deleted: bool,
 }
@@ -52,6 +58,18 @@ pub struct Alert {
     pub kind: ProblemKind,
     pub reason: String,
     pub cause: Cause,
+    pub severity: Severity,
+    /// The severity when the receiver was first sent the alert.
+    pub first_severity: Severity,
+    /// The team when the receiver was first sent the alert; empty if unknown.
+    pub team: String,
+    /// The links of the spec, with their names; empty if the incident is gone.
+    pub links: Vec<(String, String)>,
+    /// How many links are too long.
+    pub omitted_links: usize,
+    /// URLs; empty if unknown, or if the incident is gone.
+    pub runbook: ArcStr,
+    pub dashboard: ArcStr,
     pub since: Timestamp,
     /// `None` while firing.
     pub resolved_at: Option<Timestamp>,
@@ -97,6 +115,8 @@ impl Notification {
             namespace: object.namespace.clone(),
             owner: Owner { kind: "Orchestr".to_owned(), name: object.name.clone() },
             reason: "Test".to_owned(),
+            severity: Severity::Info,
+            first_severity: Severity::Info,
             since: now,
             pods: 1,
             example_pods: vec!["example-pod".to_owned()],
@@ -121,6 +141,7 @@ impl Notification {
             ended_while_muted: 0,
             resolved: Vec::new(),
             storm: None,
+            mentions: Vec::new(),
             object_deleted: false,
         }
     }
@@ -140,6 +161,7 @@ impl Notification {
             storm.resolved_at.get_or_insert(now);
         }
         self.reasons.clear();
+        self.mentions.clear();
         Self { id, created: now, now, ..self }
     }
 
@@ -164,7 +186,12 @@ impl Notification {
 }
 
 impl Alert {
-    pub(super) fn new(status: &AlertStatus, incident: Option<&Incident>) -> Self {
+    pub(super) fn new(
+        status: &AlertStatus,
+        incident: Option<&Incident>,
+        links: &[LinkTemplate],
+        cluster: &str,
+    ) -> Self {
         let mut alert = Self {
             key: status.key.clone(),
             namespace: status.namespace.clone(),
@@ -172,6 +199,10 @@ impl Alert {
             container: status.container.clone(),
             kind: status.kind,
             reason: status.reason.clone(),
+            // Absent if an older version stored it, whose label was always `warning`.
+            severity: status.severity.unwrap_or_default(),
+            first_severity: status.severity.unwrap_or_default(),
+            team: status.team.clone(),
             since: status.since.0,
             is_common_cause: !status.members.is_empty(),
             ..Self::default()
@@ -179,6 +210,9 @@ impl Alert {
         if let Some(incident) = incident {
             alert.reason.clone_from(&incident.reason);
             alert.cause = incident.cause;
+            alert.severity = incident.severity;
+            alert.runbook.clone_from(&incident.runbook);
+            alert.dashboard.clone_from(&incident.dashboard);
             alert.pods = incident.pods;
             alert.of = incident.of;
             alert.example_pods.clone_from(&incident.example_pods);
@@ -188,6 +222,11 @@ impl Alert {
             alert.logs = Arc::clone(&incident.logs);
             alert.log_note.clone_from(&incident.log_note);
             alert.members.clone_from(&incident.members);
+            // A common cause has no owner that runs pods.
+            let links: &[LinkTemplate] = if alert.is_common_cause { &[] } else { links };
+            let expanded = links.iter().filter_map(|link| Some((link.name.clone(), link.expand(&alert, cluster)?)));
+            alert.links = expanded.collect();
+            alert.omitted_links = links.len() - alert.links.len();
         }
         alert
     }

@@ -1,15 +1,21 @@
 //! The validated spec of a webhook, and the intervals and limits of its format.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use super::{incident::Incident, times::later};
+use super::{
+    incident::{Earlier, Incident},
+    link_template::LinkTemplate,
+    mentions::Mentions,
+    times::later,
+};
 use crate::{
-    api::{GoDuration, Webhook, WebhookFormat, limits, matches_reason},
+    api::{GoDuration, Severity, Webhook, WebhookFormat, limits, matches_reason},
     backoff::doubled,
     glob::{Glob, NamespaceCache},
-    spec_error::{SpecError, duration, globs},
+    spec_error::{SpecError, at_most, duration, globs},
 };
 
 /// A validated webhook: defaults applied, durations parsed, patterns compiled.
@@ -24,10 +30,15 @@ pub struct NotificationPolicy {
     pub send_resolved: bool,
     /// The limit for one request.
     pub timeout: Duration,
+    /// The links in messages; those of the whole object.
+    pub links: Arc<[LinkTemplate]>,
+    pub(super) mentions: Mentions,
     pub(super) pacing: Pacing,
     namespaces: Option<Vec<Glob>>,
     namespace_cache: NamespaceCache,
     reasons: Option<Vec<String>>,
+    severities: Option<Vec<Severity>>,
+    teams: Option<Vec<String>>,
 }
 
 /// How often a receiver is sent messages, and how many alerts are tracked for it.
@@ -126,6 +137,8 @@ impl NotificationPolicy {
         let timeout = read("timeout", &webhook.timeout, limits::TIMEOUT, 10)?;
         let wanted = webhook.match_.clone().unwrap_or_default();
         let namespaces = wanted.namespaces.filter(|patterns| !patterns.is_empty());
+        let teams = wanted.teams.filter(|teams| !teams.is_empty());
+        at_most(&field("match.teams"), teams.as_ref().map_or(0, Vec::len), limits::TEAMS)?;
         Ok(Self {
             name: webhook.name.clone(),
             format: webhook.format,
@@ -133,18 +146,37 @@ impl NotificationPolicy {
             repeat_every: read("repeatEvery", &webhook.repeat_every, limits::REPEAT_EVERY, 4 * 60 * 60)?,
             send_resolved: webhook.send_resolved.unwrap_or(true),
             timeout,
+            links: Arc::default(),
+            mentions: Mentions::new(index, webhook)?,
             pacing: Pacing::of(webhook.format),
             namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
             namespace_cache: NamespaceCache::default(),
             reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()),
+            severities: wanted.severities.filter(|severities| !severities.is_empty()),
+            teams,
         })
     }
 
-    /// Whether the receiver is sent an incident. `earlier` are previous reasons of the incident: a webhook that matched
-    /// one of them continues to match, because the incident is the same.
+    /// Whether the receiver is sent an incident. A webhook that matched what the incident was earlier continues to match,
+    /// because the incident is the same.
     #[must_use]
-    pub(super) fn matches(&self, incident: &Incident, earlier: &[String]) -> bool {
-        self.matching_reason(incident, earlier).is_some()
+    pub(super) fn matches(&self, incident: &Incident, earlier: &Earlier) -> bool {
+        self.matching_reason(incident, &earlier.reasons).is_some()
+            && self.matching_severity(incident, &earlier.severities).is_some()
+            && self.matching_team(incident, &earlier.teams).is_some()
+    }
+
+    /// The severity that matches: the current one if possible, otherwise an earlier one.
+    pub(super) fn matching_severity(&self, incident: &Incident, earlier: &[Severity]) -> Option<Severity> {
+        let wanted = |severity: &&Severity| self.severities.as_ref().is_none_or(|wanted| wanted.contains(severity));
+        [&incident.severity].into_iter().chain(earlier).find(wanted).copied()
+    }
+
+    /// The team that matches: the current one if possible, otherwise an earlier one. It is empty if it is unknown.
+    pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a ArcStr> {
+        let wanted =
+            |team: &&ArcStr| self.teams.as_ref().is_none_or(|wanted| wanted.iter().any(|own| own == team.as_str()));
+        [&incident.team].into_iter().chain(earlier).find(wanted)
     }
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
@@ -200,6 +232,7 @@ mod tests {
             repeat_every: None,
             send_resolved: None,
             match_: None,
+            mentions: None,
             timeout: None,
         }
     }
@@ -223,7 +256,7 @@ mod tests {
         bad.after = Some(GoDuration::from("soon"));
         assert!(NotificationPolicy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].after: "));
         let mut bad = webhook();
-        bad.match_ = Some(Match { namespaces: Some(vec!["[".to_owned()]), reasons: None });
+        bad.match_ = Some(Match { namespaces: Some(vec!["[".to_owned()]), ..Match::default() });
         assert!(
             NotificationPolicy::new(0, &bad)
                 .unwrap_err()

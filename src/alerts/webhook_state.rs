@@ -22,7 +22,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     common_cause::Grouped,
-    incident::{GoneAlerts, Incident, IncidentMemory},
+    incident::{Earlier, GoneAlerts, Incident, IncidentMemory},
     mute::Mute,
     muted,
     plan_input::PlanInput,
@@ -31,7 +31,7 @@ use super::{
     times::{has_elapsed, later, whole_seconds},
 };
 use crate::{
-    api::{AlertPhase, AlertStatus, MessageKind, Owner, WebhookStatus},
+    api::{AlertPhase, AlertStatus, MessageKind, Owner, Severity, TEAM_LENGTH, WebhookStatus},
     hex::hex,
 };
 
@@ -51,6 +51,8 @@ pub(super) const MAX_MEMBERS: usize = 32;
 pub(super) struct WebhookState<'a> {
     pub status: WebhookStatus,
     pub policy: &'a NotificationPolicy,
+    /// `--cluster-name`; may be empty.
+    pub cluster: &'a str,
     pub now: Timestamp,
     /// Whether messages can be sent.
     usable: bool,
@@ -93,6 +95,7 @@ impl<'a> WebhookState<'a> {
         Self {
             status: previous.clone(),
             policy,
+            cluster: &input.source.cluster,
             now,
             usable: input.receiver.is_some(),
             memory,
@@ -149,6 +152,7 @@ impl<'a> WebhookState<'a> {
         self.repair();
         self.update_presence();
         self.update_reasons();
+        self.update_labels();
         self.update_members();
         self.advance_phases();
         muted::withdraw(self);
@@ -260,9 +264,21 @@ impl<'a> WebhookState<'a> {
     fn update_reasons(&mut self) {
         for alert in &mut self.status.alerts {
             let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            let matches = !incident.members.is_empty() || self.policy.matches(incident, &[]);
+            let matches = !incident.members.is_empty() || self.policy.matching_reason(incident, &[]).is_some();
             if alert.phase != AlertPhase::Resolved && matches {
                 alert.reason = sanitize::single_line(&incident.reason, 128);
+            }
+        }
+    }
+
+    /// Stores the severity and the team of alerts that were not sent yet. Later they stay: they are labels, and Alertmanager
+    /// considers an alert with other labels another alert.
+    fn update_labels(&mut self) {
+        for alert in &mut self.status.alerts {
+            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
+            if alert.phase == AlertPhase::Queued && alert.sent_at.is_none() {
+                let (severity, team) = labels(self.policy, self.memory, incident, Some(alert));
+                (alert.severity, alert.team) = (Some(severity), team);
             }
         }
     }
@@ -380,7 +396,9 @@ impl<'a> WebhookState<'a> {
 
     fn queued_alert(&self, incident: &Incident) -> AlertStatus {
         let previous = self.status.alerts.iter().find(|alert| alert.key == incident.key);
-        let reason = self.policy.matching_reason(incident, self.memory.reasons(&incident.key));
+        let earlier = self.memory.earlier(&incident.key, None);
+        let reason = self.policy.matching_reason(incident, &earlier.reasons);
+        let (severity, team) = labels(self.policy, self.memory, incident, None);
         AlertStatus {
             key: incident.key.clone(),
             namespace: namespace(incident),
@@ -388,6 +406,8 @@ impl<'a> WebhookState<'a> {
             container: container(incident),
             kind: incident.kind,
             reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
+            severity: Some(severity),
+            team,
             since: whole_seconds(incident.since),
             phase: AlertPhase::Queued,
             sent_at: None,
@@ -445,6 +465,24 @@ fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
         && alert.container == container(incident)
 }
 
+/// The severity and the team by which the webhook matches an incident.
+fn labels(
+    policy: &NotificationPolicy,
+    memory: &IncidentMemory,
+    incident: &Incident,
+    alert: Option<&AlertStatus>,
+) -> (Severity, String) {
+    let earlier = if incident.members.is_empty() {
+        memory.earlier(&incident.key, alert)
+    } else {
+        // The webhook matches the members, not their common cause.
+        Earlier::default()
+    };
+    let severity = policy.matching_severity(incident, &earlier.severities).unwrap_or(incident.severity);
+    let team = policy.matching_team(incident, &earlier.teams).unwrap_or(&incident.team);
+    (severity, sanitize::single_line(team, TEAM_LENGTH))
+}
+
 fn namespace(incident: &Incident) -> String {
     sanitize::single_line(&incident.namespace, 63)
 }
@@ -493,12 +531,15 @@ pub(super) fn returned(phase: AlertPhase, was_sent: bool) -> AlertPhase {
 
 /// An upper bound of an alert's length as JSON, in bytes.
 fn max_json_len(alert: &AlertStatus) -> usize {
-    /// Field names, times and numbers.
+    /// Field names, times, numbers and the severity.
     const FIXED: usize = 300;
+    /// The name of the field, which is left out without a team.
+    const TEAM: usize = r#""team":"","#.len();
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
     let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
-    FIXED + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
+    let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
+    FIXED + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
 }
 
 /// The length of a member's key in a list. Keys are hexadecimal digits.

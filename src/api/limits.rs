@@ -11,6 +11,8 @@ pub const NAMESPACE_PATTERN_LENGTH: usize = 253;
 pub const REASONS: usize = 64;
 /// Characters of one such name.
 pub const REASON_LENGTH: usize = 128;
+/// Names in a list of teams.
+pub const TEAMS: usize = 64;
 /// Labels in a selector's `matchLabels`.
 pub const SELECTOR_LABELS: usize = 32;
 /// Requirements in a selector's `matchExpressions`.
@@ -25,6 +27,16 @@ pub const LABEL_VALUE_LENGTH: usize = 63;
 pub const REDACT_PATTERNS: usize = 16;
 /// Characters of one such pattern.
 pub const REDACT_PATTERN_LENGTH: usize = 256;
+/// Links in messages.
+pub const LINKS: usize = 5;
+/// Characters of a link's name.
+pub const LINK_NAME_LENGTH: usize = 32;
+/// Characters of a link's URL, with its placeholders.
+pub const LINK_URL_LENGTH: usize = 256;
+/// Mentions for one severity.
+pub const MENTIONS: usize = 5;
+/// Characters of a mention. Slack's IDs have 9 to 11.
+pub const MENTION_LENGTH: usize = 32;
 /// Webhooks of an object.
 pub const WEBHOOKS: usize = 10;
 

@@ -27,12 +27,13 @@ pub use kind::{ProblemKind, matches_reason};
 pub use namespaced_name::NamespacedName;
 pub use owner::Owner;
 pub use ownership::Ownership;
+pub(crate) use ownership::{LINK_LENGTH, TEAM_LENGTH, is_link};
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
 pub use severity::Severity;
 pub use silence::{MuteMatch, QuietHours, Silence, Weekday};
 pub use spec::{
-    Alerts, Logs, Match, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource, SecretRef,
-    SecretSource, Thresholds, Webhook, WebhookFormat,
+    Alerts, Link, Logs, Match, Mentions, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource,
+    SecretRef, SecretSource, Thresholds, Webhook, WebhookFormat,
 };
 pub use status::{
     CommonCause, ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource,

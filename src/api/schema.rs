@@ -8,7 +8,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use super::{duration, limits};
+use super::{TEAM_LENGTH, duration, limits};
 
 /// The syntax of a glob pattern of namespaces. It can neither count the alternatives of `{…}` nor compare the ends of a
 /// range; [`Glob`](crate::glob::Glob) does both.
@@ -22,6 +22,11 @@ const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_KEY_MESSAGE: &str = "must be a label's key such as app.kubernetes.io/name";
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+const TEAM: &str = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const MENTION: &str = r"^(@here|@channel|[UWS][A-Z0-9]+)$";
+const LINK_NAME: &str = r"^[A-Za-z0-9 .-]*[A-Za-z0-9.-][A-Za-z0-9 .-]*$";
+/// [`LinkTemplate`](crate::alerts::LinkTemplate) checks the rest.
+const LINK_URL: &str = r"^https?://[^/?#{}@]+([/?#].*)?$";
 const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// A name with at most one `*`. Then a match takes no more steps than the name has characters.
@@ -98,6 +103,37 @@ pub(super) fn time_zone(_: &mut SchemaGenerator) -> Schema {
         TIME_ZONE,
         "must be a time zone of the IANA database, such as Europe/Berlin",
     ))
+}
+
+pub(super) fn severities(_: &mut SchemaGenerator) -> Schema {
+    set(3, json!({"type": "string", "enum": ["info", "warning", "critical"]}))
+}
+
+pub(super) fn webhook_rules() -> Value {
+    json!([{
+        "rule": "!has(self.mentions) || self.format == 'Slack'",
+        "message": "mentions are only for the format Slack",
+        "fieldPath": ".mentions",
+    }])
+}
+
+pub(super) fn mentions(_: &mut SchemaGenerator) -> Schema {
+    let message = "must be @here, @channel, or the ID of a user (U… or W…) or of a user group (S…) in Slack";
+    set(limits::MENTIONS, text(limits::MENTION_LENGTH, MENTION, message))
+}
+
+pub(super) fn link_name(_: &mut SchemaGenerator) -> Schema {
+    required(text(limits::LINK_NAME_LENGTH, LINK_NAME, "must be letters, digits, spaces, - and ."))
+}
+
+pub(super) fn link_url(_: &mut SchemaGenerator) -> Schema {
+    let message = "must be an http or https URL, with placeholders such as {namespace} only after the host";
+    required(text(limits::LINK_URL_LENGTH, LINK_URL, message))
+}
+
+pub(super) fn teams(_: &mut SchemaGenerator) -> Schema {
+    let message = "must be a team's name: letters, digits, -, _ and ., beginning and ending with a letter or digit";
+    set(limits::TEAMS, text(TEAM_LENGTH, TEAM, message))
 }
 
 /// A `LabelSelector` with bounds, and with the rules that Kubernetes implements in code for its own kinds.

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
+    /// Good to know.
     Info,
+    /// Someone should look at it, but not at night.
     #[default]
     Warning,
+    /// Someone should be called.
     Critical,
 }
 

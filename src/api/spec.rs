@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{GoDuration, OrchestrStatus, QuietHours, Silence, limits, schema};
+use super::{GoDuration, OrchestrStatus, QuietHours, Severity, Silence, limits, schema};
 
 /// Which pods to watch, what counts as a problem, and where to send alerts. Only `alerts` is required.
 #[expect(clippy::duplicated_attributes, reason = "each column has a type")]
@@ -96,6 +96,13 @@ pub struct OrchestrSpec {
     /// The size of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// Links in the messages about a problem, for example to its logs: at most 5 with unique names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = limits::LINKS),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub links: Option<Vec<Link>>,
     /// Where to send alerts: at most 10 webhooks with unique names. None by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -220,9 +227,42 @@ pub struct Report {
     pub max_pods: Option<i32>,
 }
 
+/// A link in messages about a problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Link {
+    /// Unique within the object: up to 32 letters, digits, spaces, - and .
+    #[schemars(schema_with = "schema::link_name")]
+    pub name: String,
+    /// An http or https URL of up to 256 characters. {namespace}, {owner}, {ownerKind}, {container}, {pod}, {cluster} and
+    /// {incident} are replaced by the names of the problem, percent-encoded.
+    #[schemars(schema_with = "schema::link_url")]
+    pub url: String,
+}
+
+/// Whom Slack messages mention when a problem starts, by its severity. @here, @channel, the ID of a user (U… or W…) or of a
+/// user group (S…); at most 5 for each severity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Mentions {
+    /// For critical problems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::mentions")]
+    pub critical: Option<Vec<String>>,
+    /// For problems with the severity warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::mentions")]
+    pub warning: Option<Vec<String>>,
+    /// For problems with the severity info.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::mentions")]
+    pub info: Option<Vec<String>>,
+}
+
 /// A webhook to which alerts are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = schema::webhook_rules()))]
 pub struct Webhook {
     /// Unique within the object: up to 63 lower-case letters, digits and -.
     #[schemars(schema_with = "schema::name")]
@@ -255,6 +295,9 @@ pub struct Webhook {
     /// Which problems to send; all by default.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
+    /// Whom the message that announces a problem mentions; only for the format Slack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mentions: Option<Mentions>,
     /// How long one request may take: 1s to 60s, 10s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::timeout")]
@@ -342,4 +385,14 @@ pub struct Match {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub reasons: Option<Vec<String>>,
+    /// Severities of problems: critical, warning or info. Absent or empty: all severities. A problem that had one of them
+    /// while it lasts continues to match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::severities")]
+    pub severities: Option<Vec<Severity>>,
+    /// Teams, as the annotation kopf.dev/team of pods or namespaces names them; at most 64. Absent or empty: all problems,
+    /// also those without a team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::teams")]
+    pub teams: Option<Vec<String>>,
 }

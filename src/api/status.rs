@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Owner, ProblemKind, WebhookStatus};
+use super::{Cause, Owner, ProblemKind, Severity, WebhookStatus};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +86,22 @@ pub struct Incident {
     /// A sentence that explains the cause, or what is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// How severe it is: critical, warning or info. From the annotation kopf.dev/severity of a pod or of the namespace;
+    /// otherwise critical if none of the owner's pods works, else warning. It may change while the incident lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// The team that is responsible, from the annotation kopf.dev/team of a pod or of the namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub team: String,
+    /// The URL of a runbook, from the annotation kopf.dev/runbook of a pod or of the namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub runbook: String,
+    /// The URL of a dashboard, from the annotation kopf.dev/dashboard of a pod or of the namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub dashboard: String,
+    /// Annotations of a pod, or of the namespace, that are ignored because their values are not valid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invalid_annotations: Vec<String>,
     /// How many pods are affected.
     pub pods: i64,
     /// How many pods the owner has, or should have.

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ProblemKind};
+use super::{Owner, ProblemKind, Severity};
 
 /// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
 /// but none is lost.
@@ -188,6 +188,12 @@ pub struct AlertStatus {
     pub kind: ProblemKind,
     /// The reason in the last message.
     pub reason: String,
+    /// The severity when it was first sent, which stays the label of the alert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// The team when it was first sent, which stays a label of the alert.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub team: String,
     /// When the incident began.
     pub since: Time,
     /// What was sent to the receiver.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::{
     alerts,
-    api::Severity,
     logs::{Masking, clean_text},
 };
 
@@ -56,7 +55,10 @@ pub(super) fn alert_incident(
         pods: u64::try_from(listed.pods).unwrap_or_default(),
         of: u64::try_from(listed.of).unwrap_or_default(),
         example_pods: listed.example_pods,
-        severity: if listed.of > 0 && listed.pods >= listed.of { Severity::Critical } else { Severity::Warning },
+        severity: group.severity(),
+        team: listed.team.into(),
+        runbook: listed.runbook.into(),
+        dashboard: listed.dashboard.into(),
         message: clean_text(sentence, masking, MESSAGE),
         revision: listed.revision,
         evidence: problem::evidence(group.example.explanation(), masking),

@@ -68,7 +68,8 @@ mod tests {
         let scenario = Scenario::of(pods.map(|(owner, since)| crashing("shop", owner, "Error", since)));
         scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, None);
-            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker, input.find_workload);
+            let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
+            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker, lookup);
             for max in 0..=preferred.len() {
                 let picked: Vec<_> = pick(&problems, &incidents, max)
                     .into_iter()

@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::{Incident, Owner},
+    api::{Incident, Owner, Ownership, Severity},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{Masking, clean_text},
     metrics::IncidentReport,
@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     identity::{Identity, distinct_keys},
-    input::{FindWorkload, Workload},
+    input::{FindOwnership, FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
     tracker::Tracker,
@@ -47,6 +47,16 @@ pub(super) struct Group<'a> {
     /// The hash of the revision of the owner, if all the pods have the same.
     revision: Option<&'a str>,
     workload: Workload,
+    ownership: Ownership,
+    /// Annotations that are ignored because their values are not valid.
+    invalid_annotations: Vec<String>,
+}
+
+/// What is known beside the pods.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a> {
+    pub(super) workload: FindWorkload<'a>,
+    pub(super) ownership: FindOwnership<'a>,
 }
 
 /// What explains an incident.
@@ -82,7 +92,7 @@ pub(super) fn ordered<'a>(
     missing: &'a [MissingPods],
     masking: Option<&'a Masking<'a>>,
     tracker: &'a Tracker,
-    find_workload: FindWorkload<'_>,
+    lookup: Lookup<'_>,
 ) -> Vec<Group<'a>> {
     let mut groups = BTreeMap::<Identity<'a>, Group<'a>>::new();
     for problem in problems {
@@ -100,6 +110,8 @@ pub(super) fn ordered<'a>(
             examples: BTreeSet::new(),
             revision,
             workload: Workload::default(),
+            ownership: Ownership::default(),
+            invalid_annotations: Vec::new(),
         });
         if let Some(proven) = group.proven
             && group.example.explanation().cause != proven.cause
@@ -129,6 +141,8 @@ pub(super) fn ordered<'a>(
             examples: BTreeSet::new(),
             revision: None,
             workload: Workload { of: missing.of, revision: None },
+            ownership: Ownership::default(),
+            invalid_annotations: Vec::new(),
         });
     }
     let mut groups: Vec<_> = groups.into_values().collect();
@@ -143,8 +157,17 @@ pub(super) fn ordered<'a>(
         if let Example::Pod(pod, _) = group.example
             && group.identity.owner_kind != "CronJob"
         {
-            group.workload = find_workload(pod, group.revision);
+            group.workload = (lookup.workload)(pod, group.revision);
         }
+        let namespace = (lookup.ownership)(group.identity.namespace);
+        let own = match group.example {
+            Example::Pod(pod, _) => pod.ownership.as_deref(),
+            Example::Missing(_) => None,
+        };
+        group.ownership = Ownership::or(own, namespace.as_ref());
+        let of_pod = own.into_iter().flat_map(Ownership::invalid).map(str::to_owned);
+        let of_namespace = namespace.iter().flat_map(Ownership::invalid).map(|name| format!("{name} of the namespace"));
+        group.invalid_annotations = of_pod.chain(of_namespace).collect();
     }
     // A stable sort: equal times keep the order of the identities.
     groups.sort_by_key(|group| Reverse(group.since));
@@ -178,6 +201,17 @@ impl Group<'_> {
         }
     }
 
+    /// The severity that an annotation gives it.
+    pub(super) fn annotated_severity(&self) -> Option<Severity> {
+        self.ownership.severity
+    }
+
+    /// Critical if none of the owner's pods works, unless an annotation says otherwise.
+    pub(super) fn severity(&self) -> Severity {
+        let is_down = self.workload.of > 0 && self.pods >= self.workload.of;
+        self.annotated_severity().unwrap_or(if is_down { Severity::Critical } else { Severity::Warning })
+    }
+
     /// The controllers that cannot create pods, without the owner itself.
     fn controllers(&self) -> Vec<Owner> {
         let Example::Missing(missing) = self.example else { return Vec::new() };
@@ -196,6 +230,11 @@ impl Group<'_> {
             reason: self.reason.to_owned(),
             cause: self.explanation().cause,
             message: self.message(),
+            severity: Some(self.severity()),
+            team: self.ownership.team.to_string(),
+            runbook: self.ownership.runbook.to_string(),
+            dashboard: self.ownership.dashboard.to_string(),
+            invalid_annotations: self.invalid_annotations.clone(),
             pods: count(self.pods),
             of: count(self.workload.of),
             revision: self.workload.revision.as_ref().map(|revision| revision.show(self.masking)),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     alerts,
-    api::OrchestrStatus,
+    api::{OrchestrStatus, Ownership},
     diagnosis::{ContainerFinding, Finding},
     logs::{Masking, Tail},
     metrics::{IncidentReport, ObjectReport, ProblemCount},
@@ -38,6 +38,9 @@ pub struct Workload {
 /// belong to the same.
 pub type FindWorkload<'a> = &'a dyn Fn(&Pod, Option<&str>) -> Workload;
 
+/// Looks up the annotations of a namespace, if it has any that are used.
+pub type FindOwnership<'a> = &'a dyn Fn(&str) -> Option<Ownership>;
+
 /// The inputs of [`watching`](super::watching()).
 pub struct Input<'a> {
     /// `metadata.generation`.
@@ -51,6 +54,7 @@ pub struct Input<'a> {
     /// The pods that should exist but do not; at most one value per owner, in any order.
     pub missing: &'a [MissingPods],
     pub find_workload: FindWorkload<'a>,
+    pub find_ownership: FindOwnership<'a>,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
     /// Which selected namespaces are not watched and why, if any.

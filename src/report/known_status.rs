@@ -149,6 +149,11 @@ fn incident((key, kind, namespace, [owner_kind, owner_name], container, reason, 
         since: wire_time(Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH)),
         example_pods: Vec::new(),
         controllers: Vec::new(),
+        severity: None,
+        team: String::new(),
+        runbook: String::new(),
+        dashboard: String::new(),
+        invalid_annotations: Vec::new(),
     }
 }
 

@@ -30,7 +30,7 @@ mod watching;
 mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
-pub use input::{FindTail, FindWorkload, Input, PodFinding, Report, Workload};
+pub use input::{FindOwnership, FindTail, FindWorkload, Input, PodFinding, Report, Workload};
 pub use missing::MissingPods;
 pub use revision::{Comparison, FailingRevision};
 pub use tracker::{Tracker, UpdateContext};

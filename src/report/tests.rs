@@ -4,6 +4,7 @@ mod attribution;
 mod bounds;
 mod common_causes;
 mod missing;
+mod ownership;
 mod revisions;
 
 use std::{collections::HashMap, time::Duration};
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, ProblemKind},
+    api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, Ownership, ProblemKind},
     diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, Thresholds, explain, judge},
     events::{Event, InvolvedObject},
     logs::Tail,
@@ -37,6 +38,8 @@ pub(super) struct Scenario {
     pub(super) missing: Vec<MissingPods>,
     /// Of every owner; the revision only of incidents whose pods share one.
     pub(super) workload: Workload,
+    /// The annotations of namespaces.
+    pub(super) ownership: HashMap<String, Ownership>,
     /// How many pods nodes have beside those of the scenario.
     pub(super) other_pods_on_node: u64,
     pub(super) tails: HashMap<(Uid, String), Tail>,
@@ -56,6 +59,7 @@ impl Default for Scenario {
             pods: Vec::new(),
             missing: Vec::new(),
             workload: Workload::default(),
+            ownership: HashMap::new(),
             other_pods_on_node: 1,
             tails: HashMap::new(),
             logs: true,
@@ -109,6 +113,7 @@ impl Scenario {
                 let Workload { of, revision: failing } = self.workload.clone();
                 Workload { of, revision: failing.filter(|failing| revision == Some(&failing.name)) }
             },
+            find_ownership: &|namespace| self.ownership.get(namespace).cloned(),
             unreadable: self.unreadable.clone(),
             outside: None,
             logs: self.logs,
@@ -198,7 +203,7 @@ fn builds_a_complete_status() {
             "omittedIncidents": 0,
             "incidents": [{
                 "key": "2d18a6fd2c0d6a36", "kind": "Crash", "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"},
-                "container": "app", "reason": "OOMKilled", "cause": "Unknown", "pods": 1, "since": "1970-01-01T00:00:50Z",
+                "container": "app", "reason": "OOMKilled", "cause": "Unknown", "severity": "warning", "pods": 1, "since": "1970-01-01T00:00:50Z",
                 "examplePods": ["cart-0"],
             }],
             "problematicPods": [{

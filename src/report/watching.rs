@@ -22,7 +22,8 @@ use super::{
 #[must_use]
 pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let problems = problem::ordered(&input.findings, input.masking);
-    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker, input.find_workload);
+    let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
+    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker, lookup);
     let common = common_causes::find(&problems, input.missing, input.pods_on_node);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
@@ -85,7 +86,10 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
 pub(crate) fn in_full(findings: &[PodFinding<'_>], find_tail: FindTail<'_>) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
-    let incidents = incidents::ordered(&problems, &[], None, &tracker, &|_, _| Workload::default());
+    let lookup = incidents::Lookup { workload: &|_, _| Workload::default(), ownership: &|_| None };
+    let incidents = incidents::ordered(&problems, &[], None, &tracker, lookup);
+    // Nobody has counted the owners' pods, so only an annotation says how severe a problem is.
+    let listed = incidents.iter().map(|own| Incident { severity: own.annotated_severity(), ..own.incident() });
     let row = |problem: &Problem<'_>| {
         let mut row = problem.show(&problem::Detail::FULL);
         for (issue, container) in row.container_issues.iter_mut().zip(&problem.finding.containers) {
@@ -97,7 +101,7 @@ pub(crate) fn in_full(findings: &[PodFinding<'_>], find_tail: FindTail<'_>) -> (
         }
         row
     };
-    (incidents.iter().map(incidents::Group::incident).collect(), problems.iter().map(row).collect())
+    (listed.collect(), problems.iter().map(row).collect())
 }
 
 /// What the message of PodsHealthy and `commonCauses` say about these pods, of which there is at least one. Like [`in_full`],

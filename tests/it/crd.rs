@@ -306,6 +306,36 @@ fn refused() -> Vec<(Value, &'static str)> {
             quiet_hours(json!({"days": ["Monday"]})),
             r#"spec.quietHours[0].days[0]: Unsupported value: "Monday": supported values: "Mon""#,
         ),
+        (
+            json!({"webhooks": [webhook(json!({"match": {"severities": ["page"]}}))]}),
+            r#"spec.webhooks[0].match.severities[0]: Unsupported value: "page": supported values: "info", "warning", "critical""#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"match": {"teams": ["a b"]}}))]}),
+            r#"spec.webhooks[0].match.teams[0]: Invalid value: "a b": must be a team's name"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"mentions": {"critical": ["<!everyone>"]}}))]}),
+            r#"spec.webhooks[0].mentions.critical[0]: Invalid value: "<!everyone>": must be @here, @channel, or the ID"#,
+        ),
+        (
+            json!({"webhooks": [webhook(json!({"format": "Discord", "mentions": {"critical": ["@here"]}}))]}),
+            "mentions are only for the format Slack",
+        ),
+        // Links.
+        (
+            json!({"links": [{"name": "Logs", "url": "javascript:alert(1)"}]}),
+            r#"spec.links[0].url: Invalid value: "javascript:alert(1)": must be an http or https URL"#,
+        ),
+        (
+            json!({"links": [{"name": "Logs", "url": "https://{namespace}.example/"}]}),
+            r#"spec.links[0].url: Invalid value: "https://{namespace}.example/": must be an http or https URL, with placeholders"#,
+        ),
+        (
+            json!({"links": [{"name": "*Logs*", "url": "https://a.example/"}]}),
+            r#"spec.links[0].name: Invalid value: "*Logs*": must be letters, digits, spaces, - and ."#,
+        ),
+        (json!({"links": links(6)}), "spec.links: Too many: 6: must have at most 5 items"),
     ]
 }
 
@@ -335,6 +365,11 @@ fn quiet_hours(changes: Value) -> Value {
     json!({"quietHours": [changed(hours, &changes)]})
 }
 
+fn links(count: usize) -> Vec<Value> {
+    let url = |name: &str| format!("https://a.example/{name}/{{namespace}}/{{owner}}{}", "x".repeat(200));
+    many(count).into_iter().map(|name| json!({"name": name, "url": url(&name)})).collect()
+}
+
 fn many(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("x{number}")).collect()
 }
@@ -362,7 +397,9 @@ async fn accepts_valid_specs_unchanged() {
     let labels: serde_json::Map<_, _> =
         (10..42).map(|number| (format!("{}/x{number}", "a".repeat(253)), json!("v".repeat(63)))).collect();
     let requirement = |number: usize| json!({"key": format!("x{number}"), "operator": "In", "values": many(64)});
-    let matches = json!({"namespaces": patterns, "reasons": many(64)});
+    let severities = ["info", "warning", "critical"];
+    let matches = json!({"namespaces": patterns, "reasons": many(64), "teams": many(64), "severities": severities});
+    let mentions = json!(["@here", "@channel", "U012AB3CD", "W012AB3CD", "S0614TZR7"]);
     for (name, spec) in [
         ("three-lines", json!({"alerts": {"checkRunningPods": true}})),
         ("paused", json!({"alerts": {"checkRunningPods": false}})),
@@ -377,7 +414,8 @@ async fn accepts_valid_specs_unchanged() {
                 "alerts": {"checkRunningPods": true},
                 "pods": {"namespaces": null, "excludeNamespaces": null, "selector": null, "ignoreReasons": null},
                 "thresholds": {"pending": null}, "logs": {"tailLines": null, "redactPatterns": null}, "report": null,
-                "webhooks": null, "silences": null,
+                "links": null, "webhooks": null,
+                "silences": null,
                 "quietHours": [{"name": "nights", "days": null, "start": "22:00", "end": "07:00", "match": null,
                                 "timeZone": "Europe/Berlin"}],
             }),
@@ -404,8 +442,10 @@ async fn accepts_valid_specs_unchanged() {
                 "logs": {"tailLines": 1000, "maxBytes": 65536,
                          "redactPatterns": (10..26).map(|number| format!("{number}{}", "(a|b)?".repeat(42))).collect::<Vec<_>>()},
                 "report": {"maxPods": 500},
+                "links": links(5),
                 "webhooks": webhooks(10).into_iter().map(|mut webhook| {
                     webhook["match"] = matches.clone();
+                    webhook["mentions"] = json!({"critical": mentions, "warning": mentions, "info": mentions});
                     webhook["timeout"] = json!("60s");
                     webhook["repeatEvery"] = json!("1m");
                     webhook

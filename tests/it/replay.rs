@@ -137,6 +137,7 @@ impl Replay {
             missing: &[],
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|_, _| Workload::default(),
+            find_ownership: &|_| None,
             unreadable: None,
             logs: false,
             masking: None,

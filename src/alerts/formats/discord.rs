@@ -103,6 +103,8 @@ fn join(segments: &[Segment]) -> String {
         .map(|segment| match segment {
             Segment::Literal(text) => text.clone(),
             Segment::Untrusted(text) => code(text),
+            // In angle brackets, Discord shows no preview of it.
+            Segment::Link(url) => format!("<{url}>"),
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
-    api::{Cause, MessageKind},
+    api::{Cause, MessageKind, TEAM_LENGTH},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +36,15 @@ pub(super) fn min_size(alert: &Alert) -> usize {
     const OF: usize = 32;
     /// The annotation that a cause is no longer common.
     const NOTE: usize = 96;
+    /// The label with the team.
+    const TEAM: usize = 16;
     let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
     let cause = if alert.cause == Cause::Unknown { 0 } else { alert.cause.as_str().len() + 8 };
     // Each is a label or annotation, and part of the summary.
     FIXED
         + 2 * (texts.iter().map(escaped).sum::<usize>() + cause)
+        + if alert.team.is_empty() { 0 } else { 2 * (TEAM + alert.team.len()) }
         + if alert.of == 0 { 0 } else { OF }
         + if alert.remaining == 0 { 0 } else { NOTE }
 }
@@ -93,6 +96,8 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         (owner_kind, sanitize::single_line(&alert.owner.kind, 63)),
         (owner_name, sanitize::single_line(&alert.owner.name, 253)),
         ("container", sanitize::single_line(&alert.container, 63)),
+        ("severity", alert.first_severity.as_str().to_owned()),
+        ("team", sanitize::single_line(&alert.team, TEAM_LENGTH)),
     ] {
         // In Prometheus, an empty label is the same as a missing one.
         if !value.is_empty() {
@@ -109,10 +114,17 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { message_text::no_longer_common(alert) };
     let mut annotations = BTreeMap::from([("summary", summary)]);
     let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
+    let link = |url: &str| if layout.message == 0 { String::new() } else { url.to_owned() };
+    let links: Vec<_> = alert.links.iter().map(|(name, url)| format!("{name}: {url}")).collect();
+    let has_changed = alert.severity != alert.first_severity && layout.message > 0;
     for (name, value) in [
         ("cause", if alert.cause == Cause::Unknown { String::new() } else { alert.cause.as_str().to_owned() }),
         ("reason", reason),
         ("note", note),
+        ("current_severity", if has_changed { alert.severity.as_str().to_owned() } else { String::new() }),
+        ("runbook_url", link(&alert.runbook)),
+        ("dashboard_url", link(&alert.dashboard)),
+        ("links", link(&links.join("; "))),
         ("description", sanitize::single_line(&alert.message, layout.message)),
         ("pods", number(alert.pods)),
         ("of", if alert.pods == 0 { String::new() } else { number(alert.of) }),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::layout::Layout;
 use crate::{
     alerts::{Alert, Notification, Source, Storm, notification::count_reasons, sanitize, times::duration_between},
-    api::{Cause, MessageKind, ProblemKind, Revision},
+    api::{Cause, MessageKind, ProblemKind, Revision, TEAM_LENGTH, is_link},
 };
 
 /// A part of a text: a literal, or untrusted text from the cluster, which a format must escape.
@@ -16,12 +16,15 @@ use crate::{
 pub(super) enum Segment {
     Literal(String),
     Untrusted(String),
+    /// A URL that consists of the characters of URLs, see [`is_link`](crate::api::is_link). It is shown itself, because a
+    /// text in its place could hide where it leads.
+    Link(String),
 }
 
 /// A name and its value, such as "Why".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fact {
-    pub name: &'static str,
+pub(super) struct Fact<'a> {
+    pub name: &'a str,
     pub value: Vec<Segment>,
 }
 
@@ -148,7 +151,7 @@ pub(super) fn title(alert: &Alert, message: usize) -> String {
 pub(super) fn caption(alert: &Alert) -> String {
     let segments = caption_segments(alert);
     let text = segments.into_iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Untrusted(text) => text,
+        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text,
     });
     text.collect()
 }
@@ -232,7 +235,7 @@ pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
 }
 
 /// The facts about an incident, without its log.
-pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> {
+pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'_>> {
     let mut what = caption_segments(alert);
     if !alert.container.is_empty() {
         what.extend([literal(" in container "), untrusted(&alert.container, 63)]);
@@ -242,6 +245,7 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
         Fact { name: "Where", value: location_segments(alert) },
         Fact { name: "Since", value: vec![literal(time_range(alert, now))] },
     ];
+    facts.push(Fact { name: "Severity", value: severity(alert) });
     if alert.remaining > 0 {
         facts.push(Fact { name: "Note", value: vec![literal(no_longer_common(alert))] });
     }
@@ -273,7 +277,31 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact> 
     if !evidence.is_empty() {
         facts.push(Fact { name: "Evidence", value: vec![Segment::Untrusted(evidence)] });
     }
+    if message > 0 {
+        let links = links(alert).into_iter();
+        facts.extend(links.map(|(name, url)| Fact { name, value: vec![Segment::Link(url.to_owned())] }));
+        if alert.omitted_links > 0 {
+            let omitted = pluralize(alert.omitted_links as u64, "link");
+            facts.push(Fact { name: "Links", value: vec![literal(format!("{omitted} too long to show"))] });
+        }
+    }
     facts
+}
+
+/// The severity, and the team that is responsible.
+fn severity(alert: &Alert) -> Vec<Segment> {
+    let mut severity = vec![literal(alert.severity.as_str())];
+    if !alert.team.is_empty() {
+        severity.extend([literal(", team "), untrusted(&alert.team, TEAM_LENGTH)]);
+    }
+    severity
+}
+
+/// The links of an incident, with their names.
+pub(super) fn links(alert: &Alert) -> Vec<(&str, &str)> {
+    let own = [("Runbook", alert.runbook.as_str()), ("Dashboard", alert.dashboard.as_str())];
+    let of_spec = alert.links.iter().map(|(name, url)| (name.as_str(), url.as_str()));
+    own.into_iter().chain(of_spec).filter(|(_, url)| is_link(url)).collect()
 }
 
 /// How many pods are affected, and of how many, as far as that is known.

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     alerts::{Alert, Notification, Storm, sanitize},
-    api::MessageKind,
     hex::hex,
 };
 
@@ -45,22 +44,27 @@ pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
 fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
     // Without the webhook's name: two webhooks with the same receiver open one PagerDuty incident.
     let key = dedup_key(notification, &[&alert.key]);
-    let test = notification.kind == MessageKind::Test;
     // A common cause may have no namespace.
     let group = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
     let may_continue = notification.object_deleted || alert.remaining > 0;
-    event(&key, alert.resolved_at.is_some(), may_continue, || {
+    let mut event = event(&key, alert.resolved_at.is_some(), may_continue, || {
         json!({
             "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
             "source": event_source(notification, group, &alert.owner.name),
-            "severity": if test { "info" } else { "error" },
+            "severity": alert.severity.as_str(),
             "timestamp": since(alert.since, notification.now),
             "component": sanitize::single_line(&alert.owner.name, 253),
             "group": sanitize::single_line(group, 63),
             "class": sanitize::single_line(&alert.reason, 128),
             "custom_details": details,
         })
-    })
+    });
+    let links: Vec<Value> =
+        message_text::links(alert).into_iter().map(|(name, url)| json!({ "href": url, "text": name })).collect();
+    if event.contains_key("payload") && !links.is_empty() {
+        event.insert("links".to_owned(), json!(links));
+    }
+    event
 }
 
 fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value> {
@@ -121,11 +125,17 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
         return Value::Object(details);
     }
     for fact in message_text::facts(alert, notification.now, layout.message) {
+        // Links have a field of their own.
+        if let [message_text::Segment::Link(_)] = fact.value.as_slice() {
+            continue;
+        }
         let value: String = fact
             .value
             .into_iter()
             .map(|segment| match segment {
-                message_text::Segment::Literal(text) | message_text::Segment::Untrusted(text) => text,
+                message_text::Segment::Literal(text)
+                | message_text::Segment::Untrusted(text)
+                | message_text::Segment::Link(text) => text,
             })
             .collect();
         details.insert(fact.name.to_owned(), json!(value));

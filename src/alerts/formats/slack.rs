@@ -1,7 +1,8 @@
 //! Messages for a Slack incoming webhook.
 //!
 //! Untrusted text is put into code spans and blocks, where Slack ignores formatting. Its backticks are replaced, so that
-//! it cannot end the code, and `&`, `<` and `>` are escaped, because mentions and links consist of them.
+//! it cannot end the code, and `&`, `<` and `>` are escaped, because mentions and links consist of them. Links contain only
+//! characters that cannot end them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -49,6 +50,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
     blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, layout))));
     for (title, alerts) in &selection.lists {
         blocks.extend(lists(notification, title, alerts));
+    }
+    if !notification.mentions.is_empty() {
+        blocks.push(section(&notification.mentions.join(" ")));
     }
     for line in message_text::totals(notification) {
         blocks.push(section(&join(&line)));
@@ -133,6 +137,7 @@ fn join(segments: &[Segment]) -> String {
         .map(|segment| match segment {
             Segment::Literal(text) => escape(text),
             Segment::Untrusted(text) => code(text),
+            Segment::Link(url) => format!("<{}>", escape(url)),
         })
         .collect()
 }

@@ -71,7 +71,11 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<Value> {
     let mut blocks = Vec::new();
     for (index, fact) in message_text::facts(alert, notification.now, layout.message).iter().enumerate() {
-        let runs = vec![bold(&format!("{}: ", fact.name)), run(&join(&fact.value))];
+        let mut text = run(&join(&fact.value));
+        if let [Segment::Link(url)] = fact.value.as_slice() {
+            text["selectAction"] = json!({ "type": "Action.OpenUrl", "url": url });
+        }
+        let runs = vec![bold(&format!("{}: ", fact.name)), text];
         blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
     }
     let (logs, note) = message_text::logs(alert, layout.logs);
@@ -93,7 +97,7 @@ fn block(runs: Vec<Value>, spacing: &str) -> Value {
 
 fn join(segments: &[Segment]) -> String {
     let texts = segments.iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Untrusted(text) => text.as_str(),
+        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text.as_str(),
     });
     texts.collect()
 }

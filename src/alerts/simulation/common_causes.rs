@@ -279,7 +279,7 @@ fn sends_no_message_about_members_that_join_later_until_the_repetition() {
 fn sends_members_one_by_one_if_fewer_than_two_match() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     let mut spec = webhook(WebhookFormat::Slack);
-    spec.match_ = Some(Match { namespaces: Some(vec!["shop".to_owned()]), reasons: None });
+    spec.match_ = Some(Match { namespaces: Some(vec!["shop".to_owned()]), ..Match::default() });
     sim.policy = NotificationPolicy::new(0, &spec).unwrap();
     sim.start_with_cause(0..3, 7);
     for number in 1..3 {

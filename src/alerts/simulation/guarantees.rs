@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Behaviour, Event, Simulation, accepted, key, webhook};
 use crate::{
-    alerts::{Incident, IncidentMemory, NotificationPolicy},
+    alerts::{Incident, IncidentMemory, NotificationPolicy, incident::Earlier},
     api::{Match, MessageKind, WebhookFormat},
 };
 
@@ -172,7 +172,7 @@ fn continues_to_match_an_incident_whose_reason_changes() {
     for after in [0, 60] {
         let mut spec = webhook(WebhookFormat::Slack);
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
-        spec.match_ = Some(Match { namespaces: None, reasons: texts(&["Error"]) });
+        spec.match_ = Some(Match { reasons: texts(&["Error"]), ..Match::default() });
         let mut sim = Simulation::new(WebhookFormat::Slack);
         sim.policy = NotificationPolicy::new(0, &spec).unwrap();
         sim.policy.after = Duration::from_secs(after);
@@ -199,12 +199,12 @@ fn matches_a_failed_pull_by_either_of_its_reasons() {
     incident.start(1);
     let incident = incident.incidents().remove(0);
     for name in names {
-        spec.match_ = Some(Match { namespaces: None, reasons: Some(vec![name.to_owned()]) });
+        spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
         let policy = NotificationPolicy::new(0, &spec).unwrap();
         for reason in names {
-            assert!(policy.matches(&Incident { reason: reason.to_owned(), ..incident.clone() }, &[]));
+            assert!(policy.matches(&Incident { reason: reason.to_owned(), ..incident.clone() }, &Earlier::default()));
         }
-        assert!(!policy.matches(&incident, &[]), "{name}");
+        assert!(!policy.matches(&incident, &Earlier::default()), "{name}");
     }
 }
 

@@ -25,6 +25,7 @@ mod common_causes;
 mod contents;
 mod guarantees;
 mod mutes;
+mod ownership;
 mod properties;
 mod receiver;
 mod repair;
@@ -131,6 +132,7 @@ pub(super) fn webhook(format: WebhookFormat) -> Webhook {
         repeat_every: Some(GoDuration::from("1h")),
         send_resolved: None,
         match_: None,
+        mentions: None,
         timeout: None,
     }
 }

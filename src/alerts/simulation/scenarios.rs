@@ -240,7 +240,11 @@ fn sends_only_incidents_that_match() {
     let mut spec = webhook(WebhookFormat::Slack);
     let matching = |namespaces: &[&str], reasons: &[&str]| {
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
-        Some(crate::api::Match { namespaces: texts(namespaces), reasons: texts(reasons) })
+        Some(crate::api::Match {
+            namespaces: texts(namespaces),
+            reasons: texts(reasons),
+            ..crate::api::Match::default()
+        })
     };
     for (match_, expected) in [
         (matching(&["sh*"], &["OOMKilled"]), 1),

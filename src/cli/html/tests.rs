@@ -67,6 +67,11 @@ fn incident(namespace: &str, name: &str, pods: i64) -> Incident {
         since: at("11:30:00"),
         example_pods: Vec::new(),
         controllers: Vec::new(),
+        severity: None,
+        team: String::new(),
+        runbook: String::new(),
+        dashboard: String::new(),
+        invalid_annotations: Vec::new(),
     }
 }
 

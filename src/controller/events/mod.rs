@@ -251,6 +251,11 @@ mod tests {
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
             example_pods: vec![format!("{name}-1")],
             controllers: Vec::new(),
+            severity: None,
+            team: String::new(),
+            runbook: String::new(),
+            dashboard: String::new(),
+            invalid_annotations: Vec::new(),
         }
     }
 

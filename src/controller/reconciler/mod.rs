@@ -279,6 +279,7 @@ impl Reconciler {
             find_workload: &|pod, revision| {
                 workload(&self.index, pod, revision, |query| rollouts.borrow_mut().ask(query, key, now))
             },
+            find_ownership: &|_| None,
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),

@@ -185,7 +185,8 @@ proptest! {
         let mut uncut = status.clone();
         uncut.problematic_pods = scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, input.masking);
-            let incidents = incidents::ordered(&problems, &[], None, input.tracker, input.find_workload);
+            let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
+            let incidents = incidents::ordered(&problems, &[], None, input.tracker, lookup);
             let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
             picked.into_iter().map(|problem| whole(problem, &scenario)).collect()
@@ -387,6 +388,7 @@ fn the_largest_input_fits() {
                 comparison: Comparison::Compared(changes.clone()),
             }),
         },
+        find_ownership: &|_| None,
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
         logs: true,
@@ -469,6 +471,8 @@ fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
         owner,
         container: "c".repeat(63),
         reason: "r".repeat(128),
+        severity: Some(crate::api::Severity::Critical),
+        team: "t".repeat(63),
         since: time.clone(),
         gone_since: Some(time.clone()),
         sent_at: Some(time.clone()),

@@ -1,5 +1,6 @@
 //! Renders every kind of message in every format, and compares with the snapshots and with published examples.
 
+mod ownership;
 mod untrusted;
 
 use std::{env, fs, path::PathBuf};
@@ -130,6 +131,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let mut cases = vec![
         ("firing", firing().last()),
         ("cause", Scenario::of(format).incident(explained()).advance(40).last()),
+        ("ownership", ownership::scenario(format).advance(40).last()),
         ("common-cause", common().advance(40).last()),
         ("common-cause-over", common().advance(300).end("key0").end("key1").end("key2").advance(60).last()),
         ("common-cause-no-longer", common().advance(300).end("key0").without_cause().advance(60).last()),

@@ -1,0 +1,180 @@
+//! Severities and teams: routing by them, and the labels that they become.
+
+use super::{Event, Simulation, accepted, key, webhook};
+use crate::{
+    alerts::{Incident, IncidentMemory, NotificationPolicy},
+    api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
+};
+
+use MessageKind::{Firing, Resolved};
+use Severity::{Critical, Info, Warning};
+
+fn simulation(format: WebhookFormat, matches: Match) -> Simulation {
+    let mut sim = Simulation::new(format);
+    let spec = crate::api::Webhook { match_: Some(matches), ..webhook(format) };
+    sim.policy = NotificationPolicy::new(0, &spec).unwrap();
+    sim
+}
+
+fn severities(severities: &[Severity]) -> Match {
+    Match { severities: Some(severities.to_vec()), ..Match::default() }
+}
+
+fn teams(teams: &[&str]) -> Match {
+    Match { teams: Some(teams.iter().map(|team| (*team).to_owned()).collect()), ..Match::default() }
+}
+
+impl Simulation {
+    /// The incident has this severity and team from now on.
+    pub(super) fn set_ownership(&mut self, number: u8, severity: Severity, team: &str) {
+        let now = self.incidents().into_iter().find(|incident| incident.key == key(number));
+        let changed = now.map(|now| Incident { severity, team: team.into(), ..now });
+        self.custom.extend(changed.map(|incident| (incident.key.clone(), incident)));
+        self.run();
+    }
+}
+
+#[test]
+fn an_alert_stays_until_it_is_resolved_if_its_severity_changes() {
+    // The last replica fails, and then one works again, before or after the operator is restarted.
+    for restarts in [false, true] {
+        let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
+        sim.start(1);
+        sim.set_ownership(1, Warning, "");
+        sim.advance(100);
+        assert_eq!(accepted(&sim), [], "it is no concern of this webhook yet");
+        sim.set_ownership(1, Critical, "");
+        sim.advance(100);
+        sim.set_ownership(1, Warning, "");
+        sim.advance(100);
+        if restarts {
+            sim.memory = IncidentMemory::default();
+        }
+        sim.advance(1_000);
+        assert_eq!(accepted(&sim), [(100, Firing, vec![key(1)], vec![])], "restarts: {restarts}");
+        sim.end(1);
+        sim.advance(60);
+        assert_eq!(accepted(&sim).len(), 2);
+        assert_eq!(accepted(&sim)[1].1, Resolved);
+    }
+}
+
+#[test]
+fn an_incident_that_was_critical_for_a_moment_is_sent() {
+    let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
+    sim.start(1);
+    sim.set_ownership(1, Critical, "");
+    sim.advance(10);
+    sim.set_ownership(1, Warning, "");
+    sim.advance(60);
+    assert_eq!(accepted(&sim), [(30, Firing, vec![key(1)], vec![])]);
+    assert_eq!(sim.stored.alerts[0].severity, Some(Critical), "the one by which it is routed");
+}
+
+#[test]
+fn an_alert_stays_with_the_team_that_was_sent_it() {
+    let mut sim = simulation(WebhookFormat::Slack, teams(&["checkout", "web"]));
+    sim.start(1);
+    sim.start(2);
+    sim.set_ownership(1, Warning, "checkout");
+    sim.set_ownership(2, Warning, "");
+    sim.advance(60);
+    sim.set_ownership(1, Warning, "bank");
+    sim.advance(60);
+    sim.memory = IncidentMemory::default();
+    sim.advance(600);
+    assert_eq!(accepted(&sim), [(30, Firing, vec![key(1)], vec![])]);
+    assert_eq!(sim.stored.alerts[0].team, "checkout");
+    sim.end(1);
+    sim.advance(60);
+    assert_eq!(accepted(&sim).len(), 2);
+}
+
+#[test]
+fn matches_by_severity_and_team_together() {
+    let both = |severity, team: &str| {
+        let matches = Match { teams: teams(&["checkout"]).teams, ..severities(&[Critical, Info]) };
+        let mut sim = simulation(WebhookFormat::Slack, matches);
+        sim.start(1);
+        sim.set_ownership(1, severity, team);
+        // The memory has only what it was before.
+        sim.memory = IncidentMemory::default();
+        sim.advance(60);
+        accepted(&sim).len()
+    };
+    let found = [(Critical, "checkout"), (Info, "checkout"), (Warning, "checkout"), (Critical, ""), (Info, "web")];
+    assert_eq!(found.map(|(severity, team)| both(severity, team)), [1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn labels_stay_as_they_were_when_an_alert_was_first_sent() {
+    for format in [WebhookFormat::Alertmanager, WebhookFormat::Generic] {
+        let mut sim = simulation(format, Match::default());
+        sim.start(1);
+        sim.set_ownership(1, Warning, "");
+        sim.advance(10);
+        sim.set_ownership(1, Info, "web");
+        sim.advance(30);
+        sim.set_ownership(1, Critical, "bank");
+        sim.advance(3_700);
+        sim.end(1);
+        sim.advance(60);
+        for message in &sim.sent {
+            for alert in message.started.iter().chain(&message.ongoing).chain(&message.resolved) {
+                assert_eq!((alert.first_severity, alert.team.as_str()), (Info, "web"), "{format:?} {:?}", message.kind);
+            }
+        }
+        assert!(sim.sent.iter().any(|message| message.ongoing.iter().any(|alert| alert.severity == Critical)));
+        // A new alert has new labels.
+        sim.advance(3_600);
+        sim.start(1);
+        sim.advance(60);
+        let last = sim.sent.last().unwrap();
+        assert_eq!((last.started[0].first_severity, last.started[0].team.as_str()), (Critical, "bank"));
+    }
+}
+
+#[test]
+fn an_alert_that_an_older_version_stored_keeps_its_labels() {
+    let mut sim = simulation(WebhookFormat::Alertmanager, Match::default());
+    sim.start(1);
+    sim.set_ownership(1, Critical, "web");
+    sim.advance(60);
+    for alert in &mut sim.stored.alerts {
+        assert_eq!(alert.phase, AlertPhase::Firing);
+        (alert.severity, alert.team) = (None, String::new());
+    }
+    sim.advance(120);
+    let alert = &sim.sent.last().unwrap().ongoing[0];
+    assert_eq!((alert.first_severity, alert.severity, alert.team.as_str()), (Warning, Critical, ""));
+}
+
+#[test]
+fn a_common_cause_has_the_highest_severity_and_the_team_of_all_members() {
+    for (second, expected) in [("web", "web"), ("bank", "")] {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.start_with_cause(0..2, 7);
+        sim.set_ownership(0, Info, "web");
+        sim.set_ownership(1, Critical, second);
+        sim.advance(60);
+        let alert = &sim.sent[0].started[0];
+        assert!(alert.is_common_cause);
+        assert_eq!((alert.first_severity, alert.severity, alert.team.as_str()), (Critical, Critical, expected));
+    }
+}
+
+#[test]
+fn changes_of_severity_cause_no_message() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    for _ in 0..10 {
+        sim.set_ownership(1, Critical, "web");
+        sim.advance(60);
+        sim.set_ownership(1, Warning, "bank");
+        sim.advance(60);
+    }
+    assert_eq!(accepted(&sim).len(), 1);
+    sim.apply(&Event::Ends(1));
+    sim.advance(60);
+    assert_eq!(accepted(&sim).len(), 2);
+}
