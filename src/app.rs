@@ -14,6 +14,7 @@ use crate::{
     leader::{Election, Leadership},
     logs::{LogReader, ReadLimits, prepare_redaction},
     metrics::Metrics,
+    namespaces::watch_namespaces,
     pods::watch_pods,
     telemetry::api_requests,
     watch::watch,
@@ -83,9 +84,14 @@ pub async fn run(
         });
         stream::select_all(watches).ready_chunks(BATCH).boxed()
     };
+    let namespaces = if config.namespaces.is_none() {
+        watch_namespaces(client.clone(), timings.forbidden_confirmation).ready_chunks(BATCH).boxed()
+    } else {
+        stream::pending().boxed()
+    };
     let reader =
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
-    let sources = Sources { open_objects, open_pods, events, scopes: scopes.clone() };
+    let sources = Sources { open_objects, open_pods, events, namespaces, scopes: scopes.clone() };
     let cluster = config.cluster_name.clone();
     let http = HttpClient::new(config.webhooks, system_lookup()).led_by(leadership.clone());
     let dispatcher =

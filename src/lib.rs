@@ -5,6 +5,7 @@
 //! - [`watch`] lists and watches a kind of objects, with fallback, backoff and error classification.
 //! - [`pods`] decodes pods into the fields that are used.
 //! - [`events`] watches Warning events, which are evidence for causes.
+//! - `namespaces` watches the annotations of namespaces, which say who is responsible.
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
@@ -36,6 +37,7 @@ pub mod index;
 pub mod leader;
 pub mod logs;
 pub mod metrics;
+mod namespaces;
 mod partial_text;
 pub mod pods;
 pub mod report;

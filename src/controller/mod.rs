@@ -15,6 +15,7 @@ mod kopf_migration;
 mod log_requests;
 mod lookback;
 mod masked_texts;
+mod namespaces;
 mod object;
 mod object_limit;
 mod object_name;

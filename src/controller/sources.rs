@@ -5,7 +5,7 @@ use kube::Client;
 
 use crate::{
     api::StoredObject, clock::ClusterClock, events::WatchedEvent, leader::Leadership, metrics::Metrics,
-    pods::WatchedPod, watch::WatchUpdate,
+    namespaces::WatchedNamespace, pods::WatchedPod, watch::WatchUpdate,
 };
 
 use super::watch_health::Scope;
@@ -15,6 +15,9 @@ pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedP
 
 /// Updates of events, in batches of those that are ready.
 pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedEvent>)>>;
+
+/// Updates of namespaces, in batches of those that are ready.
+pub(crate) type NamespaceUpdates = BoxStream<'static, Vec<WatchUpdate<WatchedNamespace>>>;
 
 /// Updates of `Orchestr` objects.
 pub(crate) type ObjectUpdates = BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>;
@@ -28,7 +31,9 @@ pub(crate) struct Sources {
     pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
     /// Warning events. They are received from the time on at which pods are first watched.
     pub(crate) events: EventUpdates,
-    /// The scopes of all three.
+    /// Namespaces; empty if only some are watched, because then there is no permission for it.
+    pub(crate) namespaces: NamespaceUpdates,
+    /// The scopes of the others.
     pub(crate) scopes: Vec<Scope>,
 }
 

@@ -40,15 +40,7 @@ where
         async move {
             let request = request.map_err(kube::Error::BuildRequest)?;
             let body = self.api.clone().into_client().request_stream(request).await?;
-            let page = (Box::pin(body), JsonPage::default());
-            let parts = stream::try_unfold(Some(page), move |page| async move {
-                let Some((mut body, mut page)) = page else { return Ok(None) };
-                Ok(Some(match next_object(&mut body, &mut page).await? {
-                    Some(object) => (Part::Object(map(object)), Some((body, page))),
-                    None => (end(&page)?, None),
-                }))
-            });
-            Ok(parts.boxed())
+            Ok(read_page(Box::pin(body), map))
         }
         .boxed()
     }
@@ -61,25 +53,47 @@ where
         let (params, resource_version, map) = (self.selection.watch(params), resource_version.to_owned(), self.map);
         async move {
             let events = self.api.watch(&params, &resource_version).await?;
-            // kube does not distinguish a regular end from a cut connection, so this never sends `WatchEvent::End`.
-            let events = events.map_ok(move |event| match event {
-                core::WatchEvent::Added(object) | core::WatchEvent::Modified(object) => {
-                    let resource_version = object.resource_version().unwrap_or_default();
-                    WatchEvent::Applied { object: map(object), resource_version }
-                }
-                core::WatchEvent::Deleted(object) => {
-                    let resource_version = object.resource_version().unwrap_or_default();
-                    WatchEvent::Deleted { object: map(object), resource_version }
-                }
-                core::WatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark {
-                    ends_list: bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END),
-                    resource_version: bookmark.metadata.resource_version,
-                },
-                core::WatchEvent::Error(status) => WatchEvent::Error(status),
-            });
-            Ok(events.boxed())
+            Ok(events.map_ok(move |event| watch_event(event, map)).boxed())
         }
         .boxed()
+    }
+}
+
+/// The objects of a page as they arrive.
+pub(super) fn read_page<K, O, B, F>(body: B, map: F) -> Parts<O>
+where
+    K: DeserializeOwned + Send + 'static,
+    O: Send + 'static,
+    B: AsyncBufRead + Unpin + Send + 'static,
+    F: Fn(K) -> O + Copy + Send + Sync + 'static,
+{
+    let page = (body, JsonPage::default());
+    let parts = stream::try_unfold(Some(page), move |page| async move {
+        let Some((mut body, mut page)) = page else { return Ok(None) };
+        Ok(Some(match next_object::<K>(&mut body, &mut page).await? {
+            Some(object) => (Part::Object(map(object)), Some((body, page))),
+            None => (end(&page)?, None),
+        }))
+    });
+    parts.boxed()
+}
+
+/// An event of kube. kube does not distinguish a regular end from a cut connection, so there is no `WatchEvent::End`.
+pub(super) fn watch_event<K: ResourceExt, O>(event: core::WatchEvent<K>, map: impl Fn(K) -> O) -> WatchEvent<O> {
+    match event {
+        core::WatchEvent::Added(object) | core::WatchEvent::Modified(object) => {
+            let resource_version = object.resource_version().unwrap_or_default();
+            WatchEvent::Applied { object: map(object), resource_version }
+        }
+        core::WatchEvent::Deleted(object) => {
+            let resource_version = object.resource_version().unwrap_or_default();
+            WatchEvent::Deleted { object: map(object), resource_version }
+        }
+        core::WatchEvent::Bookmark(bookmark) => WatchEvent::Bookmark {
+            ends_list: bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END),
+            resource_version: bookmark.metadata.resource_version,
+        },
+        core::WatchEvent::Error(status) => WatchEvent::Error(status),
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Phase {
     Object,
     /// Changes of pods are handled.
     Pods,
-    /// Warning events are handled.
+    /// Warning events, or changes of namespaces, are handled.
     Events,
     /// The answer to a request is handled.
     Answer,

@@ -48,6 +48,9 @@ const RIGHTS: [(&str, &str, &str); 13] = [
     ("kopf.dev", "orchestrs/status", "patch"),
 ];
 
+/// Its right in the whole cluster that a Role cannot contain.
+const CLUSTER_RIGHTS: [(&str, &str, &str); 1] = [("", "namespaces", "list watch")];
+
 /// Its rights in its own namespace, for the Lease.
 const LEASE_RIGHTS: [(&str, &str, &str); 2] =
     [("coordination.k8s.io", "leases", "create"), ("coordination.k8s.io", "leases", "get update")];
@@ -137,9 +140,10 @@ async fn rights(client: &Client, namespace: &str) -> BTreeSet<(String, String, S
     rights
 }
 
-fn expected_rights(namespace: &str) -> BTreeSet<(String, String, String)> {
+/// `is_cluster` is whether a ClusterRole grants them.
+fn expected_rights(namespace: &str, is_cluster: bool) -> BTreeSet<(String, String, String)> {
     let lease = LEASE_RIGHTS.iter().filter(|_| namespace == SYSTEM);
-    let rights = RIGHTS.iter().chain(lease);
+    let rights = RIGHTS.iter().chain(lease).chain(CLUSTER_RIGHTS.iter().filter(|_| is_cluster));
     rights.map(|&(group, resource, verbs)| (group.to_owned(), resource.to_owned(), verbs.to_owned())).collect()
 }
 
@@ -163,12 +167,12 @@ async fn may(client: &Client, verb: &str, group: &str, resource: &str, namespace
 }
 
 /// The operator's service account. Waits until the authorizer has the applied roles.
-async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess {
+async fn operator(plane: &ControlPlane, namespace: &str, is_cluster: bool) -> ServiceAccountAccess {
     let access = plane.service_account(SYSTEM, "orchestr").await.unwrap();
     let client = access.client().unwrap();
     eventually("the operator's rights are in effect", TIMEOUT, async || {
         let rights = rights(&client, namespace).await;
-        if rights == expected_rights(namespace) { Ok(()) } else { Err(format!("{rights:#?}")) }
+        if rights == expected_rights(namespace, is_cluster) { Ok(()) } else { Err(format!("{rights:#?}")) }
     })
     .await
     .unwrap();
@@ -179,8 +183,8 @@ async fn operator(plane: &ControlPlane, namespace: &str) -> ServiceAccountAccess
 async fn grants_the_operator_exactly_its_rights() {
     let plane = installed().await;
     let namespace = plane.namespace("anywhere").await.unwrap();
-    let client = operator(plane, &namespace).await.client().unwrap();
-    for (group, resource, verbs) in RIGHTS {
+    let client = operator(plane, &namespace, true).await.client().unwrap();
+    for (group, resource, verbs) in RIGHTS.into_iter().chain(CLUSTER_RIGHTS) {
         for verb in verbs.split(' ') {
             assert!(may(&client, verb, group, resource, None).await, "it may {verb} {resource}");
         }
@@ -190,7 +194,7 @@ async fn grants_the_operator_exactly_its_rights() {
             assert!(!may(&client, verb, group, resource, place).await, "it must not {verb} {resource} in {place:?}");
         }
     }
-    assert_eq!(rights(&client, SYSTEM).await, expected_rights(SYSTEM));
+    assert_eq!(rights(&client, SYSTEM).await, expected_rights(SYSTEM, true));
     // It may create any Lease in its namespace, because a right to create cannot name one, but change only its own.
     for verb in ["get", "update"] {
         assert!(
@@ -318,14 +322,15 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
     plane.ensure_namespace("shop").await.unwrap();
     plane.ensure_namespace("elsewhere").await.unwrap();
     apply(&plane, "deploy/namespaced").await;
-    let access = operator(&plane, "shop").await;
+    let access = operator(&plane, "shop", false).await;
     let client = access.client().unwrap();
     for place in ["elsewhere", "kube-system"] {
         assert_eq!(rights(&client, place).await, BTreeSet::new(), "{place}");
     }
-    let of_lease: BTreeSet<_> = expected_rights(SYSTEM).difference(&expected_rights("shop")).cloned().collect();
+    let of_lease: BTreeSet<_> =
+        expected_rights(SYSTEM, false).difference(&expected_rights("shop", false)).cloned().collect();
     assert_eq!(rights(&client, SYSTEM).await, of_lease);
-    for (group, resource, verbs) in RIGHTS {
+    for (group, resource, verbs) in RIGHTS.into_iter().chain(CLUSTER_RIGHTS) {
         for verb in verbs.split(' ') {
             assert!(!may(&client, verb, group, resource, None).await, "it must not {verb} {resource} everywhere");
         }
@@ -541,11 +546,11 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
 
     let events = |namespace: &str| Api::<Event>::namespaced(client.clone(), namespace);
     apply(&plane, "deploy/namespaced").await;
-    let access = operator(&plane, "shop").await;
+    let access = operator(&plane, "shop", false).await;
     works(&access, &["--namespaces", "shop"], &leftover(&client, "shop").await, &events("shop")).await;
 
     apply(&plane, "deploy").await;
-    let access = operator(&plane, "elsewhere").await;
+    let access = operator(&plane, "elsewhere", true).await;
     // If the server does not stream lists, the operator requests pages, which requires the verb `list`.
     works(&access, &["--streaming-lists", "never"], &leftover(&client, "elsewhere").await, &events("elsewhere")).await;
 
@@ -560,7 +565,7 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
     user_agents.dedup();
     assert_eq!(user_agents, [format!("orchestr/{}", version_and_revision())]);
     // Each right is used.
-    for (group, resource, verbs) in RIGHTS.into_iter().chain(LEASE_RIGHTS) {
+    for (group, resource, verbs) in RIGHTS.into_iter().chain(CLUSTER_RIGHTS).chain(LEASE_RIGHTS) {
         for verb in verbs.split(' ').filter(|verb| (resource, *verb) != ("events", "patch")) {
             let (resource, subresource) = resource.split_once('/').map_or((resource, None), |(r, s)| (r, Some(s)));
             let is_use = |entry: &&&serde_json::Value| {

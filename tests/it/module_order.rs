@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 30] = [
     "hex",
     "escapes",
     "partial_text",
@@ -27,6 +27,7 @@ const ORDER: [&str; 29] = [
     "watch",
     "pods",
     "events",
+    "namespaces",
     "diagnosis",
     "index",
     "logs",

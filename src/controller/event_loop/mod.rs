@@ -19,6 +19,7 @@ use crate::{
     leader::Leadership,
     logs::LogReader,
     metrics::Metrics,
+    namespaces::WatchedNamespace,
     pods::WatchedPod,
     report::{self, Change},
     watch::WatchUpdate,
@@ -33,7 +34,7 @@ use super::{
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
-    sources::{EventUpdates, PodUpdates, Shared, Sources},
+    sources::{EventUpdates, NamespaceUpdates, PodUpdates, Shared, Sources},
     status::StatusWrite,
     tasks::{TaskResult, Tasks},
     watch_health::Scope,
@@ -102,12 +103,12 @@ impl Controller {
     /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended. Returns whether all
     /// have.
     pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) -> bool {
-        let Sources { open_objects, open_pods, events, scopes } = sources;
+        let Sources { open_objects, open_pods, events, namespaces, scopes } = sources;
         let mut role = self.leadership.subscribe();
         self.set_role(*role.borrow_and_update());
         let objects = open_objects();
         let pods = futures::stream::pending().boxed();
-        let mut inputs = Inputs { objects, pods, backfill: None, events, are_pods_open: false };
+        let mut inputs = Inputs { objects, pods, backfill: None, events, namespaces, are_pods_open: false };
         let mut compaction = tokio::time::interval(COMPACTION_INTERVAL);
         let mut beat = tokio::time::interval(BEAT_INTERVAL);
         loop {
@@ -183,6 +184,10 @@ impl Controller {
             Input::Events(updates) => {
                 heartbeat.beat(Phase::Events);
                 self.on_events(updates);
+            }
+            Input::Namespaces(updates) => {
+                heartbeat.beat(Phase::Events);
+                self.on_namespaces(updates);
             }
             Input::Answer(result) => {
                 heartbeat.beat(Phase::Answer);
@@ -288,6 +293,12 @@ impl Controller {
         let (concerned, about_controllers) = self.reconciler.apply_events(updates, now, self.clock.now());
         self.mark_dirty(concerned, now);
         about_controllers.iter().for_each(|event| self.on_workload_event(event, now));
+    }
+
+    fn on_namespaces(&mut self, updates: Vec<WatchUpdate<WatchedNamespace>>) {
+        let now = Instant::now();
+        let concerned = self.reconciler.apply_namespaces(updates, now);
+        self.mark_dirty(concerned, now);
     }
 
     /// A Warning event about a controller of pods, for instance FailedCreate of a ReplicaSet.
@@ -413,6 +424,7 @@ struct Inputs {
     /// The list of older failures, while it is under way.
     backfill: Option<PodUpdates>,
     events: EventUpdates,
+    namespaces: NamespaceUpdates,
     are_pods_open: bool,
 }
 
@@ -421,6 +433,7 @@ enum Input {
     Pods(Vec<(Scope, WatchUpdate<WatchedPod>)>),
     Backfill(Vec<(Scope, WatchUpdate<WatchedPod>)>),
     Events(Vec<(Scope, WatchUpdate<WatchedEvent>)>),
+    Namespaces(Vec<WatchUpdate<WatchedNamespace>>),
     Answer(Box<TaskResult>),
 }
 
@@ -432,6 +445,7 @@ impl Inputs {
             Some(updates) = self.pods.next() => Input::Pods(updates),
             Some(updates) = next_of(&mut self.backfill) => Input::Backfill(updates),
             Some(updates) = self.events.next(), if self.are_pods_open => Input::Events(updates),
+            Some(updates) = self.namespaces.next() => Input::Namespaces(updates),
             result = tasks.next() => Input::Answer(Box::new(result)),
         }
     }

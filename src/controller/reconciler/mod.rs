@@ -31,6 +31,7 @@ use super::{
     log_requests::LogRequests,
     lookback::{self, Lookback},
     masked_texts::{MaskRequest, MaskedTexts},
+    namespaces::Namespaces,
     object::Object,
     rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
@@ -55,6 +56,7 @@ pub(super) struct Reconciler {
     lookback: Lookback,
     jobs: Jobs,
     evidence: Evidence,
+    namespaces: Namespaces,
     workloads: Workloads,
     log_requests: LogRequests,
     masked_texts: MaskedTexts,
@@ -102,6 +104,7 @@ impl Reconciler {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
             evidence: Evidence::new(scopes.iter().cloned(), now),
+            namespaces: Namespaces::new(scopes.contains(&None), now),
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
             jobs: Jobs::default(),
@@ -243,6 +246,7 @@ impl Reconciler {
         let unread = cut_texts
             .into_iter()
             .chain(unread_events)
+            .chain(self.namespaces.warning())
             .chain(unread_jobs)
             .chain(unchecked)
             .chain(self.rollouts.warning(key));
@@ -279,7 +283,7 @@ impl Reconciler {
             find_workload: &|pod, revision| {
                 workload(&self.index, pod, revision, |query| rollouts.borrow_mut().ask(query, key, now))
             },
-            find_ownership: &|_| None,
+            find_ownership: &|namespace| self.namespaces.ownership(namespace),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             logs: policy.is_some(),
@@ -320,10 +324,17 @@ impl Reconciler {
             return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
         }
         let gone = self.gone_alerts(object, &incidents);
+        let awaited = self.namespaces.awaited_until(now);
+        if let Some(until) = awaited {
+            let until = wall.saturating_add(until.saturating_duration_since(now)).unwrap_or(wall);
+            recheck = recheck.into_iter().chain([until]).min();
+        }
+        // Until then, alerts stay as they are.
+        let incidents = awaited.is_none().then_some(incidents);
         if let Some(status) = &mut object.status {
             status.resumed();
         }
-        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents: Some(incidents), gone };
+        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents, gone };
         Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 

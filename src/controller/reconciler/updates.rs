@@ -11,6 +11,7 @@ use crate::{
     events::{Event, WatchedEvent},
     index::ViewId,
     logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
+    namespaces::WatchedNamespace,
     pods::WatchedPod,
     watch::WatchUpdate,
 };
@@ -22,6 +23,7 @@ use super::{
         jobs::{JobKey, JobReading},
         log_requests::DueRead,
         masked_texts::MaskAnswer,
+        namespaces::NewAnnotations,
         rollouts::{RolloutKey, RolloutReading},
         watch_health::Scope,
         workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_failed_creation},
@@ -186,6 +188,30 @@ impl Reconciler {
         }
         let concerned = if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) };
         (concerned, about_controllers)
+    }
+
+    /// Stores the annotations of namespaces. Returns the affected objects.
+    pub(in crate::controller) fn apply_namespaces(
+        &mut self,
+        updates: Vec<WatchUpdate<WatchedNamespace>>,
+        now: Instant,
+    ) -> Concerned {
+        let (mut views, mut concerns_all) = (Vec::new(), false);
+        for update in updates {
+            if matches!(update, WatchUpdate::Failed(_)) {
+                self.metrics.watch_failed("namespaces");
+            }
+            match self.namespaces.apply(update, now) {
+                NewAnnotations::Nothing => {}
+                NewAnnotations::OfNamespaces(names) => {
+                    for name in &names {
+                        views.extend(self.index.views_of_namespace(name));
+                    }
+                }
+                NewAnnotations::ConcernsAll => concerns_all = true,
+            }
+        }
+        if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) }
     }
 
     /// Stores listed events about a pod. Returns the affected objects.

@@ -1,0 +1,39 @@
+//! Watches the metadata of namespaces, for the annotations that say who is responsible for their pods.
+
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, core::PartialObjectMeta};
+
+use crate::{
+    api::Ownership,
+    config::StreamingLists,
+    watch::{WatchUpdate, collection::Selection, metadata::Metadata, watch_either},
+};
+
+/// A namespace, reduced to what is used of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WatchedNamespace {
+    pub(crate) name: String,
+    /// Absent without annotations that are used.
+    pub(crate) ownership: Option<Box<Ownership>>,
+}
+
+/// Watches all namespaces. The stream never ends.
+pub(crate) fn watch_namespaces(
+    client: Client,
+    forbidden_confirmation: Duration,
+) -> BoxStream<'static, WatchUpdate<WatchedNamespace>> {
+    let collection = Metadata { api: Api::all(client), selection: Selection::default(), map: watched };
+    // There are few namespaces, and every API server supports paged lists.
+    watch_either(Box::new(collection), None, StreamingLists::Never, forbidden_confirmation)
+}
+
+fn watched(namespace: PartialObjectMeta<Namespace>) -> WatchedNamespace {
+    let mut ownership = Ownership::default();
+    for (name, value) in namespace.metadata.annotations.iter().flatten() {
+        ownership.set(name, Some(value));
+    }
+    WatchedNamespace { name: namespace.metadata.name.unwrap_or_default(), ownership: ownership.non_empty() }
+}

@@ -1,0 +1,57 @@
+//! Requests only the metadata of the objects of a collection, in JSON.
+
+use std::fmt::Debug;
+
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
+use kube::{
+    Api, Resource,
+    api::WatchParams,
+    core::{PartialObjectMeta, Request},
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    collection::{Collection, Parts, Selection, WatchEvents},
+    json::{read_page, watch_event},
+};
+
+/// The metadata of a collection. `map` converts that of each object.
+pub(crate) struct Metadata<K, F> {
+    pub(crate) api: Api<K>,
+    pub(crate) selection: Selection,
+    pub(crate) map: F,
+}
+
+impl<K, O, F> Collection for Metadata<K, F>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K::DynamicType: Default,
+    O: Send + 'static,
+    F: Fn(PartialObjectMeta<K>) -> O + Copy + Send + Sync + 'static,
+{
+    type Object = O;
+
+    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
+        let request = Request::new(self.api.resource_url()).list_metadata(&self.selection.list(token));
+        let map = self.map;
+        async move {
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let body = self.api.clone().into_client().request_stream(request).await?;
+            Ok(read_page(Box::pin(body), map))
+        }
+        .boxed()
+    }
+
+    fn watch<'a>(
+        &'a self,
+        params: &WatchParams,
+        resource_version: &str,
+    ) -> BoxFuture<'a, kube::Result<WatchEvents<O>>> {
+        let (params, resource_version, map) = (self.selection.watch(params), resource_version.to_owned(), self.map);
+        async move {
+            let events = self.api.watch_metadata(&params, &resource_version).await?;
+            Ok(events.map_ok(move |event| watch_event(event, map)).boxed())
+        }
+        .boxed()
+    }
+}
