@@ -125,9 +125,19 @@ fn remaining(previous: &WebhookStatus, input: &PlanInput<'_>) -> HashMap<String,
 
 fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
     let sent: HashMap<&str, &AlertStatus> = active.iter().map(|alert| (alert.key.as_str(), *alert)).collect();
+    let mut causes: HashMap<&str, Vec<&AlertStatus>> = HashMap::new();
+    for alert in active {
+        for member in &alert.members {
+            causes.entry(member).or_default().push(alert);
+        }
+    }
     let (policy, memory): (&NotificationPolicy, &IncidentMemory) = (input.policy, input.memory);
     let matches = |incident: &&Incident| {
-        let earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
+        let mut earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
+        // After a restart, only the alert about the common cause shows what its members were.
+        for cause in causes.get(incident.key.as_str()).into_iter().flatten() {
+            earlier.add_labels(cause);
+        }
         policy.matches(incident, &earlier)
     };
     input.incidents.iter().filter(matches).collect()

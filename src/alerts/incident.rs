@@ -154,10 +154,17 @@ impl IncidentMemory {
         let mut earlier = self.earlier.get(key).cloned().unwrap_or_default();
         if let Some(alert) = alert {
             earlier.reasons.push(alert.reason.clone());
-            earlier.severities.extend(alert.severity);
-            earlier.teams.extend((!alert.team.is_empty()).then(|| ArcStr::from(alert.team.as_str())));
+            earlier.add_labels(alert);
         }
         earlier
+    }
+}
+
+impl Earlier {
+    /// Adds the severity and the team that an alert was sent with.
+    pub(super) fn add_labels(&mut self, alert: &AlertStatus) {
+        self.severities.extend(alert.severity);
+        self.teams.extend((!alert.team.is_empty()).then(|| ArcStr::from(alert.team.as_str())));
     }
 }
 

@@ -67,6 +67,9 @@ enum Event {
     /// The incident ends, and its owner has no pods left.
     Deleted(u8),
     ReasonChanges(u8, &'static str),
+    SeverityChanges(u8, Severity),
+    /// The operator is restarted: only the status is known.
+    Restarts,
     /// The incident has another common cause from now on, or none.
     CauseChanges(u8, Option<u8>),
     /// Whether the current incidents are known. They are not during an outage of the API server.
@@ -262,6 +265,8 @@ impl Simulation {
                 let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
                 self.custom.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
             }
+            Event::SeverityChanges(number, severity) => self.set_ownership(*number, *severity, ""),
+            Event::Restarts => (self.memory, self.last_sent) = (IncidentMemory::default(), None),
             Event::CauseChanges(number, Some(cause)) => _ = self.causes.insert(key(*number), *cause),
             Event::CauseChanges(number, None) => _ = self.causes.remove(&key(*number)),
             Event::IncidentsKnown(known) => self.incidents_known = *known,

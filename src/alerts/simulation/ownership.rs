@@ -1,6 +1,8 @@
 //! Severities and teams: routing by them, and the labels that they become.
 
-use super::{Event, Simulation, accepted, key, webhook};
+use proptest::prelude::*;
+
+use super::{Event, KEYS, Simulation, accepted, key, properties, webhook};
 use crate::{
     alerts::{Incident, IncidentMemory, NotificationPolicy},
     api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
@@ -177,4 +179,56 @@ fn changes_of_severity_cause_no_message() {
     sim.apply(&Event::Ends(1));
     sim.advance(60);
     assert_eq!(accepted(&sim).len(), 2);
+}
+
+#[test]
+fn a_common_cause_is_not_over_because_its_members_are_less_severe_after_a_restart() {
+    let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
+    sim.start_with_cause(0..3, 7);
+    (0..3).for_each(|number| sim.set_ownership(number, Critical, ""));
+    sim.advance(60);
+    (0..3).for_each(|number| sim.set_ownership(number, Warning, ""));
+    sim.apply(&Event::Restarts);
+    sim.advance(600);
+    assert_eq!(accepted(&sim).len(), 1);
+    (0..3).for_each(|number| sim.end(number));
+    sim.advance(60);
+    assert_eq!(accepted(&sim).len(), 2);
+}
+
+/// Events, and changes of severities among them.
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let severity = prop_oneof![Just(Critical), Just(Warning)];
+    let event = prop_oneof![
+        6 => properties::event(),
+        3 => (0..KEYS, severity).prop_map(|(number, severity)| Event::SeverityChanges(number, severity)),
+        1 => Just(Event::Restarts),
+    ];
+    prop::collection::vec(event, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The simulation itself checks that no message resolves an incident that continues.
+    #[test]
+    fn routing_by_severity_neither_loses_nor_falsely_resolves(format in properties::format(), events in events()) {
+        let mut sim = simulation(format, severities(&[Critical]));
+        for event in &events {
+            sim.apply(event);
+        }
+        sim.recover();
+        let current = sim.incidents();
+        for number in 0..KEYS {
+            let (key, history) = (key(number), sim.history(&key(number)));
+            for (index, (_, starts)) in history.iter().enumerate() {
+                prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
+            }
+            let is_firing = history.last().is_some_and(|(_, starts)| *starts);
+            let incident = current.iter().find(|incident| incident.key == key);
+            prop_assert!(!is_firing || incident.is_some(), "{}: not resolved: {:?}", key, history);
+            let is_critical = incident.is_some_and(|incident| incident.severity == Critical);
+            prop_assert!(!is_critical || is_firing, "{}: not sent: {:?}", key, history);
+        }
+    }
 }
