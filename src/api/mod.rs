@@ -7,6 +7,7 @@ mod cause;
 pub mod crd;
 mod duration;
 mod kind;
+mod lenient_list;
 pub(crate) mod limits;
 mod namespaced_name;
 mod open_enum;
@@ -24,6 +25,7 @@ pub use cause::Cause;
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use kind::{ProblemKind, matches_reason};
+pub use lenient_list::LenientList;
 pub use namespaced_name::NamespacedName;
 pub use owner::Owner;
 pub use ownership::Ownership;
@@ -36,8 +38,8 @@ pub use spec::{
     SecretRef, SecretSource, Thresholds, Webhook, WebhookFormat,
 };
 pub use status::{
-    CommonCause, ContainerIssue, ContainerKind, ContainerStateName, Incident, LastTermination, LogSource,
-    OrchestrStatus, PodProblem, Revision,
+    CommonCause, ContainerIssue, ContainerKind, ContainerStateName, EndedIncident, Incident, LastTermination,
+    LogSource, OrchestrStatus, PodProblem, Revision, UnwatchedSpan,
 };
 pub(crate) use stored_object::{KOPF_ANNOTATION, KOPF_FINALIZER, StoredObject};
 pub use webhook_status::{
@@ -102,4 +104,6 @@ pub mod reason {
     pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
     /// AlertsDelivered=Unknown: no message was due yet.
     pub const NOTHING_SENT: &str = "NothingSent";
+    /// Of a span in `status.unwatched`: the operator was not running.
+    pub const NOT_RUNNING: &str = "NotRunning";
 }

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Owner, ProblemKind, Severity, WebhookStatus};
+use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +54,21 @@ pub struct OrchestrStatus {
     /// The pods with a problem; the most recent first.
     #[serde(default)]
     pub problematic_pods: Vec<PodProblem>,
+    /// Incidents that have ended within seven days; the most recent first, at most 50. An incident that only left view,
+    /// because the spec changed or its pods could not be read, is not one of them.
+    #[serde(default, skip_serializing_if = "LenientList::is_empty")]
+    #[schemars(with = "Vec<EndedIncident>")]
+    pub history: LenientList<EndedIncident>,
+    /// Since when `history` is complete, apart from the spans in `unwatched`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_since: Option<Time>,
+    /// How many ended incidents were dropped from `history` to keep it within its limits.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted_history: i64,
+    /// The spans since `historySince` in which the pods were not watched; the most recent first, at most 20.
+    #[serde(default, skip_serializing_if = "LenientList::is_empty")]
+    #[schemars(with = "Vec<UnwatchedSpan>")]
+    pub unwatched: LenientList<UnwatchedSpan>,
     /// The delivery state of each webhook.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -104,6 +119,9 @@ pub struct Incident {
     pub invalid_annotations: Vec<String>,
     /// How many pods are affected.
     pub pods: i64,
+    /// The most pods that were affected at the same time; absent if it is the present number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub most_pods: i64,
     /// How many pods the owner has, or should have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub of: i64,
@@ -134,6 +152,58 @@ pub struct Revision {
     /// variables only by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+}
+
+/// An incident that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedIncident {
+    /// The key that the incident had in `incidents`.
+    pub key: String,
+    /// The kind of problem, such as Crash.
+    #[serde(default)]
+    pub kind: ProblemKind,
+    /// The pods' namespace.
+    pub namespace: String,
+    /// The pods' top-level controller.
+    pub owner: Owner,
+    /// The container that caused the problem; absent if the cause was not a single container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub container: String,
+    /// The most specific reason, such as OOMKilled.
+    pub reason: String,
+    /// The proven cause, such as OutOfMemory; Unknown if the API did not prove any.
+    #[serde(default)]
+    pub cause: Cause,
+    /// The beginning of the last sentence that explained it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The most pods that were affected at the same time.
+    pub pods: i64,
+    /// When the incident began.
+    pub began: Time,
+    /// If the pods were not watched when the incident ended: when it was last known to last. It ended between then and
+    /// `ended`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Time>,
+    /// When the incident was found to be over.
+    pub ended: Time,
+}
+
+/// A time in which the pods were not watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnwatchedSpan {
+    /// The beginning. If the operator was not running, the last check before it stopped.
+    pub from: Time,
+    /// The end; absent if the pods are still not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// NotRunning if the operator was not running, otherwise the reason of the condition Ready.
+    pub reason: String,
+    /// Whether the spec changed. Then the incidents before and after it are not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spec_changed: bool,
 }
 
 /// A cause that several incidents have in common.

@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::Event;
 use tokio::time::Instant;
 
 use crate::{
-    api::{OrchestrStatus, StoredObject, WebhookStatus, condition},
+    api::{Incident, OrchestrStatus, StoredObject, WebhookStatus, condition},
     index::ViewId,
-    report::{KnownStatus, Tracker, transitions},
+    report::{Gap, KnownStatus, Step, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
     status_apply::{ObjectVersion, is_newer},
@@ -57,6 +58,8 @@ pub(super) struct Object {
     texts_awaited: Option<Instant>,
     /// Whether its last report contains texts that stay masked whole.
     pub(super) has_cut_texts: bool,
+    /// Since when the pods have not been watched, if they have not been continuously since the status in the API was made.
+    pub(super) gap: Option<Gap>,
     /// The fraction of the check interval after which its status is refreshed. It is random, so that objects that were
     /// written together do not stay together.
     pub(super) check_share: f64,
@@ -67,6 +70,7 @@ impl Object {
     /// object again when it begins to lead.
     pub(super) fn new(observed: &StoredObject, term: Option<u64>, now: Instant) -> Self {
         let ObservedStatus { resource_version, status, bytes } = ObservedStatus::new(observed, term.is_none());
+        let gap = Gap::before_start(status.as_ref().map(KnownStatus::head));
         Self {
             uid: observed.uid.clone(),
             generation: observed.generation,
@@ -85,6 +89,7 @@ impl Object {
             jobs_awaited: None,
             texts_awaited: None,
             has_cut_texts: false,
+            gap,
             check_share: 0.8 + 0.2 * fastrand::f64(),
         }
     }
@@ -147,6 +152,19 @@ impl Object {
         }
         let event = self.during_write.take().filter(|own| is_newer(own.resource_version(), &self.resource_version));
         event.is_some_and(|event| self.replace(ObservedStatus::new(&event, self.tracker.is_resumed()))) || changed
+    }
+
+    /// Adds the history to a status that is written now. `is_unclear` is whether it cannot be known if an incident has ended.
+    pub(super) fn add_history(
+        &self,
+        status: &mut OrchestrStatus,
+        is_unclear: &dyn Fn(&Incident) -> bool,
+        now: Timestamp,
+    ) {
+        let old = self.status.as_ref().map(KnownStatus::with_incidents);
+        let history = self.status.as_ref().map(KnownStatus::history).unwrap_or_default();
+        let step = Step { old: old.as_ref(), gap: self.gap, is_unclear, now };
+        history.advance(status, &step).put_into(status);
     }
 
     /// The events to publish after this status was written.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, StoredObject, api_resource},
-    report::{Change, NotWatching, differs, is_own, keep_lists, not_watching},
+    report::{Change, History, NotWatching, Step, differs, is_own, keep_lists, not_watching},
     status_apply::{FieldManager, ObjectVersion, StatusTarget},
 };
 
@@ -80,8 +80,12 @@ pub(super) async fn write_notice(
     wall: Timestamp,
 ) -> Result<(), WriteError> {
     let object = read_object(client, key).await?;
-    let old = object.status();
-    let status = not_watching(&NotWatching::TooManyObjects { max }, object.generation, old.as_ref(), wall);
+    let mut old = object.status();
+    let mut status = not_watching(&NotWatching::TooManyObjects { max }, object.generation, old.as_ref(), wall);
+    let history = old.as_mut().map(History::take).unwrap_or_default();
+    history
+        .advance(&status, &Step { old: old.as_ref(), gap: None, is_unclear: &|_| true, now: wall })
+        .put_into(&mut status);
     let version = ObjectVersion::new(object.resource_version());
     let write = StatusWrite {
         key: key.clone(),

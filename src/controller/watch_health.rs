@@ -50,8 +50,12 @@ pub(super) enum SyncState {
     },
     /// The list of pods is not complete.
     Syncing,
-    /// The watch has failed for longer than is tolerated, with this error.
-    Interrupted(String),
+    /// The watch has failed for longer than is tolerated.
+    Interrupted {
+        error: String,
+        /// For how long it has failed.
+        lasted: Duration,
+    },
     /// RBAC denies access, with the API server's message.
     Denied(String),
 }
@@ -153,8 +157,8 @@ impl WatchHealth {
         if let Some(interruption) = longest
             && now.saturating_duration_since(interruption.since) >= TOLERATED
         {
-            let error = interruption.error.as_deref().unwrap_or("they are being listed again");
-            return SyncState::Interrupted(error.to_owned());
+            let error = interruption.error.as_deref().unwrap_or("they are being listed again").to_owned();
+            return SyncState::Interrupted { error, lasted: now.saturating_duration_since(interruption.since) };
         }
         let is_listed = states().all(|state| state.listed.is_some_and(|lookback| lookback >= needed));
         match longest {
@@ -230,10 +234,12 @@ mod tests {
             let settling = SyncState::Settling { until: after(60), unanswered_until: after(10) };
             assert_eq!(state.sync_state(after(seconds), LOOKBACK, |_| true), settling, "{seconds}");
         }
-        let interrupted = SyncState::Interrupted("HTTP 500".to_owned());
-        assert_eq!(state.sync_state(after(60), LOOKBACK, |_| true), interrupted);
+        let interrupted =
+            |seconds| SyncState::Interrupted { error: "HTTP 500".to_owned(), lasted: Duration::from_secs(seconds) };
+        assert_eq!(state.sync_state(after(60), LOOKBACK, |_| true), interrupted(60));
         state.behind(&a, after(70));
-        assert_eq!(state.sync_state(after(70), LOOKBACK, |_| true), interrupted, "an open watch has not caught up yet");
+        let behind = state.sync_state(after(70), LOOKBACK, |_| true);
+        assert_eq!(behind, interrupted(70), "an open watch has not caught up yet");
         assert!(state.caught_up(&a));
         assert!(!state.caught_up(&a));
         assert_eq!(state.sync_state(after(70), LOOKBACK, |_| true), SyncState::Complete);

@@ -22,7 +22,8 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
+    api::Owner,
+    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job, owner_names},
     pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
@@ -323,6 +324,21 @@ impl Index {
         let suspects =
             self.suspects.values().filter(move |suspect| view.is_some_and(|view| view.contains(suspect.label_set)));
         suspects.map(|suspect| &*suspect.pod)
+    }
+
+    /// Whether an owner has pods that may not be healthy, and that the view does not select or an annotation excludes.
+    #[must_use]
+    pub(crate) fn has_hidden_suspects(&self, id: ViewId, namespace: &str, owner: &Owner) -> bool {
+        let view = self.views.get(id);
+        let is_of_owner = |pod: &Pod| match owner_names(pod) {
+            Some((kind, name)) => kind == owner.kind && name == owner.name,
+            None => owner.kind == "Pod" && owner.name == *pod.name,
+        };
+        self.suspects.values().any(|suspect| {
+            *suspect.pod.namespace == *namespace
+                && (suspect.pod.ignored || view.is_none_or(|view| !view.contains(suspect.label_set)))
+                && is_of_owner(&suspect.pod)
+        })
     }
 
     /// The number of undecodable pods in a view, and the first of them by namespace and name. Their labels are unknown, so

@@ -21,7 +21,8 @@ pub enum Change {
 }
 
 /// Compares the status in the API with a new one from [`watching`](super::watching) or
-/// [`not_watching`](super::not_watching()). Ignores the fields of other field managers.
+/// [`not_watching`](super::not_watching()). Ignores the fields of other field managers, and the history: it changes only
+/// together with other fields.
 #[must_use]
 pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     let Some(old) = old else { return Change::Substantial };
@@ -75,7 +76,7 @@ fn own(status: &OrchestrStatus) -> impl Iterator<Item = Option<&Condition>> {
     OWN.into_iter().map(|kind| find(status, kind))
 }
 
-fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
+pub(super) fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|condition| condition.type_ == kind)
 }
 
@@ -111,7 +112,7 @@ pub fn transitions<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus)
 }
 
 /// The incidents that a status certainly does not have.
-fn missing<'a>(incidents: &'a [Incident], status: &OrchestrStatus) -> Vec<&'a Incident> {
+pub(super) fn missing<'a>(incidents: &'a [Incident], status: &OrchestrStatus) -> Vec<&'a Incident> {
     let listed: HashSet<&str> = status.incidents.iter().map(|incident| &*incident.key).collect();
     let cut = status.omitted_incidents > 0;
     let oldest: Option<&Time> = status.incidents.last().map(|incident| &incident.since);

@@ -29,15 +29,21 @@ const SPARE: usize = 2 * 1024;
 /// alerts, and the condition AlertsDelivered.
 const WEBHOOKS: usize = ALERT_BYTES + 36 * 1024;
 
+/// How much of it is kept free for the [history](super::history), which is added when the status is written. The level of
+/// detail must not depend on the history, and what was cut from a history could not be found again.
+pub(super) const HISTORY: usize = 24 * 1024;
+
 /// The largest status that may be built here, in bytes.
 pub(super) const fn budget(has_webhooks: bool) -> usize {
-    STATUS_LIMIT - SPARE - if has_webhooks { WEBHOOKS } else { 0 }
+    STATUS_LIMIT - SPARE - HISTORY - if has_webhooks { WEBHOOKS } else { 0 }
 }
 
 /// The most incidents that the status lists.
 pub(super) const MAX_INCIDENTS: usize = 100;
 /// The most bytes that they may take, so that pods are listed as well, however long the names are.
 pub(super) const INCIDENT_BYTES: usize = 96 * 1024;
+/// The same with the most pods of each, which are added later.
+pub(super) const STORED_INCIDENT_BYTES: usize = INCIDENT_BYTES + 4 * 1024;
 
 /// The most bytes that common causes may take.
 pub(super) const COMMON_CAUSE_BYTES: usize = 16 * 1024;

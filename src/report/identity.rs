@@ -144,6 +144,7 @@ mod tests {
             cause: crate::api::Cause::Unknown,
             message: String::new(),
             pods: 1,
+            most_pods: 0,
             of: 1,
             revision: None,
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),

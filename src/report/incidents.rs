@@ -236,6 +236,7 @@ impl Group<'_> {
             dashboard: self.ownership.dashboard.to_string(),
             invalid_annotations: self.invalid_annotations.clone(),
             pods: count(self.pods),
+            most_pods: 0,
             of: count(self.workload.of),
             revision: self.workload.revision.as_ref().map(|revision| revision.show(self.masking)),
             since: wire_time(self.since),

@@ -1,8 +1,8 @@
 //! What the operator keeps of an object's status in the API.
 //!
 //! A status may take 256 KiB, and there may be a thousand objects. So only the small fields are kept, a hash of the lists,
-//! and what the events about ended incidents name. Until the tracker has resumed from the lists, they are kept as well, but
-//! without logs and messages.
+//! the history, and what the history and events tell about ended incidents. Until the tracker has resumed from the lists, they
+//! are kept as well, but without logs and messages.
 
 use std::{borrow::Cow, io};
 
@@ -15,6 +15,8 @@ use crate::api::{Cause, Incident, LastTermination, OrchestrStatus, Owner, PodPro
 use super::{
     change::{Change, compare},
     fit,
+    history::{History, MESSAGE_LIMIT, StoredHistory, most_pods},
+    truncate,
     wire::wire_time,
 };
 
@@ -28,15 +30,19 @@ pub(crate) struct KnownStatus {
     /// All fields but the lists, which are empty.
     head: OrchestrStatus,
     lists: Digest,
+    history: StoredHistory,
     /// A [`Named`] for each incident, as JSON.
     incidents: Box<[u8]>,
+    /// The most pods of each incident, by its key.
+    most_pods: Box<[(u64, i64)]>,
     /// The lists, as JSON without the fields that the tracker does not resume from. Absent if it has resumed.
     resumable: Option<Box<[u8]>>,
 }
 
-/// What an event about the end of an incident names: the key, the kind, the namespace, the owner, the container and the
-/// reason; and when it began, in seconds since 1970. As a list, it takes a third of the incident with its field names.
-type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64);
+/// What the history contains of an incident: the key, the kind, the namespace, the owner, the container and the reason; when it
+/// began, in seconds since 1970; the cause, the message and the most pods. As a list, it takes a third of the incident with
+/// its field names.
+type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64, Cause, Text<'a>, i64);
 type Text<'a> = Cow<'a, str>;
 
 /// A hash of the lists of a status.
@@ -47,16 +53,20 @@ impl KnownStatus {
     /// `is_resumed` is whether the tracker has resumed, so that the lists are no longer needed.
     pub(crate) fn new(mut status: OrchestrStatus, is_resumed: bool) -> Self {
         let lists = Digest::of(&status);
+        let history = StoredHistory::new(&History::take(&mut status));
         let pods = std::mem::take(&mut status.problematic_pods);
         let incidents = std::mem::take(&mut status.incidents);
         status.common_causes = Vec::new();
-        let incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::INCIDENT_BYTES);
+        let incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::STORED_INCIDENT_BYTES);
         let resumable = (!(is_resumed || pods.is_empty() && incidents.is_empty())).then(|| {
             let pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
             json(&OrchestrStatus { problematic_pods: pods, incidents: incidents.clone(), ..OrchestrStatus::default() })
         });
         let named: Vec<_> = incidents.iter().map(named).collect();
-        Self { head: status, lists, incidents: json(&named), resumable }
+        let most_pods = incidents.iter().filter_map(|incident| Some((number(&incident.key)?, most_pods(incident))));
+        let mut most_pods: Box<[_]> = most_pods.collect();
+        most_pods.sort_unstable();
+        Self { head: status, lists, history, incidents: json(&named), most_pods, resumable }
     }
 
     /// All fields but the lists, which are empty.
@@ -64,7 +74,24 @@ impl KnownStatus {
         &self.head
     }
 
-    /// The status with the names of its incidents, to compare them with those of the next status.
+    pub(crate) fn history(&self) -> History {
+        self.history.history()
+    }
+
+    /// Sets the most pods that each incident of the next status has had.
+    pub(crate) fn keep_most_pods(&self, incidents: &mut [Incident]) {
+        for incident in incidents {
+            let known = number(&incident.key)
+                .and_then(|key| self.most_pods.binary_search_by_key(&key, |(key, _)| *key).ok())
+                .and_then(|place| self.most_pods.get(place));
+            incident.most_pods = known.map_or(0, |(_, most)| *most).max(incident.pods);
+            if incident.most_pods == incident.pods {
+                incident.most_pods = 0;
+            }
+        }
+    }
+
+    /// The status with its incidents as the history contains them, to compare them with those of the next status.
     pub(crate) fn with_incidents(&self) -> OrchestrStatus {
         let named: Vec<Named<'_>> = serde_json::from_slice(&self.incidents).unwrap_or_default();
         OrchestrStatus { incidents: named.into_iter().map(incident).collect(), ..self.head.clone() }
@@ -95,7 +122,10 @@ impl KnownStatus {
 
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        self.incidents.len() + self.resumable.as_ref().map_or(0, |lists| lists.len())
+        self.incidents.len()
+            + size_of_val(&*self.most_pods)
+            + self.history.bytes()
+            + self.resumable.as_ref().map_or(0, |lists| lists.len())
     }
 }
 
@@ -127,13 +157,21 @@ fn json(value: &impl Serialize) -> Box<[u8]> {
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
-fn named(incident: &Incident) -> Named<'_> {
-    let Incident { key, kind, namespace, owner, container, reason, since, .. } = incident;
-    let owner = [owner.kind.as_str().into(), owner.name.as_str().into()];
-    (key.into(), *kind, namespace.into(), owner, container.into(), reason.into(), since.0.as_second())
+/// The key of an incident as a number, which takes less memory.
+fn number(key: &str) -> Option<u64> {
+    u64::from_str_radix(key, 16).ok()
 }
 
-fn incident((key, kind, namespace, [owner_kind, owner_name], container, reason, since): Named<'_>) -> Incident {
+fn named(incident: &Incident) -> Named<'_> {
+    let Incident { key, kind, namespace, owner, container, reason, since, cause, message, .. } = incident;
+    let owner = [owner.kind.as_str().into(), owner.name.as_str().into()];
+    let message = truncate::with_ellipsis(message, MESSAGE_LIMIT);
+    let (since, most) = (since.0.as_second(), most_pods(incident));
+    (key.into(), *kind, namespace.into(), owner, container.into(), reason.into(), since, *cause, message, most)
+}
+
+fn incident(named: Named<'_>) -> Incident {
+    let (key, kind, namespace, [owner_kind, owner_name], container, reason, since, cause, message, pods) = named;
     Incident {
         key: key.into_owned(),
         kind,
@@ -141,9 +179,10 @@ fn incident((key, kind, namespace, [owner_kind, owner_name], container, reason, 
         owner: Owner { kind: owner_kind.into_owned(), name: owner_name.into_owned() },
         container: container.into_owned(),
         reason: reason.into_owned(),
-        cause: Cause::default(),
-        message: String::new(),
-        pods: 0,
+        cause,
+        message: message.into_owned(),
+        pods,
+        most_pods: 0,
         of: 0,
         revision: None,
         since: wire_time(Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH)),
@@ -217,7 +256,7 @@ mod tests {
         let mut known = KnownStatus::new(status, false);
         assert!((1_000..size / 3).contains(&known.bytes()), "{} of {size}", known.bytes());
         known.resumed();
-        assert!(known.bytes() < 50 * 160, "{}", known.bytes());
+        assert!(known.bytes() < 50 * 200, "{}", known.bytes());
         assert!(known.head().problematic_pods.is_empty() && known.head().incidents.is_empty());
     }
 
@@ -228,7 +267,7 @@ mod tests {
         status.incidents = (0..50).flat_map(|_| status.incidents.clone()).collect();
         status.incidents[0].message = "x".repeat(1 << 20);
         let known = KnownStatus::new(status, false);
-        assert!(known.bytes() < PODS_LIMIT + 2 * fit::INCIDENT_BYTES + 1024, "{}", known.bytes());
+        assert!(known.bytes() < PODS_LIMIT + 2 * fit::STORED_INCIDENT_BYTES + 1024, "{}", known.bytes());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod conditions;
 mod fair;
 mod fit;
 mod health;
+mod history;
 mod identity;
 mod incidents;
 mod input;
@@ -38,6 +39,7 @@ pub use watching::watching;
 
 pub(crate) use change::is_own;
 pub(crate) use fit::{end_within, even_share};
+pub(crate) use history::{Gap, History, Step, is_watching};
 pub(crate) use identity::key_of_missing;
 pub(crate) use json_size::size as json_size;
 pub(crate) use known_status::KnownStatus;

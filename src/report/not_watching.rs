@@ -141,7 +141,7 @@ pub(crate) fn keep_lists(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     status.problematic_pod_count = kept.problematic_pod_count;
     status.missing_pods = kept.missing_pods;
     status.common_causes = fit::prefix(kept.common_causes.iter().cloned(), fit::COMMON_CAUSE_BYTES);
-    status.incidents = fit::prefix(kept.incidents.iter().take(fit::MAX_INCIDENTS).cloned(), fit::INCIDENT_BYTES);
+    status.incidents = fit::prefix(kept.incidents.iter().take(fit::MAX_INCIDENTS).cloned(), fit::STORED_INCIDENT_BYTES);
     let cut = count(kept.incidents.len() - status.incidents.len());
     status.omitted_incidents = kept.omitted_incidents.saturating_add(cut);
 

@@ -62,6 +62,7 @@ fn incident(namespace: &str, name: &str, pods: i64) -> Incident {
         cause: Cause::ExitCode,
         message: "app exited with code 1, 12 s after its start; 7 restarts".to_owned(),
         pods,
+        most_pods: 0,
         of: pods,
         revision: None,
         since: at("11:30:00"),

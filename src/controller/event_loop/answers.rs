@@ -2,6 +2,8 @@
 
 use tokio::time::Instant;
 
+use crate::report;
+
 use super::{
     super::{
         events::spec_event, observed::ObservedStatus, status::StatusWrite, tasks::TaskResult, write_error::WriteError,
@@ -82,6 +84,9 @@ impl Controller {
             Ok(answer) => {
                 self.queue.write_succeeded(key);
                 object.written_in = *term;
+                if report::is_watching(written) {
+                    object.gap = None;
+                }
                 if let Some(since) = write.dirty_since {
                     self.metrics.detected(now.saturating_duration_since(since));
                 }

@@ -7,6 +7,7 @@ mod objects;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
+use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -345,7 +346,7 @@ impl Controller {
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
         let Some(schedule) = self.queue.schedule(key) else { return };
-        let NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone } = match outcome {
+        let NewStatus { status, keeps_lists, gap, lacks_logs, recheck, incidents, gone } = match outcome {
             Outcome::Status(new) => *new,
             Outcome::Postponed(until) => {
                 schedule.pause();
@@ -353,6 +354,7 @@ impl Controller {
                 return;
             }
         };
+        object.gap = object.gap.or(gap);
         match &object.settings {
             Ok(settings) => self.dispatcher.update(
                 key,
@@ -386,22 +388,36 @@ impl Controller {
         }
         let next_count = schedule.written_after(now, REFRESH_INTERVAL);
         let change = object.status.as_ref().map_or(Change::Substantial, |old| old.differs(&status, keeps_lists));
+        // A span in which the pods were not watched is recorded even if nothing has changed in it.
+        let must_write = is_first_of_term || gap.is_none() && object.gap.is_some_and(|gap| gap.is_recorded(wall));
         match (change, until_check, next_count) {
-            (Change::None, Some(_), _) if !is_first_of_term => schedule.clear(),
-            (Change::CountOnly, Some(_), Some(next_count)) if !is_first_of_term => {
+            (Change::None, Some(_), _) if !must_write => {
+                schedule.clear();
+                object.gap = object.gap.filter(|_| gap.is_some());
+            }
+            (Change::CountOnly, Some(_), Some(next_count)) if !must_write => {
                 schedule.clear();
                 schedule.recheck_at(Some(next_count.min(recheck)));
+                object.gap = object.gap.filter(|_| gap.is_some());
             }
-            _ => self.write(key, status, keeps_lists, now),
+            _ => self.write(key, status, keeps_lists, now, wall),
         }
     }
 
-    fn write(&mut self, key: &NamespacedName, status: OrchestrStatus, keeps_lists: bool, now: Instant) {
+    fn write(
+        &mut self,
+        key: &NamespacedName,
+        mut status: OrchestrStatus,
+        keeps_lists: bool,
+        now: Instant,
+        wall: Timestamp,
+    ) {
         let Some(object) = self.objects.get(key) else { return };
         // The answer contains the whole object.
         let bytes = object.bytes + report::json_size(&status);
         let dirty_since = self.queue.dirty_since(key);
         if let Some(permit) = self.queue.begin_write(key, bytes, now) {
+            object.add_history(&mut status, &|incident| self.reconciler.is_unclear(object.view, incident), wall);
             let is_resumed = object.tracker.is_resumed();
             let (key, uid, version, term) = (key.clone(), object.uid.clone(), object.version.clone(), object.term);
             let write = StatusWrite { key, uid, version, term, status, keeps_lists, is_resumed, dirty_since };

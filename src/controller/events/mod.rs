@@ -246,6 +246,7 @@ mod tests {
             cause: crate::api::Cause::OutOfMemory,
             message: String::new(),
             pods: 3,
+            most_pods: 0,
             of: 0,
             revision: None,
             since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),

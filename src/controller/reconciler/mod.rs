@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 use crate::{
     alerts::{self, GoneAlerts, Incident},
-    api::{NamespacedName, OrchestrStatus, ProblemKind},
+    api::{self, NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
     metrics::Metrics,
-    report::{self, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
+    report::{self, Gap, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
     settings::Settings,
 };
 
@@ -87,6 +87,8 @@ pub(super) struct NewStatus {
     pub(super) status: OrchestrStatus,
     /// Whether the lists in the API stay.
     pub(super) keeps_lists: bool,
+    /// Since when and why the pods are not watched; absent if they are.
+    pub(super) gap: Option<Gap>,
     /// Whether logs that the status should show are still being read.
     pub(super) lacks_logs: bool,
     /// When time alone may change the status.
@@ -173,17 +175,19 @@ impl Reconciler {
         now: Instant,
         wall: Timestamp,
     ) -> Reconciled {
-        let not_watching = |state: &NotWatching, object: &Object| {
+        let not_watching_for = |lasted: Duration, state: &NotWatching, object: &Object| {
             let status = report::not_watching(state, object.generation, object.status_head(), wall);
             let keeps_lists = state.keeps_lists();
             // While the pods are not known, the incidents stay: an outage is no recovery.
             if !keeps_lists {
                 self.metrics.object_withdrawn(key);
             }
+            let gap = Some(Gap { from: wall.checked_sub(lasted).unwrap_or(wall), reason: state.reason() });
             let (lacks_logs, recheck, incidents, gone) = (false, None, None, GoneAlerts::default());
-            let new = NewStatus { status, keeps_lists, lacks_logs, recheck, incidents, gone };
+            let new = NewStatus { status, keeps_lists, gap, lacks_logs, recheck, incidents, gone };
             Reconciled::with(Outcome::Status(Box::new(new)))
         };
+        let not_watching = |state: &NotWatching, object: &Object| not_watching_for(Duration::ZERO, state, object);
         let settings = match &object.settings {
             Err(error) => return not_watching(&error.clone().into(), object),
             Ok(settings) if !settings.enabled => return not_watching(&NotWatching::Paused, object),
@@ -192,7 +196,9 @@ impl Reconciler {
         match self.watch_health.sync_state(now, settings.thresholds.restarted, |scope| concerns(&settings, scope)) {
             SyncState::Complete => self.watching(key, object, &settings, now, wall),
             SyncState::Denied(message) => not_watching(&NotWatching::PodAccessDenied { message }, object),
-            SyncState::Interrupted(message) => not_watching(&NotWatching::Interrupted { message }, object),
+            SyncState::Interrupted { error: message, lasted } => {
+                not_watching_for(lasted, &NotWatching::Interrupted { message }, object)
+            }
             SyncState::Syncing => not_watching(&NotWatching::Syncing, object),
             SyncState::Settling { until, unanswered_until } => {
                 let answered = object.status_head().and_then(|status| status.observed_generation);
@@ -300,7 +306,10 @@ impl Reconciler {
         if self.metrics.wants_state() {
             self.metrics.object_reported(key, &report.for_metrics(), report.incidents_for_metrics());
         }
-        let Report { status, incidents, shown, .. } = report;
+        let Report { mut status, incidents, shown, .. } = report;
+        if let Some(known) = &object.status {
+            known.keep_most_pods(&mut status.incidents);
+        }
 
         let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
         if let Some(policy) = policy {
@@ -334,7 +343,7 @@ impl Reconciler {
         if let Some(status) = &mut object.status {
             status.resumed();
         }
-        let new = NewStatus { status, keeps_lists: false, lacks_logs, recheck, incidents, gone };
+        let new = NewStatus { status, keeps_lists: false, gap: None, lacks_logs, recheck, incidents, gone };
         Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 
@@ -355,6 +364,18 @@ impl Reconciler {
             .map(|alert| alert.key.clone())
             .collect();
         GoneAlerts { ended, unclear: unclear.into_iter().map(|alert| alert.key.clone()).collect() }
+    }
+
+    /// Whether it cannot be known if an incident that an object listed has ended: its pods may only be out of sight.
+    pub(super) fn is_unclear(&self, view: Option<ViewId>, incident: &api::Incident) -> bool {
+        let api::Incident { namespace, owner, .. } = incident;
+        let is_watched = || match self.watch_health.namespaces() {
+            Some(watched) => watched.contains(&namespace.as_str()),
+            None => true,
+        };
+        self.index.undecodable_namespaces().contains(namespace.as_str())
+            || !is_watched()
+            || view.is_none_or(|view| self.index.has_hidden_suspects(view, namespace, owner))
     }
 
     /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.
