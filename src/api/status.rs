@@ -175,7 +175,8 @@ pub struct EndedIncident {
     /// The proven cause, such as OutOfMemory; Unknown if the API did not prove any.
     #[serde(default)]
     pub cause: Cause,
-    /// The beginning of the last sentence that explained it.
+    /// The beginning of the last sentence that explained it; absent if the spec has changed since, because its
+    /// `redactPatterns` may be others.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The most pods that were affected at the same time.

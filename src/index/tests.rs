@@ -90,6 +90,28 @@ fn counts_pods_and_suspects_of_owners_and_nodes() {
 }
 
 #[test]
+fn finds_suspects_of_an_owner_that_are_out_of_view() {
+    let mut index = Index::new(LOOKBACK);
+    let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
+    let owner = |name: &str| Owner { kind: "Pod".to_owned(), name: name.to_owned() };
+    let hidden = |index: &Index| index.has_hidden_suspects(view, "shop", &owner("pod-1"));
+    index.apply(pod(1, "shop", "web", false), now());
+    assert!(!hidden(&index));
+    index.apply(pod(1, "shop", "debug", false), now());
+    assert!(hidden(&index), "it has lost its label");
+    assert!(!index.has_hidden_suspects(view, "shop", &owner("pod-2")));
+    assert!(!index.has_hidden_suspects(view, "ml", &owner("pod-1")));
+    index.apply(pod(1, "shop", "debug", true), now());
+    assert!(!hidden(&index), "it is healthy");
+    let mut ignored = pod(1, "shop", "web", false);
+    ignored.ignored = true;
+    index.apply(ignored, now());
+    assert!(hidden(&index), "it is excluded by an annotation");
+    index.remove(uid(1));
+    assert!(!hidden(&index));
+}
+
+#[test]
 fn finds_the_healthy_revisions_before_a_failing_one() {
     let db = |number: u64, hash: &str, created: i64, ready: bool| {
         let mut db = pod(number, "shop", "db", ready);

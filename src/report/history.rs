@@ -126,6 +126,10 @@ impl History {
     pub(crate) fn advance(mut self, new: &OrchestrStatus, step: &Step<'_>) -> Self {
         let now = seconds(step.now);
         self.repair(now);
+        if step.old.is_none_or(|old| old.observed_generation != new.observed_generation) {
+            // The new spec may have patterns that would mask more of them.
+            self.entries.iter_mut().for_each(|own| own.message.clear());
+        }
         // Before the pods were watched for the first time, there is no history.
         if is_watching(new) {
             self.watched(new, step, now);

@@ -409,3 +409,6 @@ impl Reconciled {
         Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), rollouts: Vec::new(), texts: None }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -217,6 +217,21 @@ fn an_incident_that_returns_with_its_beginning_had_not_ended() {
 }
 
 #[test]
+fn messages_are_dropped_when_the_spec_changes_because_it_may_mask_more() {
+    let message = |change: fn(&mut Sim) -> &mut Sim| {
+        let mut sim = Sim::new();
+        sim.watch(&[("cart", 9_000)]);
+        sim.stored.as_mut().unwrap().incidents[0].message = "password of my own kind".to_owned();
+        sim.wait(60).watch(&[]).wait(60);
+        change(&mut sim).watch(&[]);
+        sim.status().history[0].message.clone()
+    };
+    assert_eq!(message(|sim| sim), "password of my own kind");
+    assert_eq!(message(Sim::change_spec), "");
+    assert_eq!(message(|sim| sim.change_spec().stop_watching(&NotWatching::Syncing)), "");
+}
+
+#[test]
 fn short_interruptions_are_not_recorded() {
     let mut sim = Sim::new();
     sim.watch(&[]).wait(300).restart().wait(60).watch(&[]);
