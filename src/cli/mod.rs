@@ -7,6 +7,7 @@ mod connect;
 mod explain;
 mod failure;
 mod get;
+mod history;
 mod html;
 mod kind;
 mod kube_client;
@@ -17,6 +18,7 @@ mod proxy;
 mod run;
 mod scan;
 mod show;
+mod timeline;
 mod wait;
 mod webhook;
 mod webhook_flags;
@@ -55,6 +57,8 @@ enum Command {
     Scan(scan::ScanFlags),
     /// Print the status of an Orchestr object: incidents, causes, pods and logs; exits 1 if pods have problems
     Show(show::ShowFlags),
+    /// Print when the incidents of an Orchestr object began and ended, and when its pods were not watched
+    History(history::HistoryFlags),
     /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the time is over
     Wait(wait::WaitFlags),
     /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers to; exits 1
@@ -102,6 +106,7 @@ impl Cli {
                 result
             }
             Command::Show(flags) => runtime()?.block_on(show::show(flags)),
+            Command::History(flags) => runtime()?.block_on(history::history(flags)),
             Command::Wait(flags) => runtime()?.block_on(wait::wait(flags)),
             Command::Explain(flags) => runtime()?.block_on(explain::explain(flags)),
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),

@@ -131,11 +131,12 @@ async function checkHostile(browser, html) {
       logs: [...document.querySelectorAll("samp")].map((own) => own.textContent),
     };
   });
-  const known = "a bdi body b br details footer h1 h2 h3 head header html li main meta p pre samp section small strong style "
-    + "summary table tbody td th thead time title tr ul";
+  const known = "a bdi body b br defs details footer h1 h2 h3 head header html li main meta p path pattern pre rect samp section "
+    + "small strong style summary svg table tbody td text th thead time title tr ul";
   assert.deepEqual(found.tags.filter((tag) => !known.split(" ").includes(tag)), []);
   assert.deepEqual(found.attributes,
-    ["charset", "class", "content", "datetime", "dir", "href", "http-equiv", "id", "lang", "name", "open", "scope"]);
+    ["aria-label", "charset", "class", "content", "d", "datetime", "dir", "fill", "height", "href", "http-equiv", "id", "lang",
+      "name", "open", "patternUnits", "role", "scope", "text-anchor", "viewBox", "width", "x", "y"]);
   assert.deepEqual(found.links, ["#w1"]);
   const cleaned = pages.attack.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e]/g, "\ufffd");
   assert.deepEqual([...new Set(found.logs)], [`\n${cleaned}\n    second line ${cleaned}\n`]);

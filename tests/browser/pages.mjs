@@ -59,6 +59,13 @@ const checkout = ["4kq8n", "d2rtx", "zw6hm"].map((id) =>
       containerIssues: [container("app", 1, checkoutLog, { restarts: 5 })],
     }));
 
+function ended(namespace, kind, name, reason, cause, message, more) {
+  return {
+    key: "fedcba9876543210", kind: "Crash", namespace, owner: { kind, name }, reason, cause, message, pods: 2,
+    began: before(300), ended: before(200), ...more,
+  };
+}
+
 const onLostNode = [["bank", "ledger"], ["ml", "features"], ["shop", "search"]];
 
 export const normal = object({
@@ -67,6 +74,16 @@ export const normal = object({
     message: "14 of 328 pods: 9 NotReady (bank/ledger, ml/features, shop/search), 3 CrashLoopBackOff (shop/checkout), "
       + "1 OOMKilled (shop/cart), 1 Unschedulable (ml/train-gpu)",
   },
+  historySince: before(600),
+  omittedHistory: 2,
+  history: [
+    ended("shop", "StatefulSet", "mailer", "Error", "ExitCode", "app exited with code 1"),
+    ended("ml", "Job", "train-gpu", "ImagePullBackOff", "Unknown", "", { began: before(550), lastSeen: before(500), ended: before(400) }),
+  ],
+  unwatched: [
+    { from: before(120), until: before(90), reason: "Paused" },
+    { from: before(500), until: before(400), reason: "NotRunning" },
+  ],
   commonCauses: [{
     kind: "Node", name: "node-4", owners: 3, pods: 9, since: before(8),
     message: "node-4 does not report: 9 of its 10 pods, of 3 owners, are not ready",
@@ -109,6 +126,9 @@ export const attack = `</samp></code></pre></bdi></title></style></details></mai
 export const hostile = object({
   problematicPodCount: 2,
   healthy: { message: attack },
+  historySince: before(600),
+  history: [ended(attack, attack, attack, attack, attack, attack, { container: attack })],
+  unwatched: [{ from: before(120), until: before(90), reason: attack }],
   commonCauses: [{ kind: attack, name: attack, owners: 3, pods: 2, since: before(8), message: attack }],
   incidents: [incident(attack, attack, attack, attack, attack, attack, 2, {
     key: attack, container: attack, revision: { name: attack, healthyBefore: 1, changes: [attack] },

@@ -13,6 +13,7 @@ mod crd;
 mod docs;
 mod exam;
 mod explain;
+mod history;
 mod html;
 mod install;
 mod judgement;

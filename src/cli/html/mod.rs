@@ -6,6 +6,7 @@
 
 mod commands;
 mod fit;
+mod history;
 mod section;
 mod text;
 mod workloads;
@@ -15,7 +16,12 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
-use crate::api::{CommonCause, Incident, PodProblem};
+use crate::{
+    api::{CommonCause, Incident, NamespacedName, PodProblem},
+    version::version_and_revision,
+};
+
+use super::timeline::Timeline;
 
 use fit::Shown;
 use text::{ago, counted, instant, untrusted};
@@ -46,6 +52,7 @@ pub(super) struct Report<'a> {
     pub(super) pods: Vec<&'a PodProblem>,
     /// How many pods should be in `pods`, which may be cut already.
     pub(super) problematic_pods: usize,
+    pub(super) history: Option<&'a Timeline<'a>>,
     /// The version of this program.
     pub(super) version: &'a str,
 }
@@ -89,6 +96,29 @@ pub(super) fn render(report: &Report<'_>) -> String {
     page(report, &fit::fit(all, report.as_of, used)).into_string()
 }
 
+/// Renders a page with only the history of an object.
+pub(super) fn render_history(object: &NamespacedName, timeline: &Timeline<'_>) -> String {
+    let (_, lasting) = timeline.counts();
+    let mut headline = timeline.headline();
+    if let Some(first) = headline.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    render(&Report {
+        verdict: if lasting == 0 { Verdict::Healthy } else { Verdict::Unhealthy },
+        headline: &headline,
+        summary: "",
+        subject: &format!("{}/{}", object.namespace, object.name),
+        as_of: Some(timeline.until),
+        not_seen: Vec::new(),
+        common_causes: &[],
+        incidents: Vec::new(),
+        pods: Vec::new(),
+        problematic_pods: 0,
+        history: Some(timeline),
+        version: version_and_revision(),
+    })
+}
+
 fn page(report: &Report<'_>, shown: &Shown<'_>) -> Markup {
     let limits = limits(report, shown);
     let policy = format!(
@@ -130,6 +160,7 @@ fn page(report: &Report<'_>, shown: &Shown<'_>) -> Markup {
                     }
                     (common_causes(report))
                     (workloads(report, shown))
+                    @if let Some(history) = report.history { (history::section(history)) }
                 }
                 footer { "Written by Orchestr " (report.version) ". kubectl commands use your current context." }
             }

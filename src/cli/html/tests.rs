@@ -5,18 +5,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use proptest::{collection::vec, prelude::*};
 
-use crate::api::{Cause, ContainerIssue, ContainerKind, ContainerStateName, LogSource, Owner, ProblemKind, Revision};
+use crate::api::{
+    Cause, ContainerIssue, ContainerKind, ContainerStateName, EndedIncident, LogSource, OrchestrStatus, Owner,
+    ProblemKind, Revision, UnwatchedSpan,
+};
 
 use super::{fit::PAGE_LIMIT, text::log_text, text::shortened, *};
 
 /// Each element that the page may contain, with its attributes.
-const ELEMENTS: [(&str, &[&str]); 34] = [
+const ELEMENTS: [(&str, &[&str]); 40] = [
     ("a", &["href"]),
     ("b", &[]),
     ("bdi", &[]),
     ("body", &[]),
     ("br", &[]),
     ("code", &[]),
+    ("defs", &[]),
     ("details", &["class", "open"]),
     ("footer", &[]),
     ("h1", &[]),
@@ -29,16 +33,21 @@ const ELEMENTS: [(&str, &[&str]); 34] = [
     ("main", &[]),
     ("meta", &["charset", "content", "http-equiv", "name"]),
     ("p", &["class"]),
+    ("path", &["class", "d"]),
+    ("pattern", &["height", "id", "patternUnits", "width"]),
     ("pre", &["class", "dir"]),
+    ("rect", &["class", "fill", "height", "width", "x", "y"]),
     ("samp", &[]),
     ("section", &["class"]),
     ("small", &[]),
     ("strong", &["class"]),
     ("style", &[]),
     ("summary", &[]),
+    ("svg", &["aria-label", "class", "role", "viewBox"]),
     ("table", &[]),
     ("tbody", &[]),
     ("td", &["class"]),
+    ("text", &["text-anchor", "x", "y"]),
     ("th", &["scope"]),
     ("thead", &[]),
     ("time", &["datetime"]),
@@ -122,6 +131,7 @@ fn report<'a>(incidents: &'a [Incident], pods: &'a [PodProblem]) -> Report<'a> {
         incidents: incidents.iter().collect(),
         pods: pods.iter().collect(),
         problematic_pods: pods.len(),
+        history: None,
         version: "0.1.0",
     }
 }
@@ -163,6 +173,11 @@ fn collect(node: &Handle, found: &mut Vec<Element>) -> String {
 
 fn texts<'a>(elements: &'a [Element], name: &str) -> Vec<&'a str> {
     elements.iter().filter(|element| element.name == name).map(|element| element.text.as_str()).collect()
+}
+
+/// The texts that come from a cluster.
+fn texts_of(elements: &[Element]) -> BTreeSet<&str> {
+    texts(elements, "bdi").into_iter().collect()
 }
 
 /// Asserts that the page consists of our own markup.
@@ -261,6 +276,36 @@ proptest! {
         // A command has a name that a shell would interpret only if it is not shown at all.
         for command in texts(&elements, "code") {
             prop_assert!(command.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -.\n".contains(&byte)), "{command}");
+        }
+        let is_invisible = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        prop_assert!(!page.contains(is_invisible));
+    }
+
+    #[test]
+    fn a_history_cannot_become_markup(texts in vec(hostile(), 7), seconds in vec(any::<i32>(), 6), pods in any::<i64>()) {
+        let time = |index: usize| Time(jiff::Timestamp::from_second(seconds[index].into()).unwrap());
+        let own = |index: usize| texts[index].clone();
+        let owner = Owner { kind: own(0), name: own(1) };
+        let ended = EndedIncident {
+            key: own(2), kind: ProblemKind::Crash, namespace: own(3), owner, container: own(2), reason: own(4),
+            cause: Cause::ExitCode, message: own(5), pods, began: time(0), last_seen: Some(time(1)), ended: time(2),
+        };
+        let lasting = Incident { since: time(3), ..incident(&own(3), &own(1), pods) };
+        let span = UnwatchedSpan { from: time(4), until: Some(time(5)), reason: own(6), spec_changed: false };
+        let status = OrchestrStatus {
+            history: vec![EndedIncident { last_seen: None, ..ended.clone() }, ended].into(),
+            unwatched: vec![UnwatchedSpan { until: None, ..span.clone() }, span].into(),
+            history_since: Some(time(5)),
+            incidents: vec![lasting],
+            ..OrchestrStatus::default()
+        };
+        let timeline = Timeline::of(&status, None, time(5).0);
+        let page = render_history(&NamespacedName::new(own(0), own(1)), &timeline);
+        let elements = elements(&page);
+        assert_own_markup(&elements);
+        let shown: BTreeSet<&str> = texts_of(&elements);
+        for index in [4, 5] {
+            prop_assert!(shown.contains(shortened(&texts[index]).as_str()), "{:?}", texts[index]);
         }
         let is_invisible = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         prop_assert!(!page.contains(is_invisible));
@@ -388,6 +433,48 @@ fn a_page_without_problems_has_no_tables() {
     assert_eq!(texts(&elements, "table").len() + texts(&elements, "h2").len(), 0);
     assert_eq!(texts(&elements, "h1"), ["No problems: 9 pods"]);
     assert_eq!(texts(&elements, "header")[0], "No problems: 9 podsshop/cart, never checked");
+}
+
+#[test]
+fn draws_the_history_and_lists_it() {
+    let status = crate::cli::timeline::tests::status();
+    let now = crate::cli::timeline::tests::noon();
+    let page = render_history(&NamespacedName::new("ops", "cluster"), &Timeline::of(&status, None, now));
+    let elements = elements(&page);
+    assert_own_markup(&elements);
+    assert_eq!(texts(&elements, "h1"), ["2 incidents ended since 2026-02-27 08:00 UTC, and 1 lasts"]);
+    let class = |element: &Element| element.attributes.iter().find(|own| own.0 == "class").map(|own| own.1.clone());
+    let bars: Vec<_> = elements.iter().filter(|own| own.name == "rect").filter_map(class).collect();
+    assert_eq!(bars, ["gap", "lasting", "ended", "ended", "unsure"]);
+    assert_eq!(
+        texts(&elements, "tr")[1],
+        "1. shop/cartOOMKilledOutOfMemory3 pods2026-03-01 11:26it lasts34m so farapp was OOM-killed 7 times; limit 512Mi"
+    );
+    assert!(texts(&elements, "tr")[3].contains("between 2026-02-28 02:10 and 2026-02-28 04:0030m to 140m"));
+    assert_eq!(
+        texts(&elements, "li"),
+        ["Not watched from 2026-02-28 02:10:00 UTC to 2026-02-28 04:00:00 UTC (110m): the operator was not running"]
+    );
+}
+
+#[test]
+fn a_long_history_does_not_make_the_page_larger() {
+    let mut status = crate::cli::timeline::tests::status();
+    let now = crate::cli::timeline::tests::noon();
+    let long = "<\"&\">".repeat(1_000);
+    for entry in &mut status.history.items {
+        (entry.namespace, entry.reason, entry.message) = (long.clone(), long.clone(), long.clone());
+    }
+    status.history.items = vec![status.history.items; 500].concat();
+    status.unwatched.items = vec![UnwatchedSpan { reason: long, ..status.unwatched.items[0].clone() }; 500];
+    let (incidents, pods) = many(50, 500, "INFO a line\n");
+    let timeline = Timeline::of(&status, None, now);
+    let page = render(&Report { history: Some(&timeline), ..report(&incidents, &pods) });
+    assert!(page.len() < PAGE_LIMIT, "{} bytes", page.len());
+    for part in [" more incidents, which this page leaves out", "and 480 more such times, which this page leaves out"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_own_markup(&elements(&page));
 }
 
 #[test]

@@ -20,15 +20,15 @@ const INDENT: &str = "    ";
 const LEAST_WIDTH: usize = 8;
 const HEADING: Style = Style::new().bold();
 
-pub(super) struct Column {
-    pub(super) heading: &'static str,
-    pub(super) style: Style,
-    pub(super) narrow: Narrow,
+pub(in crate::cli) struct Column {
+    pub(in crate::cli) heading: &'static str,
+    pub(in crate::cli) style: Style,
+    pub(in crate::cli) narrow: Narrow,
 }
 
 /// What happens to a column on a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Narrow {
+pub(in crate::cli) enum Narrow {
     Keep,
     /// It is left out, the column with the lowest number first.
     LeaveOut(u8),
@@ -39,22 +39,22 @@ pub(super) enum Narrow {
 }
 
 impl Column {
-    pub(super) fn new(heading: &'static str) -> Self {
+    pub(in crate::cli) fn new(heading: &'static str) -> Self {
         Self { heading, style: Style::new(), narrow: Narrow::Keep }
     }
 
-    pub(super) fn styled(self, style: Style) -> Self {
+    pub(in crate::cli) fn styled(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
-    pub(super) fn narrow(self, narrow: Narrow) -> Self {
+    pub(in crate::cli) fn narrow(self, narrow: Narrow) -> Self {
         Self { narrow, ..self }
     }
 }
 
 /// Writes the table, always with colours: the stream removes them if it is not a terminal. `width` is that of the terminal, if
 /// lines must not be wider.
-pub(super) fn write(
+pub(in crate::cli) fn write(
     out: &mut impl Write,
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,

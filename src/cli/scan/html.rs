@@ -43,6 +43,7 @@ pub(super) fn page(scanned: &Scanned) -> String {
         incidents: report.incidents.iter().collect(),
         pods: report.problematic_pods.iter().collect(),
         problematic_pods: report.problematic_pods.len(),
+        history: None,
         version: version_and_revision(),
     })
 }

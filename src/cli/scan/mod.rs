@@ -8,7 +8,7 @@ mod file;
 mod file_error;
 mod flags;
 mod github;
-mod grid;
+pub(super) mod grid;
 mod groups;
 mod html;
 mod incidents;

@@ -4,7 +4,10 @@ use jiff::Timestamp;
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, condition},
-    cli::html::{Report, Verdict, headline, no_problems, reasons, render},
+    cli::{
+        html::{Report, Verdict, headline, no_problems, reasons, render},
+        timeline::Timeline,
+    },
     version::version_and_revision,
 };
 
@@ -37,6 +40,9 @@ pub(super) fn page(
         not_seen.push(format!("The status omits {} incidents.", status.omitted_incidents));
     }
     let listed = selection.pods.len();
+    let timeline = Timeline::of(status, None, now);
+    // Of an object that has always been watched and had no incident, there is nothing to draw.
+    let has_history = !(status.history.is_empty() && status.unwatched.is_empty());
     render(&Report {
         verdict,
         headline: &headline,
@@ -51,6 +57,7 @@ pub(super) fn page(
             Ok(all) if selection.is_everything => all.max(listed),
             _ => listed,
         },
+        history: (selection.is_everything && has_history).then_some(&timeline),
         version: version_and_revision(),
     })
 }

@@ -8,7 +8,7 @@ pub(super) mod text;
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -86,27 +86,23 @@ enum Output {
     Html,
 }
 
+/// The status of an object, from the cluster or a file.
+pub(super) struct ReadStatus {
+    pub(super) status: OrchestrStatus,
+    /// `metadata.generation`.
+    pub(super) generation: Option<i64>,
+    /// The time of the API server; of a file, the time of the last check.
+    pub(super) now: Timestamp,
+}
+
 pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
-    let NamespacedName { namespace, name } = &flags.object;
-    let (object, now) = match &flags.filename {
-        Some(path) => (file::read(path, &flags.object)?, None),
-        None => from_cluster(&flags).await.map(|(object, now)| (object, Some(now)))?,
-    };
-    let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
-        return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
-    };
-    // The message of the parser would quote the value, which may be a part of a log.
-    let status: OrchestrStatus = serde_path_to_error::deserialize(status).map_err(|error| {
-        Failure::new(format!("{namespace}/{name}: status.{} has another type than the CRD says", error.path()))
-    })?;
-    // A file shows what was so when it was written.
-    let now = now.or(status.last_check_time.as_ref().map(|time| time.0)).unwrap_or_else(Timestamp::now);
+    let ReadStatus { status, generation, now } =
+        read_status(&flags.object, flags.filename.as_deref(), &flags.connection).await?;
     let selection = match &flags.selected {
         None => Selection::all(&status),
         Some(selected) => Selection::find(&status, selected)
             .ok_or_else(|| Failure::new(selection::not_found(&flags.object, &status, selected)))?,
     };
-    let generation = object.metadata.generation;
     match flags.output {
         Output::Text => print_text(&flags, &status, generation, &selection, now)?,
         Output::Html => {
@@ -122,11 +118,37 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Reads the status of an object.
+pub(super) async fn read_status(
+    key: &NamespacedName,
+    filename: Option<&Path>,
+    connection: &ConnectionFlags,
+) -> Result<ReadStatus, Failure> {
+    let NamespacedName { namespace, name } = key;
+    let (object, now) = match filename {
+        Some(path) => (file::read(path, key)?, None),
+        None => from_cluster(key, connection).await.map(|(object, now)| (object, Some(now)))?,
+    };
+    let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
+        return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
+    };
+    // The message of the parser would quote the value, which may be a part of a log.
+    let status: OrchestrStatus = serde_path_to_error::deserialize(status).map_err(|error| {
+        Failure::new(format!("{namespace}/{name}: status.{} has another type than the CRD says", error.path()))
+    })?;
+    // A file shows what was so when it was written.
+    let now = now.or(status.last_check_time.as_ref().map(|time| time.0)).unwrap_or_else(Timestamp::now);
+    Ok(ReadStatus { status, generation: object.metadata.generation, now })
+}
+
 /// Reads the object, and the time of the API server.
-async fn from_cluster(flags: &ShowFlags) -> Result<(DynamicObject, Timestamp), Failure> {
-    let cluster = connect(&flags.connection, Retries::InTheClient).await?;
+async fn from_cluster(
+    key: &NamespacedName,
+    connection: &ConnectionFlags,
+) -> Result<(DynamicObject, Timestamp), Failure> {
+    let cluster = connect(connection, Retries::InTheClient).await?;
     let clock = ClusterClock::default();
-    let NamespacedName { namespace, name } = &flags.object;
+    let NamespacedName { namespace, name } = key;
     let client = clock.wrap_client(cluster.client, |_, _, _| {});
     let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &api_resource());
     let permission =

@@ -11,7 +11,7 @@ use crate::{
         Cause, CommonCause, ContainerIssue, ContainerKind, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
         PodProblem, condition,
     },
-    cli::{printable::printable, wrap::write_wrapped},
+    cli::{printable::printable, timeline::Timeline, wrap::write_wrapped},
     diagnosis::human_duration,
 };
 
@@ -20,6 +20,8 @@ use super::{notes::notes, selection::Selection};
 const HEADING: Style = Style::new().bold();
 const REASON: Style = AnsiColor::Red.on_default();
 const LOG: Style = Style::new().dimmed();
+/// How many of the incidents that have ended are printed.
+const ENDED: usize = 5;
 /// The width of the text if the output is no terminal, in columns.
 const WIDTH: usize = 80;
 /// The smallest and the largest width of the text on a terminal, in columns: longer lines are hard to read.
@@ -83,6 +85,9 @@ pub(super) fn write(
         if selection.is_everything && status.omitted_incidents > 0 {
             text.line(2, &format!("and {} more, which the status omits", status.omitted_incidents))?;
         }
+    }
+    if selection.is_everything {
+        text.ended(status)?;
     }
     if !selection.pods.is_empty() {
         text.heading("Pods")?;
@@ -169,6 +174,26 @@ impl<W: Write> Text<'_, W> {
             }
         }
         Ok(())
+    }
+
+    /// The last incidents that have ended.
+    fn ended(&mut self, status: &OrchestrStatus) -> io::Result<()> {
+        let timeline = Timeline::of(status, None, self.now);
+        let mut ended = timeline.incidents.iter().filter_map(|own| Some((own, own.end.last()?))).peekable();
+        if ended.peek().is_none() {
+            return Ok(());
+        }
+        self.heading("Ended recently")?;
+        for (own, end) in ended.by_ref().take(ENDED) {
+            let lasted = format!("lasted {}", own.lasted(self.now));
+            let age = format!("ended {} ago", self.age(&Time(end)));
+            let (name, cause) = (format!("{} ({})", own.workload(), own.owner.kind), cause_or_nothing(&own.cause));
+            self.title(&name, own.reason, &[&cause, &pods(own.pods), &lasted, &age])?;
+        }
+        match ended.count() {
+            0 => Ok(()),
+            more => self.line(2, &format!("and {more} more: see orchestr history")),
+        }
     }
 
     fn pod(&mut self, pod: &PodProblem) -> io::Result<()> {

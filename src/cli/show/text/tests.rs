@@ -159,3 +159,27 @@ fn no_line_of_wrapped_text_is_wider_than_the_terminal() {
     let wide: Vec<_> = text.lines().filter(|line| line.starts_with("      w") && line.chars().count() > 40).collect();
     assert!(wide.is_empty() && text.lines().filter(|line| line.contains("wörd")).count() > 10, "{wide:?}");
 }
+
+#[test]
+fn prints_the_last_incidents_that_have_ended() {
+    let mut status = crate::cli::timeline::tests::status();
+    let now = crate::cli::timeline::tests::noon();
+    let text = |status: &OrchestrStatus, selection: &Selection<'_>| {
+        let mut out = anstream::StripStream::new(Vec::new());
+        let object = NamespacedName { namespace: "ops".to_owned(), name: "cluster".to_owned() };
+        write(&mut out, &object, status, None, selection, Layout { width: 100, log_lines: 3 }, now).unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    };
+    let section = "
+Ended recently
+  shop/mailer (StatefulSet)  Error  ExitCode  2 pods  lasted 34m  ended 86m ago
+  ml/train-gpu-with-a-long-name (Job)  ImagePullBackOff  1 pod  lasted 30m to 140m  ended 32h ago
+";
+    let all = text(&status, &Selection::all(&status));
+    assert!(all.ends_with(section), "{all}");
+    let one = text(&status, &Selection::find(&status, "cart").unwrap());
+    assert!(!one.contains("Ended recently"), "{one}");
+    status.history.items = vec![status.history.items; 4].concat();
+    let many = text(&status, &Selection::all(&status));
+    assert!(many.ends_with("\n  and 3 more: see orchestr history\n"), "{many}");
+}

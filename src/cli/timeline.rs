@@ -1,0 +1,247 @@
+//! The history of an object in the order of time: incidents that have ended, those that last, and the spans in which the pods
+//! were not watched.
+
+use std::cmp::Reverse;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    api::{Cause, OrchestrStatus, Owner, ProblemKind, reason},
+    diagnosis::human_duration,
+};
+
+/// The operator updates each status at least every five minutes.
+const STALE: SignedDuration = SignedDuration::from_mins(6);
+
+/// What happened in a time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Timeline<'a> {
+    /// Since when all incidents that have ended are known; absent if the status has no history.
+    pub(super) since: Option<Timestamp>,
+    /// The time of the last check, or now.
+    pub(super) until: Timestamp,
+    /// Those that last first, then by their ends; the most recent first.
+    pub(super) incidents: Vec<Past<'a>>,
+    /// The most recent first.
+    pub(super) unwatched: Vec<Unwatched<'a>>,
+    /// How many ended incidents the operator has dropped, and how many that last the status omits.
+    pub(super) dropped: i64,
+    pub(super) omitted: i64,
+    /// How many entries another version has written that this one cannot read.
+    pub(super) unreadable: usize,
+}
+
+/// An incident.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Past<'a> {
+    pub(super) key: &'a str,
+    pub(super) kind: ProblemKind,
+    pub(super) namespace: &'a str,
+    pub(super) owner: &'a Owner,
+    pub(super) container: &'a str,
+    pub(super) reason: &'a str,
+    pub(super) cause: Cause,
+    pub(super) message: &'a str,
+    /// The most that were affected at the same time.
+    pub(super) pods: i64,
+    pub(super) began: Timestamp,
+    pub(super) end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Lasts,
+    At(Timestamp),
+    /// In a time in which the pods were not watched.
+    Between(Timestamp, Timestamp),
+}
+
+/// A span in which the pods were not watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unwatched<'a> {
+    pub(super) from: Timestamp,
+    /// Absent if they are still not watched.
+    pub(super) until: Option<Timestamp>,
+    pub(super) reason: &'a str,
+}
+
+impl<'a> Timeline<'a> {
+    /// The history of a status; with `within`, what lasted or ended in the time before now.
+    pub(super) fn of(status: &'a OrchestrStatus, within: Option<SignedDuration>, now: Timestamp) -> Self {
+        let checked = status.last_check_time.as_ref().map(|time| time.0);
+        let lasting = status.incidents.iter().map(|own| Past {
+            key: &own.key,
+            kind: own.kind,
+            namespace: &own.namespace,
+            owner: &own.owner,
+            container: &own.container,
+            reason: &own.reason,
+            cause: own.cause,
+            message: &own.message,
+            pods: own.most_pods.max(own.pods),
+            began: own.since.0,
+            end: End::Lasts,
+        });
+        let ended = status.history.iter().map(|own| Past {
+            key: &own.key,
+            kind: own.kind,
+            namespace: &own.namespace,
+            owner: &own.owner,
+            container: &own.container,
+            reason: &own.reason,
+            cause: own.cause,
+            message: &own.message,
+            pods: own.pods,
+            began: own.began.0,
+            end: match &own.last_seen {
+                Some(seen) => End::Between(seen.0, own.ended.0),
+                None => End::At(own.ended.0),
+            },
+        });
+        let mut unwatched: Vec<_> = status
+            .unwatched
+            .iter()
+            .map(|own| Unwatched {
+                from: own.from.0,
+                until: own.until.as_ref().map(|until| until.0),
+                reason: &own.reason,
+            })
+            .collect();
+        // The status of an operator that has stopped does not say that it has.
+        if let Some(checked) = checked
+            && now.duration_since(checked) > STALE
+            && unwatched.iter().all(|own| own.until.is_some())
+        {
+            unwatched.push(Unwatched { from: checked, until: None, reason: reason::NOT_RUNNING });
+        }
+        let earliest = within.and_then(|within| now.checked_sub(within).ok());
+        let is_within = |end: Option<Timestamp>| end.is_none_or(|end| earliest.is_none_or(|earliest| end >= earliest));
+        let mut incidents: Vec<_> = lasting.chain(ended).filter(|own| is_within(own.end.last())).collect();
+        incidents.sort_by_key(|own| Reverse((own.end.last().unwrap_or(Timestamp::MAX), own.began)));
+        unwatched.retain(|own| is_within(own.until));
+        unwatched.sort_by_key(|own| Reverse(own.from));
+        let since = status.history_since.as_ref().map(|since| since.0);
+        Self {
+            since: since.map(|since| earliest.map_or(since, |earliest| since.max(earliest))),
+            until: now,
+            incidents,
+            unwatched,
+            // What was dropped is older than the rest.
+            dropped: if earliest.is_some_and(|earliest| since.is_some_and(|since| since <= earliest)) {
+                0
+            } else {
+                status.omitted_history
+            },
+            omitted: status.omitted_incidents,
+            unreadable: status.history.unreadable + status.unwatched.unreadable,
+        }
+    }
+
+    /// How many incidents have ended, and how many last.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let lasting = self.incidents.iter().filter(|own| own.end == End::Lasts).count();
+        (self.incidents.len() - lasting, lasting)
+    }
+
+    /// Such as `3 incidents ended since 2026-03-01 11:00 UTC, and 1 lasts`.
+    pub(super) fn headline(&self) -> String {
+        let (ended, lasting) = self.counts();
+        let ended = match ended {
+            0 => "no incident ended".to_owned(),
+            1 => "1 incident ended".to_owned(),
+            many => format!("{many} incidents ended"),
+        };
+        let since = self.since.map(|since| format!(" since {} UTC", minute(since))).unwrap_or_default();
+        let lasting = match lasting {
+            0 => String::new(),
+            1 => ", and 1 lasts".to_owned(),
+            many => format!(", and {many} last"),
+        };
+        format!("{ended}{since}{lasting}")
+    }
+
+    /// What the history does not contain, a sentence each.
+    pub(super) fn limits(&self) -> Vec<String> {
+        let mut limits = Vec::new();
+        if self.since.is_none() {
+            limits.push("The status has no history: the pods have not been watched yet.".to_owned());
+        }
+        match self.dropped {
+            ..=0 => {}
+            1 => limits.push("1 earlier incident was dropped, because the history is limited.".to_owned()),
+            many => limits.push(format!("{many} earlier incidents were dropped, because the history is limited.")),
+        }
+        match self.unreadable {
+            0 => {}
+            1 => limits.push("1 entry of the history cannot be read: another version has written it.".to_owned()),
+            many => {
+                limits.push(format!("{many} entries of the history cannot be read: another version has written them."));
+            }
+        }
+        match self.omitted {
+            ..=0 => {}
+            1 => limits.push("The status omits 1 incident that lasts.".to_owned()),
+            many => limits.push(format!("The status omits {many} incidents that last.")),
+        }
+        limits
+    }
+}
+
+impl Past<'_> {
+    /// How long it lasted, such as `34m`, `34m to 2h` or `34m so far`.
+    pub(super) fn lasted(&self, now: Timestamp) -> String {
+        let until = |end: Timestamp| human_duration(end.duration_since(self.began).max(SignedDuration::ZERO));
+        match self.end {
+            End::Lasts => format!("{} so far", until(now)),
+            End::At(end) => until(end),
+            End::Between(earliest, latest) => {
+                let (least, most) = (until(earliest), until(latest));
+                if least == most { most } else { format!("{least} to {most}") }
+            }
+        }
+    }
+
+    /// `namespace/name`.
+    pub(super) fn workload(&self) -> String {
+        format!("{}/{}", self.namespace, self.owner.name)
+    }
+}
+
+impl End {
+    /// The latest time at which it may have ended; absent if it lasts.
+    pub(super) fn last(self) -> Option<Timestamp> {
+        match self {
+            Self::Lasts => None,
+            Self::At(end) | Self::Between(_, end) => Some(end),
+        }
+    }
+}
+
+impl Unwatched<'_> {
+    /// Why, such as `the operator was not running`.
+    pub(super) fn explanation(&self) -> &str {
+        match self.reason {
+            reason::NOT_RUNNING => "the operator was not running",
+            reason::PAUSED => "it was paused",
+            reason::ALERTS_NOT_SET | reason::INVALID_SPEC => "the spec was invalid",
+            reason::TOO_MANY_OBJECTS => "the namespace had too many objects",
+            reason::POD_ACCESS_DENIED => "the operator was not allowed to watch pods",
+            reason::SYNCING => "pods could not be read",
+            other => other,
+        }
+    }
+
+    pub(super) fn lasted(&self, now: Timestamp) -> String {
+        let length = self.until.unwrap_or(now).duration_since(self.from).max(SignedDuration::ZERO);
+        let so_far = if self.until.is_none() { " so far" } else { "" };
+        format!("{}{so_far}", human_duration(length))
+    }
+}
+
+/// Such as `2026-03-01 11:00`, in UTC.
+pub(super) fn minute(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+#[cfg(test)]
+pub(super) mod tests;
