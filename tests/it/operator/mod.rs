@@ -10,6 +10,7 @@ mod events;
 mod events_evidence;
 mod exclusion;
 mod failing_pod;
+mod history;
 mod jobs;
 mod kopf;
 mod lifecycle;
