@@ -148,6 +148,11 @@ impl IncidentMemory {
         self.common_causes.get(key).map(String::as_str)
     }
 
+    /// The reasons that a current incident had.
+    pub(super) fn reasons(&self, key: &str) -> &[String] {
+        self.earlier.get(key).map_or(&[], |earlier| &earlier.reasons)
+    }
+
     /// What a current incident was. A webhook that matched it continues to match it. `alert` is the stored state of the
     /// incident at the webhook: it lasts longer than this memory, and has values that matched.
     pub(super) fn earlier(&self, key: &str, alert: Option<&AlertStatus>) -> Earlier {
