@@ -85,7 +85,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_paused() {
+async fn alertmanager_keeps_one_alert_while_its_reason_and_severity_change_and_while_paused() {
     let env = TestEnv::new("kept").await;
     let forwarded = Receiver::start().await.unwrap();
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
@@ -111,10 +111,13 @@ async fn alertmanager_keeps_one_alert_while_its_reason_changes_and_while_paused(
         .unwrap()
     };
     let first = reason_is("Error").await;
-    // The next failure is an OOM kill. The next resend has the new reason.
+    // Somebody says how severe it is, and the next failure is an OOM kill. The next resend has both.
+    let annotations = json!({"kopf.dev/severity": "info", "kopf.dev/team": "web"});
+    env.patch_pod("cart-0", json!({"metadata": {"annotations": annotations}})).await;
     env.set_status("cart-0", crash_looping(3)).await;
     let second = reason_is("OOMKilled").await;
     assert_eq!((&first["fingerprint"], &first["startsAt"]), (&second["fingerprint"], &second["startsAt"]));
+    assert_eq!((&first["labels"], &second["annotations"]["current_severity"]), (&second["labels"], &json!("info")));
 
     // The object is paused and the Secret deleted: the alert must not be resolved.
     env.update_spec("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
