@@ -12,9 +12,9 @@ use crate::{api::Ownership, namespaces::WatchedNamespace, watch::WatchUpdate};
 
 /// The most namespaces whose annotations are kept. Each takes at most 1.2 KB.
 const NAMESPACES: usize = 2_000;
-/// How long alerts wait for the first list of namespaces: the severity and the team are labels, which stay as they are when
-/// an alert is first sent.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long alerts wait for the first list of namespaces once the pods are known: the severity and the team are labels,
+/// which stay as they are when an alert is first sent.
+const GRACE: Duration = Duration::from_secs(10);
 /// How long the watch may be interrupted before this is logged.
 const TOLERATED: Duration = Duration::from_secs(60);
 
@@ -23,7 +23,9 @@ pub(super) struct Namespaces {
     known: Known,
     /// The list that is being received.
     listing: Option<Known>,
-    /// Until when alerts wait for the first list, unless it is complete.
+    /// Whether the first list is not complete.
+    is_awaited: bool,
+    /// Until when alerts wait for it. Set when they would first be sent.
     awaited_until: Option<Instant>,
     denied: Option<String>,
     interrupted_since: Option<Instant>,
@@ -49,11 +51,12 @@ pub(super) enum NewAnnotations {
 
 impl Namespaces {
     /// `is_watched` is whether namespaces are watched at all.
-    pub(super) fn new(is_watched: bool, now: Instant) -> Self {
+    pub(super) fn new(is_watched: bool) -> Self {
         Self {
             known: Known::default(),
             listing: None,
-            awaited_until: is_watched.then_some(now + GRACE),
+            is_awaited: is_watched,
+            awaited_until: None,
             denied: None,
             interrupted_since: None,
             is_interruption_logged: false,
@@ -74,7 +77,7 @@ impl Namespaces {
                 self.recovered();
                 let new = self.listing.take().unwrap_or_default();
                 let old = std::mem::replace(&mut self.known, new);
-                let was_awaited = self.awaited_until.take().is_some();
+                let was_awaited = std::mem::take(&mut self.is_awaited);
                 let was_denied = self.denied.take().is_some();
                 if was_denied {
                     tracing::info!("the annotations of namespaces are read again");
@@ -103,7 +106,7 @@ impl Namespaces {
                 if self.denied.take().is_some() { NewAnnotations::ConcernsAll } else { NewAnnotations::Nothing }
             }
             WatchUpdate::Denied(refusal) => {
-                let was_awaited = self.awaited_until.take().is_some();
+                let was_awaited = std::mem::take(&mut self.is_awaited);
                 if self.denied.as_ref() == Some(&refusal) && !was_awaited {
                     return NewAnnotations::Nothing;
                 }
@@ -134,8 +137,12 @@ impl Namespaces {
     }
 
     /// Until when alerts wait for the first list; absent if they need not wait.
-    pub(super) fn awaited_until(&self, now: Instant) -> Option<Instant> {
-        self.awaited_until.filter(|until| *until > now)
+    pub(super) fn awaited_until(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_awaited {
+            return None;
+        }
+        let until = *self.awaited_until.get_or_insert(now + GRACE);
+        (until > now).then_some(until)
     }
 
     /// A sentence for the statuses, if annotations of namespaces do not apply.
@@ -199,7 +206,7 @@ mod tests {
     /// With a first list.
     fn listed(list: &[(&str, &str)]) -> (Namespaces, Instant) {
         let now = Instant::now();
-        let mut namespaces = Namespaces::new(true, now);
+        let mut namespaces = Namespaces::new(true);
         assert_eq!(relist(&mut namespaces, list, now), NewAnnotations::ConcernsAll);
         (namespaces, now)
     }
@@ -241,17 +248,19 @@ mod tests {
     #[test]
     fn alerts_wait_for_the_first_list_but_not_long() {
         let now = Instant::now();
-        let mut namespaces = Namespaces::new(true, now);
+        let mut namespaces = Namespaces::new(true);
+        // It takes a while until the pods are known.
+        let now = now + 10 * GRACE;
         assert_eq!(namespaces.awaited_until(now), Some(now + GRACE));
         namespaces.apply(WatchUpdate::Failed("HTTP 500".to_owned()), now);
         assert_eq!(namespaces.awaited_until(now + GRACE / 2), Some(now + GRACE));
         assert_eq!(namespaces.awaited_until(now + GRACE), None);
         relist(&mut namespaces, &[], now);
         assert_eq!(namespaces.awaited_until(now), None);
-        let mut denied = Namespaces::new(true, now);
+        let mut denied = Namespaces::new(true);
         denied.apply(WatchUpdate::Denied("no".to_owned()), now);
         assert_eq!(denied.awaited_until(now), None);
-        assert_eq!(Namespaces::new(false, now).awaited_until(now), None);
+        assert_eq!(Namespaces::new(false).awaited_until(now), None);
     }
 
     #[test]

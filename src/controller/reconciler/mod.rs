@@ -106,7 +106,7 @@ impl Reconciler {
             index: Index::new(lookback::SHORTEST),
             views: HashMap::new(),
             evidence: Evidence::new(scopes.iter().cloned(), now),
-            namespaces: Namespaces::new(scopes.contains(&None), now),
+            namespaces: Namespaces::new(scopes.contains(&None)),
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
             jobs: Jobs::default(),
@@ -275,6 +275,7 @@ impl Reconciler {
             recheck = recheck.into_iter().chain([due]).min();
         }
 
+        let awaited = self.namespaces.awaited_until(now);
         let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let policy = settings.logs.as_ref();
         let asker = self.log_requests.asker(key);
@@ -333,7 +334,6 @@ impl Reconciler {
             return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
         }
         let gone = self.gone_alerts(object, &incidents);
-        let awaited = self.namespaces.awaited_until(now);
         if let Some(until) = awaited {
             let until = wall.saturating_add(until.saturating_duration_since(now)).unwrap_or(wall);
             recheck = recheck.into_iter().chain([until]).min();
