@@ -70,6 +70,7 @@ async fn removes_kopf_metadata_and_replaces_the_status() {
         fields,
         [
             "conditions",
+            "historySince",
             "ignoredPods",
             "incidents",
             "lastCheckTime",
