@@ -72,7 +72,7 @@ pub(super) fn withdraw_repetition(webhook: &mut WebhookState<'_>) {
     let is_included = |phase: AlertPhase| phase == AlertPhase::Announcing || !single && phase == AlertPhase::Firing;
     let alert = webhook.status.alerts.iter().any(|alert| is_included(alert.phase) && !is_muted(webhook, alert));
     let storm = webhook.status.storm.as_ref().is_some_and(|storm| is_included(storm.phase));
-    if !alert && !(storm && !storm::is_muted(webhook)) {
+    if !alert && (!storm || storm::is_muted(webhook)) {
         webhook.revert_pending();
         webhook.status.pending = None;
     }
@@ -96,7 +96,10 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     }
     let previous = previous.unwrap_or_default();
     let held: HashSet<&str> = webhook.muted.iter().flat_map(|incident| keys(incident)).collect();
-    let current: HashSet<&str> = webhook.current.iter().map(|incident| incident.key.as_str()).collect();
+    let current: HashMap<&str, &Incident> =
+        webhook.current.iter().map(|incident| (incident.key.as_str(), incident)).collect();
+    let is_due =
+        |incident: &Incident| webhook.policy.due_at(incident, webhook.now).is_some_and(|due| due <= webhook.now);
     let keep_for = webhook.policy.keep_firing_for(0);
 
     let listed_before = previous.incidents.iter().filter(|incident| incident.gone_since.is_none()).count();
@@ -105,8 +108,12 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     for mut incident in previous.incidents.into_iter().take(MAX_INCIDENTS) {
         if held.contains(incident.key.as_str()) {
             incident.gone_since = None;
-        } else if current.contains(incident.key.as_str()) {
-            continue;
+        } else if let Some(current) = current.get(incident.key.as_str()) {
+            // It is sent now. But if it has just returned, it may still end unsent.
+            if is_due(current) {
+                continue;
+            }
+            incident.gone_since = None;
         } else {
             let now = whole_seconds(webhook.now);
             // The stored time may come from a clock that was ahead.
@@ -125,7 +132,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let unlisted_before = usize::try_from(previous.count).unwrap_or_default().saturating_sub(listed_before);
     if unlisted_before > 0 {
         let sent = sent_keys(webhook);
-        let released = current.iter().filter(|key| !held.contains(**key) && !sent.contains(**key)).count();
+        let released = current.keys().filter(|key| !held.contains(**key) && !sent.contains(**key)).count();
         let gone = unlisted_before.saturating_sub(others.len()).saturating_sub(released);
         ended = ended.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX));
     }
@@ -145,7 +152,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
 }
 
 /// The incidents that an incident stands for: itself, or those with its common cause.
-fn keys<'a>(incident: &'a Incident) -> impl Iterator<Item = &'a str> {
+fn keys(incident: &Incident) -> impl Iterator<Item = &str> {
     let own = incident.members.is_empty().then_some(incident.key.as_str());
     own.into_iter().chain(incident.members.iter().map(|member| member.key.as_str()))
 }

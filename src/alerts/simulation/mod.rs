@@ -79,7 +79,6 @@ enum Event {
     Crash(CrashPoint),
     SecretChanges,
     StatusWiped,
-    SeverityChanges(u8, Severity),
     /// Alerts about the owner of the incident are silenced for this many seconds.
     Silenced(u8, u16),
     /// Quiet hours begin, and last for this many minutes.
@@ -279,7 +278,6 @@ impl Simulation {
                 self.stored = WebhookStatus::default();
                 self.last_sent = None;
             }
-            Event::SeverityChanges(number, severity) => self.set_severity(*number, *severity),
             Event::Silenced(number, seconds) => self.silence(&key(*number), u64::from(*seconds)),
             Event::QuietHoursBegin(minutes) => self.begin_quiet_hours(*minutes),
             Event::MutesRemoved => self.remove_mutes(),

@@ -190,6 +190,20 @@ fn counts_incidents_that_began_and_ended_while_held_back_in_the_next_message() {
 }
 
 #[test]
+fn counts_an_incident_that_returns_for_a_moment() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.silence("*", 600);
+    sim.start(1);
+    sim.advance(40);
+    sim.end(1);
+    sim.start(1);
+    sim.advance(10);
+    sim.end(1);
+    sim.advance(60);
+    assert_eq!((sim.muted().count, sim.muted().ended), (0, 1));
+}
+
+#[test]
 fn says_how_many_problems_are_held_back_and_never_that_nothing_is_broken() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start(1);

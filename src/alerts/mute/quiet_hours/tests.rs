@@ -103,7 +103,7 @@ fn naive(zone: &TimeZone, start: DateTime, end: DateTime) -> Range<Timestamp> {
     };
     let shown = |at: &Timestamp| zone.to_datetime(*at);
     let first = around(start).find(|at| shown(at) >= start).unwrap();
-    let last = around(end).filter(|at| shown(at) <= end).last().unwrap();
+    let last = around(end).rfind(|at| shown(at) <= end).unwrap();
     first..if shown(&last) == end { last } else { last + minute }
 }
 
