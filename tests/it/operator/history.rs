@@ -1,6 +1,6 @@
 //! The history of incidents.
 
-use orchestr::api::{Cause, OrchestrStatus};
+use orchestr::api::{Cause, EndedIncident, OrchestrStatus};
 use serde_json::json;
 
 use crate::{
@@ -9,9 +9,16 @@ use crate::{
     test_env::{TestEnv, watch_with},
 };
 
-/// The owner of each entry, and whether its end is exact.
+/// The owner of each entry, and whether its end is exact; by name, because two may have ended in the same second.
 fn entries(status: &OrchestrStatus) -> Vec<(&str, bool)> {
-    status.history.iter().map(|entry| (entry.owner.name.as_str(), entry.last_seen.is_none())).collect()
+    let mut entries: Vec<_> =
+        status.history.iter().map(|entry| (entry.owner.name.as_str(), entry.last_seen.is_none())).collect();
+    entries.sort_unstable();
+    entries
+}
+
+fn entry<'a>(status: &'a OrchestrStatus, owner: &str) -> &'a EndedIncident {
+    status.history.iter().find(|entry| entry.owner.name == owner).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,9 +34,9 @@ async fn an_ended_incident_is_kept_over_a_restart_and_one_out_of_view_is_none() 
     env.set_status("cart", healthy()).await;
     let status = env.wait_for_status("mine", "cart is fine", |status| status.incidents.len() == 3).await;
     assert_eq!((entries(&status), status.unwatched.len()), (vec![("cart", true)], 0), "in the same write");
-    let entry = &status.history[0];
-    assert_eq!((&*entry.reason, entry.pods, entry.cause), ("OOMKilled", 1, Cause::OutOfMemory));
-    assert!(entry.began < entry.ended && entry.message.contains("OOM"), "{entry:?}");
+    let cart = entry(&status, "cart");
+    assert_eq!((&*cart.reason, cart.pods, cart.cause), ("OOMKilled", 1, Cause::OutOfMemory));
+    assert!(cart.began < cart.ended && cart.message.contains("OOM"), "{cart:?}");
     // A pod that an annotation excludes has not recovered.
     env.patch_pod("old", json!({"metadata": {"annotations": {"kopf.dev/ignore": "true"}}})).await;
     let status = env.wait_for_status("mine", "old is ignored", |status| status.ignored_pods == 1).await;
@@ -49,15 +56,15 @@ async fn an_ended_incident_is_kept_over_a_restart_and_one_out_of_view_is_none() 
     env.raw_objects().patch_status("mine", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
     let operator = env.operator().start();
     let status = env.wait_for_status("mine", "web is fine", |status| status.incidents.len() == 1).await;
-    assert_eq!(entries(&status), [("web", false), ("cart", true), ("newer", true)]);
+    assert_eq!(entries(&status), [("cart", true), ("newer", true), ("web", false)]);
     let stopped: jiff::Timestamp = stopped.parse().unwrap();
-    let entry = &status.history[0];
+    let web = entry(&status, "web");
     // The time in the patch is before the pod began to crash.
-    assert!(entry.last_seen.as_ref().is_some_and(|seen| seen.0 == stopped.max(entry.began.0)), "{entry:?}");
-    assert_eq!(status.history[2].cause, Cause::Unknown);
+    assert!(web.last_seen.as_ref().is_some_and(|seen| seen.0 == stopped.max(web.began.0)), "{web:?}");
+    assert_eq!(entry(&status, "newer").cause, Cause::Unknown);
     let span = &status.unwatched[0];
     assert_eq!((status.unwatched.len(), span.from.0, span.reason.as_str()), (1, stopped, "NotRunning"));
-    assert!(span.until.as_ref().is_some_and(|until| until.0 <= entry.ended.0), "{span:?}");
+    assert!(span.until.as_ref().is_some_and(|until| until.0 <= web.ended.0), "{span:?}");
 
     // Neither another selection nor a pause ends an incident.
     let nobody = json!({"spec": {"pods": {"selector": {"matchLabels": {"app": "nobody"}}}}});
