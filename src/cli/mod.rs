@@ -12,6 +12,7 @@ mod html;
 mod kind;
 mod kube_client;
 mod object_name;
+mod ownership;
 mod preflight;
 mod printable;
 mod proxy;

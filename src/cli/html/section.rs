@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::api::{Cause, ContainerIssue, ContainerKind, Incident, LogSource, PodProblem};
+use crate::{
+    api::{Cause, ContainerIssue, ContainerKind, Incident, LogSource, PodProblem},
+    cli::ownership::ownership,
+};
 
 use super::{
     commands,
@@ -99,6 +102,8 @@ fn incident(incident: &Incident, as_of: Option<Timestamp>) -> Markup {
                 @if !incident.container.is_empty() { "container " (untrusted(&incident.container)) ", " }
                 (affected(incident)) ", " (since(incident.since.0, as_of))
             }
+            @let ownership = ownership(incident);
+            @if !ownership.is_empty() { br; small { (untrusted(&ownership)) } }
         }
         @if let Some(revision) = &incident.revision {
             p {

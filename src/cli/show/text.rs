@@ -11,7 +11,7 @@ use crate::{
         Cause, CommonCause, ContainerIssue, ContainerKind, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
         PodProblem, condition,
     },
-    cli::{printable::printable, timeline::Timeline, wrap::write_wrapped},
+    cli::{ownership::ownership, printable::printable, timeline::Timeline, wrap::write_wrapped},
     diagnosis::human_duration,
 };
 
@@ -166,6 +166,10 @@ impl<W: Write> Text<'_, W> {
         let key = if self.shows_keys { incident.key.as_str() } else { "" };
         self.title(&format!("{namespace}/{name} ({kind})"), &incident.reason, &[&cause, &affected, &age, key])?;
         self.line(6, &incident.message)?;
+        let ownership = ownership(incident);
+        if !ownership.is_empty() {
+            self.line(6, &ownership)?;
+        }
         if let Some(revision) = &incident.revision {
             let healthy = pods(revision.healthy_before);
             self.line(6, &format!("only revision {} fails; {healthy} of the one before are healthy", revision.name))?;
