@@ -52,14 +52,28 @@ pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
     }
     let maybe_delivered = webhook.may_be_delivered();
     let mutes = &webhook.mutes;
+    let mut withdrawn: Vec<String> = Vec::new();
     webhook.status.alerts.retain(|alert| {
         let is_unsent = match alert.phase {
             AlertPhase::Queued => true,
             AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
             AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
         };
-        !(is_unsent && mutes.contains_key(alert.key.as_str()))
+        let is_withdrawn = is_unsent && mutes.contains_key(alert.key.as_str());
+        if is_withdrawn && alert.members.is_empty() {
+            withdrawn.push(alert.key.clone());
+        } else if is_withdrawn {
+            withdrawn.extend(alert.members.iter().cloned());
+        }
+        !is_withdrawn
     });
+    // They were due, even if they have returned just now: their end is to be counted.
+    for key in withdrawn {
+        let listed = &mut webhook.status.muted.get_or_insert_default().incidents;
+        if listed.len() < MAX_INCIDENTS && listed.iter().all(|incident| incident.key != key) {
+            listed.push(MutedIncident { key, gone_since: None });
+        }
+    }
 }
 
 /// Takes back a pending repetition if everything that it repeats is held back now.

@@ -13,11 +13,18 @@ pub(super) fn ownership(incident: &Incident) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn names_what_is_known() {
-        let mut incident = Incident { severity: Some(Severity::Warning), ..Incident::default() };
+        let mut incident: Incident = serde_json::from_value(json!({
+            "key": "5f0c2a915f0c2a91", "kind": "Crash", "namespace": "shop", "container": "app", "reason": "Error",
+            "owner": {"kind": "Deployment", "name": "cart"}, "cause": "Unknown", "pods": 1, "severity": "warning",
+            "since": "2026-03-01T11:00:00Z", "examplePods": ["cart-a"],
+        }))
+        .unwrap();
         assert_eq!(ownership(&incident), "");
         incident.team = "checkout".to_owned();
         assert_eq!(ownership(&incident), "team checkout");
