@@ -12,6 +12,9 @@ const TOLERATED: Duration = Duration::from_secs(60);
 /// How long a list may take before the status reports it. Without this delay, a restarted operator would write every
 /// status twice: as Syncing, and when the list is complete.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a complete list is current although the watch after it has failed. Otherwise the state after the list could be
+/// reported only in the moment before the failure, and never if both are received together.
+const CURRENT: Duration = Duration::from_secs(1);
 
 /// The state of every watch of pods.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(super) struct WatchHealth {
 struct ScopeState {
     /// The last complete list kept failures up to this age.
     listed: Option<Duration>,
+    /// When it was complete.
+    listed_at: Option<Instant>,
     /// The list that is being received keeps failures up to this age.
     listing: Duration,
     denied: Option<String>,
@@ -106,8 +111,9 @@ impl WatchHealth {
     }
 
     /// A list is complete. Returns whether the sync state may have changed.
-    pub(super) fn synced(&mut self, scope: &Scope) -> bool {
+    pub(super) fn synced(&mut self, scope: &Scope, now: Instant) -> bool {
         let Some(state) = self.scopes.get_mut(scope) else { return false };
+        state.listed_at = Some(now);
         let grew = state.listed.replace(state.listing).is_none_or(|listed| listed < state.listing);
         state.caught_up() || grew
     }
@@ -153,7 +159,10 @@ impl WatchHealth {
         if let Some(refusal) = states().find_map(|state| state.denied.as_ref()) {
             return SyncState::Denied(refusal.clone());
         }
-        let longest = states().filter_map(|state| state.interrupted.as_ref()).min_by_key(|own| own.since);
+        let is_current =
+            |state: &&ScopeState| state.listed_at.is_some_and(|at| now.saturating_duration_since(at) < CURRENT);
+        let interrupted = states().filter(|state| !is_current(state)).filter_map(|state| state.interrupted.as_ref());
+        let longest = interrupted.min_by_key(|own| own.since);
         if let Some(interruption) = longest
             && now.saturating_duration_since(interruption.since) >= TOLERATED
         {
@@ -199,7 +208,7 @@ mod tests {
         let [a, _] = scopes();
         let mut state = WatchHealth::new([a.clone()], start);
         state.relisting(&a, LOOKBACK, start);
-        assert!(state.synced(&a));
+        assert!(state.synced(&a, start - CURRENT));
         (state, a)
     }
 
@@ -212,15 +221,15 @@ mod tests {
         let all = |state: &WatchHealth| state.sync_state(now, LOOKBACK, |_| true);
         assert_eq!(all(&state), SyncState::Syncing);
         state.relisting(&a, LOOKBACK, start);
-        assert!(state.synced(&a));
+        assert!(state.synced(&a, start));
         assert!(state.denied(&b, "no".to_owned()));
         assert!(!state.denied(&b, "no".to_owned()), "the same message again");
         assert_eq!(all(&state), SyncState::Denied("no".to_owned()));
         assert_eq!(state.sync_state(now, LOOKBACK, |scope| *scope == a), SyncState::Complete);
         state.relisting(&b, LOOKBACK, start);
         assert_eq!(all(&state), SyncState::Denied("no".to_owned()), "a list that begins restores nothing");
-        assert!(state.synced(&b));
-        assert!(!state.synced(&b));
+        assert!(state.synced(&b, start));
+        assert!(!state.synced(&b, start));
         assert_eq!(all(&state), SyncState::Complete);
     }
 
@@ -243,6 +252,21 @@ mod tests {
         assert!(state.caught_up(&a));
         assert!(!state.caught_up(&a));
         assert_eq!(state.sync_state(after(70), LOOKBACK, |_| true), SyncState::Complete);
+    }
+
+    #[test]
+    fn a_list_can_be_reported_although_the_watch_fails_immediately() {
+        let start = Instant::now();
+        let (mut state, a) = listed(start);
+        for round in 0..3 {
+            let now = start + Duration::from_secs(10 * round);
+            state.relisting(&a, LOOKBACK, now);
+            state.synced(&a, now);
+            state.failed(&a, "HTTP 410".to_owned(), now);
+            assert_eq!(state.sync_state(now, LOOKBACK, |_| true), SyncState::Complete);
+            let settling = SyncState::Settling { until: now + TOLERATED, unanswered_until: now + GRACE };
+            assert_eq!(state.sync_state(now + CURRENT, LOOKBACK, |_| true), settling);
+        }
     }
 
     #[test]

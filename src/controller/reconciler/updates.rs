@@ -69,7 +69,7 @@ impl Reconciler {
                 }
                 WatchUpdate::Synced => {
                     views.extend(self.index.end_list(scope.as_deref()));
-                    is_complete |= self.watch_health.synced(&scope);
+                    is_complete |= self.watch_health.synced(&scope, now);
                     tracing::debug!(pods = self.index.len(), "listed all pods");
                 }
                 WatchUpdate::Behind => self.watch_health.behind(&scope, now),
