@@ -168,9 +168,10 @@ impl History {
             self.entries.retain(|own| own.key != entry.key || own.began != entry.began);
             self.entries.push(entry);
         }
-        // An incident that is found to have lasted has not ended.
+        // An incident that returns with its beginning has not ended. One that began later is another one, although it may
+        // have begun before the end of the first: a pod is not reported before its threshold has passed.
         self.entries.retain(|own| {
-            let lasts = |incident: &Incident| incident.key == own.key && incident.since.0 < own.ended.0;
+            let lasts = |incident: &Incident| incident.key == own.key && seconds(incident.since.0) == own.began.0;
             !new.incidents.iter().any(lasts)
         });
     }
