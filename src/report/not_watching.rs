@@ -9,7 +9,9 @@ use crate::{
 
 use super::{
     conditions::Conditions,
-    fit, json_size,
+    fit,
+    history::History,
+    json_size,
     wire::{count, wire_time},
 };
 
@@ -145,9 +147,14 @@ pub(crate) fn keep_lists(status: &mut OrchestrStatus, kept: &OrchestrStatus) {
     let cut = count(kept.incidents.len() - status.incidents.len());
     status.omitted_incidents = kept.omitted_incidents.saturating_add(cut);
 
-    // The size is measured with the most digits that the count may have.
+    // The size is measured with the most digits that the count may have. The budget keeps room for the history and for
+    // the most pods of each incident, so they do not count.
     status.omitted_pods = i64::MAX;
+    let history = History::take(status);
+    let most_pods: Vec<_> = status.incidents.iter_mut().map(|own| std::mem::take(&mut own.most_pods)).collect();
     let budget = fit::budget(!kept.webhooks.is_empty()).saturating_sub(json_size::size(status));
+    history.put_into(status);
+    status.incidents.iter_mut().zip(most_pods).for_each(|(own, most_pods)| own.most_pods = most_pods);
     status.problematic_pods = fit::prefix(kept.problematic_pods.iter().cloned(), budget);
     let cut = count(kept.problematic_pods.len() - status.problematic_pods.len());
     status.omitted_pods = kept.omitted_pods.saturating_add(cut);

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::*;
 use crate::{
-    api::{AlertStatus, DeliveryError, WebhookStatus},
+    api::{AlertStatus, DeliveryError, EndedIncident, Incident, WebhookStatus},
     diagnosis::{ChangeDetail, TemplateChange, TemplateChanges},
     logs::clean_text,
     report::{
         fair,
         fit::{LOG_ROOM, MAX_INCIDENTS, budget},
-        incidents, json_size, problem,
+        incidents, json_size, keep_lists, problem,
         truncate::CONDITION_MESSAGE_LIMIT,
         wire::wire_time,
     },
@@ -457,6 +457,39 @@ fn keeps_as_many_pods_as_fit_beside_the_state_of_webhooks() {
             size <= limit && size + json_size::size(&before.problematic_pods[listed]) + 32 > limit,
             "{listed} pods"
         );
+    }
+}
+
+#[test]
+fn the_history_takes_no_room_from_the_pods_that_are_kept() {
+    let mut before = Scenario::of((0..50).map(|n| crashing("shop", &format!("d{n}"), "Error", n))).status(None);
+    for pod in &mut before.problematic_pods {
+        pod.message = "x".repeat(8_192);
+    }
+    let mut full = not_watching(&NotWatching::Syncing, 3, Some(&before), at(900));
+    full.incidents.iter_mut().for_each(|own| own.most_pods = i64::MAX);
+    let mut status = not_watching(&NotWatching::Syncing, 3, None, at(950));
+    status.history = full.incidents.iter().map(ended).collect::<Vec<_>>().into();
+    let history = status.history.clone();
+    keep_lists(&mut status, &full);
+    assert_eq!((status.omitted_pods, &status.problematic_pods), (full.omitted_pods, &full.problematic_pods));
+    assert_eq!((history.len(), &status.history, &status.incidents), (50, &history, &full.incidents));
+}
+
+fn ended(incident: &Incident) -> EndedIncident {
+    EndedIncident {
+        key: incident.key.clone(),
+        kind: incident.kind,
+        namespace: incident.namespace.clone(),
+        owner: incident.owner.clone(),
+        container: incident.container.clone(),
+        reason: incident.reason.clone(),
+        cause: incident.cause,
+        message: "x".repeat(160),
+        pods: incident.pods,
+        began: incident.since.clone(),
+        last_seen: None,
+        ended: incident.since.clone(),
     }
 }
 
