@@ -28,6 +28,9 @@ pub(super) struct Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum State {
     Healthy,
+    /// Of a Job that is not complete: its pods are healthy so far.
+    #[serde(rename = "Healthy")]
+    Running,
     /// Not healthy yet, but the time that it is given is not over.
     Settling,
     Problem,

@@ -119,7 +119,7 @@ pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
     Ok(match explanation.state {
         State::Problem => ExitCode::from(PROBLEM),
         State::Unknown => ExitCode::from(UNKNOWN),
-        State::Healthy | State::Settling => ExitCode::SUCCESS,
+        State::Healthy | State::Running | State::Settling => ExitCode::SUCCESS,
     })
 }
 
@@ -167,8 +167,8 @@ impl Gathering<'_> {
     async fn pod(&self, subject: Subject) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
         let Self { reader, log_lines, now } = *self;
         let (events, workload) = futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod));
-        let job = workload.as_ref().and_then(Gathered::job);
-        let Explained { part, pod, .. } = explain_pod(reader, subject, events, job, log_lines, now).await;
+        let siblings = workload.as_ref().map(|workload| workload.siblings(now)).unwrap_or_default();
+        let Explained { part, pod, .. } = explain_pod(reader, subject, events, &siblings, log_lines, now).await;
         let workload = workload.map(|workload| WorkloadPart {
             name: workload.name(),
             progress: workload.progress().0,
@@ -188,15 +188,7 @@ impl Gathering<'_> {
         let (events, more) = workload.events(reader).await;
         let missing_pods = workload.missing(reader, &events).await;
         let verdicts = workload.verdicts(now);
-        let (progress, has_given_up) = workload.progress();
-        let state = match &verdicts {
-            _ if has_given_up || missing_pods.is_some() => State::Problem,
-            None => State::Unknown,
-            Some(Verdicts { problems, .. }) if !problems.is_empty() => State::Problem,
-            Some(Verdicts { counts, .. }) if counts.unreadable > 0 || counts.more => State::Unknown,
-            Some(Verdicts { counts, .. }) if counts.settling > 0 || workload.is_under_way() => State::Settling,
-            Some(_) => State::Healthy,
-        };
+        let state = workload.state(verdicts.as_ref(), missing_pods.is_some());
         let (counts, mut problems) = match verdicts {
             Some(Verdicts { counts, problems }) => (Some(counts), problems),
             None => (None, Vec::new()),
@@ -209,7 +201,7 @@ impl Gathering<'_> {
         }
         let part = WorkloadPart {
             name: workload.name(),
-            progress,
+            progress: workload.progress().0,
             pods: counts,
             revision: workload.revision(None),
             missing_pods,
@@ -224,12 +216,13 @@ impl Gathering<'_> {
         let Self { reader, log_lines, now } = *self;
         let names: Vec<String> =
             incidents(problems).into_iter().filter_map(|incident| incident.example_pods.into_iter().next()).collect();
+        let siblings = workload.siblings(now);
         let mut parts = Vec::new();
         for name in names.into_iter().take(EXAMPLES) {
             let Some(subject) = Subject::read(reader, &name).await else { continue };
             let events = read_events(reader, &subject).await;
             let Explained { pod, part, finding } =
-                explain_pod(reader, subject, events, workload.job(), log_lines, now).await;
+                explain_pod(reader, subject, events, &siblings, log_lines, now).await;
             let known = problems.iter_mut().find(|(own, _)| own.uid == pod.uid);
             if let (Some(known), Some(finding)) = (known, finding) {
                 *known = (pod, finding);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     cli::printable::{clean, printable},
-    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, kubectl_status, owner},
+    diagnosis::{Facts, Finding, Health, Thresholds, explain, judge, kubectl_status, owner},
     events::{Event, EventStore, WatchedEvent},
     pods::{JsonPod, Pod},
     report::{PodFinding, in_full},
@@ -22,6 +22,7 @@ use super::{
     logs, objects,
     reader::{Read, Reader},
     references::{Scope, references},
+    workload::Siblings,
 };
 
 /// A pod as it was read.
@@ -69,13 +70,13 @@ pub(super) async fn explain_pod(
     reader: &Reader<'_>,
     subject: Subject,
     (all_events, more_events): (Vec<ApiEvent>, bool),
-    job: Option<Arc<JobFacts>>,
+    siblings: &Siblings,
     log_lines: u32,
     now: Timestamp,
 ) -> Explained {
     let Subject { mut pod, spec, .. } = subject;
     pod.update_history(None, now);
-    let facts = Facts { job, events: warnings(&pod, &all_events), ..Facts::default() };
+    let facts = Facts { events: warnings(&pod, &all_events), ..siblings.facts(&pod) };
     let verdict = judge(&pod, &facts, &Thresholds::default(), now);
     let (state, finding, scope) = match verdict.health {
         Health::Healthy => (State::Healthy, None, Scope::default()),

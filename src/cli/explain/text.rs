@@ -28,6 +28,7 @@ pub(super) fn write(out: &mut impl Write, explanation: &Explanation, layout: Lay
     let mut text = Text { out, width: layout.width, now: time.0 };
     let (style, what) = match state {
         State::Healthy => (GOOD, "is healthy"),
+        State::Running => (GOOD, "is running, and its pods are healthy"),
         State::Settling => (Style::new(), "is not healthy yet"),
         State::Problem => (BAD, "has a problem"),
         State::Unknown => (BAD, "may have problems: not all of its pods could be read"),

@@ -29,7 +29,7 @@ use crate::{
 
 use super::{
     events,
-    explanation::{Counts, MissingPart, RevisionPart},
+    explanation::{Counts, MissingPart, RevisionPart, State},
     objects,
     reader::{Page, Reader},
 };
@@ -166,6 +166,22 @@ pub(super) struct Verdicts {
     pub(super) problems: Vec<(Pod, Finding)>,
 }
 
+/// What a verdict about a pod depends on, apart from the pod.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Siblings {
+    job: Option<Arc<JobFacts>>,
+    /// When the youngest healthy pod of a Deployment was created.
+    youngest_healthy: Option<Timestamp>,
+}
+
+impl Siblings {
+    pub(super) fn facts(&self, pod: &Pod) -> Facts {
+        // A missing time is less than any other.
+        let replaced = pod.created.is_some() && self.youngest_healthy > pod.created;
+        Facts { job: self.job.clone(), replaced, ..Facts::default() }
+    }
+}
+
 impl Gathered {
     /// For example `deployment/cart`.
     pub(super) fn name(&self) -> String {
@@ -173,12 +189,21 @@ impl Gathered {
         clean(&format!("{}/{name}", self.workload.kind().singular()))
     }
 
-    /// What a verdict about the pods of a Job depends on.
-    pub(super) fn job(&self) -> Option<Arc<JobFacts>> {
-        match &self.workload {
+    /// What verdicts about its pods depend on.
+    pub(super) fn siblings(&self, now: Timestamp) -> Siblings {
+        let job = match &self.workload {
             Workload::Job(job) => Some(Arc::new(JobFacts::of(job))),
             _ => None,
-        }
+        };
+        let youngest_healthy = match &self.pods {
+            // Only its controller replaces a failed pod by one with another name.
+            Some(Pods { pods, .. }) if self.workload.kind() == Kind::Deployment => {
+                let running = pods.iter().filter(|pod| pod.phase == "Running");
+                running.filter(|pod| is_healthy((*pod).clone(), now)).filter_map(|pod| pod.created).max()
+            }
+            _ => None,
+        };
+        Siblings { job, youngest_healthy }
     }
 
     /// Whether a pod that has its labels belongs to it.
@@ -195,18 +220,42 @@ impl Gathered {
 
     /// How far its rollout is, in a sentence, and whether its controller has given up.
     pub(super) fn progress(&self) -> (String, bool) {
-        match self.workload.progress() {
+        let (text, has_given_up) = match self.workload.progress() {
             Progress::Unobserved(text) => (text.to_owned(), false),
+            Progress::Waiting(text) if self.workload.kind() == Kind::Job => {
+                (format!("it is not complete: {text}"), false)
+            }
             Progress::Waiting(text) => (format!("its rollout is not complete: {text}"), false),
             Progress::Done(text) if self.workload.kind() == Kind::Job => (format!("it is complete: {text}"), false),
             Progress::Done(text) => (format!("it is rolled out: {text}"), false),
             Progress::Failed { message, .. } => (message, true),
             Progress::Unknowable(text) => (text, false),
+        };
+        (clean(&text), has_given_up)
+    }
+
+    /// Its state. `is_missing_pods` is whether its pods cannot be created.
+    pub(super) fn state(&self, verdicts: Option<&Verdicts>, is_missing_pods: bool) -> State {
+        let runs = self.workload.kind() == Kind::Job && !self.workload.is_paused();
+        match verdicts {
+            _ if self.progress().1 || is_missing_pods => State::Problem,
+            None => State::Unknown,
+            Some(Verdicts { problems, .. }) if !problems.is_empty() => State::Problem,
+            Some(Verdicts { counts, .. }) if counts.unreadable > 0 || counts.more => State::Unknown,
+            Some(Verdicts { counts, .. }) if counts.settling > 0 => State::Settling,
+            Some(Verdicts { counts, .. }) if self.is_under_way() => {
+                if runs && counts.healthy > 0 {
+                    State::Running
+                } else {
+                    State::Settling
+                }
+            }
+            Some(_) => State::Healthy,
         }
     }
 
     /// Whether its rollout is under way.
-    pub(super) fn is_under_way(&self) -> bool {
+    fn is_under_way(&self) -> bool {
         matches!(self.workload.progress(), Progress::Unobserved(_) | Progress::Waiting(_))
     }
 
@@ -215,11 +264,12 @@ impl Gathered {
         let Pods { pods, unreadable, more } = self.pods.as_ref()?;
         let mut counts = Counts { unreadable: *unreadable, more: *more, ..Counts::default() };
         let mut problems = Vec::new();
-        let facts = Facts { job: self.job(), ..Facts::default() };
+        let siblings = self.siblings(now);
         for pod in pods.iter().filter(|pod| !pod.ignored) {
             let mut pod = pod.clone();
             pod.update_history(None, now);
             counts.total += 1;
+            let facts = siblings.facts(&pod);
             match judge(&pod, &facts, &Thresholds::default(), now).health {
                 Health::Healthy => counts.healthy += 1,
                 Health::Settling => counts.settling += 1,
@@ -290,6 +340,11 @@ impl Gathered {
         let quotas = if cause == Cause::QuotaExceeded { objects::quotas(reader).await } else { Vec::new() };
         Some(MissingPart { cause, message: clean(&sentence), quotas })
     }
+}
+
+fn is_healthy(mut pod: Pod, now: Timestamp) -> bool {
+    pod.update_history(None, now);
+    matches!(judge(&pod, &Facts::default(), &Thresholds::default(), now).health, Health::Healthy)
 }
 
 /// The message about the last pod that could not be created, unless another one was created later.
@@ -366,6 +421,71 @@ mod tests {
         assert_eq!(cart(Vec::new()).revision(Some(&pod("new", Value::Null))), Some(part));
         assert_eq!(cart(Vec::new()).revision(Some(&pod("old", Value::Null))), None, "nothing is before the first");
         assert_eq!(cart(Vec::new()).revision(Some(&pod("gone", Value::Null))), None);
+    }
+
+    #[test]
+    fn a_failed_pod_that_was_replaced_is_no_problem_for_long() {
+        let created = |name: &str, time: &str, status: Value| {
+            let mut pod = pod("new", status);
+            (pod.name, pod.created) = (name.into(), Some(time.parse().unwrap()));
+            pod
+        };
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "startTime": "2026-03-01T08:00:00Z"});
+        let ready = || {
+            json!({"phase": "Running", "conditions": [
+            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]})
+        };
+        let starting = json!({"phase": "Pending"});
+        let problems = |other: Pod, now: &str| {
+            let old = created("cart-new-a", "2026-03-01T08:00:00Z", evicted.clone());
+            let gathered = cart(vec![old.clone(), other]);
+            let now = now.parse().unwrap();
+            let problems = gathered.verdicts(now).unwrap().problems.len();
+            assert_eq!(gathered.siblings(now).facts(&old).replaced, problems == 0);
+            problems
+        };
+        assert_eq!(problems(created("cart-new-b", "2026-03-01T09:00:00Z", ready()), "2026-03-01T12:00:00Z"), 0);
+        assert_eq!(
+            problems(created("cart-new-b", "2026-03-01T07:00:00Z", ready()), "2026-03-01T12:00:00Z"),
+            1,
+            "older"
+        );
+        assert_eq!(problems(created("cart-new-b", "2026-03-01T11:59:59Z", starting), "2026-03-01T12:00:00Z"), 1);
+        assert!(!Siblings::default().facts(&Pod::default()).replaced);
+    }
+
+    #[test]
+    fn a_job_whose_pods_are_healthy_is_running() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let state = |spec: Value, status: Value, pods: &[Value]| {
+            let object = json!({"metadata": {"name": "export", "uid": "j"}, "spec": spec, "status": status});
+            let pods = pods.iter().map(|status| pod("j", status.clone())).collect();
+            let workload = decode(Kind::Job, &object.to_string()).unwrap().unwrap();
+            let job =
+                Gathered { workload, revisions: Vec::new(), pods: Some(Pods { pods, unreadable: 0, more: false }) };
+            (job.state(job.verdicts(now).as_ref(), false), job.progress().0)
+        };
+        let running = json!({"phase": "Running", "conditions": [
+            {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]});
+        let starting = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-01T11:59:50Z"}]});
+        let spec = json!({"template": {}, "completions": 2});
+        let progress = "it is not complete: 0 of 2 pods succeeded".to_owned();
+        assert_eq!(state(spec.clone(), json!({}), std::slice::from_ref(&running)), (State::Running, progress));
+        assert_eq!(state(spec.clone(), json!({}), &[running.clone(), starting]).0, State::Settling);
+        assert_eq!(state(spec.clone(), json!({}), &[]).0, State::Settling);
+        let suspended = json!({"template": {}, "suspend": true});
+        assert_eq!(state(suspended, json!({}), &[running.clone()]).0, State::Settling);
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        assert_eq!(state(spec.clone(), complete, &[]).0, State::Healthy);
+
+        let message = "webhook refused: password=hunter2";
+        let failed = json!({"conditions": [{"type": "Failed", "status": "True", "message": message}]});
+        let (state, progress) = state(spec, failed, &[running]);
+        assert_eq!(
+            (state, progress.as_str()),
+            (State::Problem, "the Job has failed: webhook refused: password=[REDACTED]")
+        );
     }
 
     #[test]
