@@ -46,8 +46,8 @@ async fn log(
         LogPlan::Read(request) => request,
     };
     let what = format!("the log of {}", clean(&container.name));
-    let within = match reader.begin() {
-        Ok(within) => within,
+    let (_permit, within) = match reader.begin().await {
+        Ok(begun) => begun,
         Err(why) => {
             reader.not_read(&what, &why);
             return Tail::unavailable(why);

@@ -16,7 +16,7 @@ use kube::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, timeout},
 };
 
@@ -110,8 +110,10 @@ impl<'a> Reader<'a> {
         self.client
     }
 
-    /// How long the next request may take; none if all time or all requests are used up.
-    pub(super) fn begin(&self) -> Result<Duration, String> {
+    /// Waits until fewer than [`CONCURRENT`] requests are under way. Returns a permit to hold during the next one, and how
+    /// long it may take; none if all time or all requests are used up.
+    pub(super) async fn begin(&self) -> Result<(SemaphorePermit<'_>, Duration), String> {
+        let permit = self.permits.acquire().await.map_err(|_| "the reads have ended".to_owned())?;
         if self.requests.get() >= REQUESTS {
             return Err(format!("the limit of {REQUESTS} requests is reached"));
         }
@@ -120,7 +122,7 @@ impl<'a> Reader<'a> {
             return Err(format!("the time limit of {} s is reached", TOTAL.as_secs()));
         }
         self.requests.set(self.requests.get() + 1);
-        Ok(left.min(TIMEOUT))
+        Ok((permit, left.min(TIMEOUT)))
     }
 
     /// Remembers that something was not read.
@@ -217,8 +219,7 @@ impl<'a> Reader<'a> {
         limit: usize,
         denied: &str,
     ) -> Result<T, Failed> {
-        let Ok(_permit) = self.permits.acquire().await else { return why("the reads have ended") };
-        let within = self.begin().map_err(Failed::Why)?;
+        let (_permit, within) = self.begin().await.map_err(Failed::Why)?;
         let response = timeout(within, bytes(self.client, request, limit, denied)).await;
         let bytes = response.unwrap_or_else(|_| why(format!("no response within {} s", within.as_secs().max(1))))?;
         // The error is not shown, because it may quote the response.
@@ -254,5 +255,25 @@ async fn bytes(client: &Client, request: HttpRequest<Vec<u8>>, limit: usize, den
         Ok(_) if bytes.len() > limit => why(format!("the response is larger than {} MiB", limit >> 20)),
         Ok(_) => Ok(bytes),
         Err(_) => why("the connection was closed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn begins_no_more_requests_than_may_be_under_way() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let reader = Reader::new(&client, "shop");
+        let mut begun = Vec::new();
+        for _ in 0..CONCURRENT {
+            begun.push(reader.begin().await.unwrap());
+        }
+        assert!(reader.begin().now_or_never().is_none());
+        begun.pop();
+        assert!(reader.begin().now_or_never().is_some());
     }
 }
