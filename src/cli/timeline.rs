@@ -143,6 +143,11 @@ impl<'a> Timeline<'a> {
         (self.incidents.len() - lasting, lasting)
     }
 
+    /// Whether the pods were watched last, so that no incident can be missing that lasts now.
+    pub(super) fn is_known_until_now(&self) -> bool {
+        self.since.is_some() && self.unwatched.iter().all(|own| own.until.is_some())
+    }
+
     /// Such as `3 incidents ended since 2026-03-01 11:00 UTC, and 1 lasts`.
     pub(super) fn headline(&self) -> String {
         let (ended, lasting) = self.counts();

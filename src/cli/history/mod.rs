@@ -78,7 +78,7 @@ pub(super) async fn history(flags: HistoryFlags) -> Result<ExitCode, Failure> {
             let text = json::document(&flags.object, &timeline).map_err(Failure::new)?;
             print(&text)
         }
-        Output::Html => print(&html::render_history(&flags.object, &timeline)),
+        Output::Html => print(&html::render_history(&flags.object, &status, &timeline)),
     };
     ignore_broken_pipe(written)?;
     Ok(ExitCode::SUCCESS)

@@ -17,11 +17,14 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
 use crate::{
-    api::{CommonCause, Incident, NamespacedName, PodProblem},
+    api::{CommonCause, Incident, NamespacedName, OrchestrStatus, PodProblem},
     version::version_and_revision,
 };
 
-use super::timeline::Timeline;
+use super::{
+    show::text::{Health, health},
+    timeline::Timeline,
+};
 
 use fit::Shown;
 use text::{ago, counted, instant, untrusted};
@@ -97,14 +100,17 @@ pub(super) fn render(report: &Report<'_>) -> String {
 }
 
 /// Renders a page with only the history of an object.
-pub(super) fn render_history(object: &NamespacedName, timeline: &Timeline<'_>) -> String {
-    let (_, lasting) = timeline.counts();
+pub(super) fn render_history(object: &NamespacedName, status: &OrchestrStatus, timeline: &Timeline<'_>) -> String {
     let mut headline = timeline.headline();
     if let Some(first) = headline.get_mut(..1) {
         first.make_ascii_uppercase();
     }
     render(&Report {
-        verdict: if lasting == 0 { Verdict::Healthy } else { Verdict::Unhealthy },
+        verdict: match health(status) {
+            Health::Unhealthy => Verdict::Unhealthy,
+            Health::Healthy if timeline.is_known_until_now() => Verdict::Healthy,
+            Health::Healthy | Health::Unknown => Verdict::Unknown,
+        },
         headline: &headline,
         summary: "",
         subject: &format!("{}/{}", object.namespace, object.name),

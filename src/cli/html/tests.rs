@@ -300,7 +300,7 @@ proptest! {
             ..OrchestrStatus::default()
         };
         let timeline = Timeline::of(&status, None, time(5).0);
-        let page = render_history(&NamespacedName::new(own(0), own(1)), &timeline);
+        let page = render_history(&NamespacedName::new(own(0), own(1)), &status, &timeline);
         let elements = elements(&page);
         assert_own_markup(&elements);
         let shown: BTreeSet<&str> = texts_of(&elements);
@@ -435,11 +435,37 @@ fn a_page_without_problems_has_no_tables() {
     assert_eq!(texts(&elements, "header")[0], "No problems: 9 podsshop/cart, never checked");
 }
 
+fn set_pods_healthy(status: &mut OrchestrStatus, value: &str) {
+    let healthy = status.conditions.iter_mut().find(|own| own.type_ == "PodsHealthy").unwrap();
+    healthy.status = value.to_owned();
+}
+
+#[test]
+fn a_history_is_green_only_if_the_pods_are_known_to_be_healthy() {
+    let page = |hours: i64, change: fn(&mut OrchestrStatus)| {
+        let mut status = crate::cli::timeline::tests::status();
+        status.incidents.clear();
+        set_pods_healthy(&mut status, "True");
+        change(&mut status);
+        let now = crate::cli::timeline::tests::noon() + jiff::SignedDuration::from_hours(hours);
+        let page = render_history(&NamespacedName::new("ops", "cluster"), &status, &Timeline::of(&status, None, now));
+        let elements = elements(&page);
+        let header = elements.iter().find(|own| own.name == "header").unwrap();
+        header.attributes.iter().find(|own| own.0 == "class").unwrap().1.clone()
+    };
+    assert_eq!(page(0, |_| ()), "good");
+    assert_eq!(page(0, |status| set_pods_healthy(status, "False")), "bad");
+    assert_eq!(page(0, |status| set_pods_healthy(status, "Unknown")), "unknown", "paused, or an invalid spec");
+    assert_eq!(page(0, |status| *status = OrchestrStatus::default()), "unknown", "never checked");
+    assert_eq!(page(0, |status| status.history_since = None), "unknown", "no history");
+    assert_eq!(page(1, |_| ()), "unknown", "the operator has stopped");
+}
+
 #[test]
 fn draws_the_history_and_lists_it() {
     let status = crate::cli::timeline::tests::status();
     let now = crate::cli::timeline::tests::noon();
-    let page = render_history(&NamespacedName::new("ops", "cluster"), &Timeline::of(&status, None, now));
+    let page = render_history(&NamespacedName::new("ops", "cluster"), &status, &Timeline::of(&status, None, now));
     let elements = elements(&page);
     assert_own_markup(&elements);
     assert_eq!(texts(&elements, "h1"), ["2 incidents ended since 2026-02-27 08:00 UTC, and 1 lasts"]);

@@ -44,14 +44,14 @@ impl Layout {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Health {
+pub(in crate::cli) enum Health {
     Healthy,
     Unhealthy,
     /// The status does not say, for instance because the pods cannot be read.
     Unknown,
 }
 
-pub(super) fn health(status: &OrchestrStatus) -> Health {
+pub(in crate::cli) fn health(status: &OrchestrStatus) -> Health {
     match find(status, condition::PODS_HEALTHY).map(|condition| condition.status.as_str()) {
         Some("True") => Health::Healthy,
         Some("False") => Health::Unhealthy,
