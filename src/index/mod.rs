@@ -326,13 +326,19 @@ impl Index {
         suspects.map(|suspect| &*suspect.pod)
     }
 
-    /// Whether an owner has pods that may not be healthy, and that the view does not select or an annotation excludes.
+    /// Whether an owner has pods that may not be healthy, and that the view does not select or an annotation excludes. The
+    /// owner is compared by name if a pod does not name it: a pod that has lost the labels of its ReplicaSet names no
+    /// controller any more, and that of a CronJob names the Job.
     #[must_use]
     pub(crate) fn has_hidden_suspects(&self, id: ViewId, namespace: &str, owner: &Owner) -> bool {
         let view = self.views.get(id);
+        let begins_with_owner =
+            |name: &str| name.strip_prefix(&*owner.name).is_some_and(|suffix| suffix.starts_with('-'));
         let is_of_owner = |pod: &Pod| match owner_names(pod) {
+            Some(("Job", name)) if owner.kind == "CronJob" => begins_with_owner(name),
             Some((kind, name)) => kind == owner.kind && name == owner.name,
-            None => owner.kind == "Pod" && owner.name == *pod.name,
+            None if owner.kind == "Pod" => owner.name == *pod.name,
+            None => begins_with_owner(&pod.name),
         };
         self.suspects.values().any(|suspect| {
             *suspect.pod.namespace == *namespace

@@ -90,6 +90,27 @@ fn counts_pods_and_suspects_of_owners_and_nodes() {
 }
 
 #[test]
+fn finds_hidden_suspects_that_do_not_name_their_owner() {
+    let mut index = Index::new(LOOKBACK);
+    let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
+    let hidden = |index: &Index, kind: &str, name: &str| {
+        let owner = Owner { kind: kind.to_owned(), name: name.to_owned() };
+        index.has_hidden_suspects(view, "shop", &owner)
+    };
+    let named = |name: &str, app: &str| Box::new(Pod { name: name.into(), ..*pod(1, "shop", app, false) });
+    index.apply(named("cart-5d9f7c6b84-x2x7k", "web"), now());
+    assert!(!hidden(&index, "Deployment", "cart"), "it is in view");
+    index.apply(named("cart-5d9f7c6b84-x2x7k", "debug"), now());
+    assert!(hidden(&index, "Deployment", "cart"), "its ReplicaSet has released it");
+    assert!(!hidden(&index, "Deployment", "car") && !hidden(&index, "Pod", "cart"));
+
+    let controller = crate::pods::Controller { kind: "Job".into(), name: "export-29".into(), ..Default::default() };
+    index.apply(Box::new(Pod { controller: Some(controller), ..*named("export-29-x2x7k", "debug") }), now());
+    assert!(hidden(&index, "CronJob", "export") && hidden(&index, "Job", "export-29"));
+    assert!(!hidden(&index, "CronJob", "expo") && !hidden(&index, "Deployment", "export"));
+}
+
+#[test]
 fn finds_suspects_of_an_owner_that_are_out_of_view() {
     let mut index = Index::new(LOOKBACK);
     let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
