@@ -107,7 +107,7 @@ impl<'a> Timeline<'a> {
                 reason: &own.reason,
             })
             .collect();
-        // The status of an operator that has stopped does not say that it has.
+        // The status of an operator that has stopped, or that cannot write it, does not say so.
         if let Some(checked) = checked
             && now.duration_since(checked) > STALE
             && unwatched.iter().all(|own| own.until.is_some())
@@ -223,10 +223,10 @@ impl End {
 }
 
 impl Unwatched<'_> {
-    /// Why, such as `the operator was not running`.
+    /// Why, such as `it was paused`.
     pub(super) fn explanation(&self) -> &str {
         match self.reason {
-            reason::NOT_RUNNING => "the operator was not running",
+            reason::NOT_RUNNING => "the operator was not running, or could not write the status",
             reason::PAUSED => "it was paused",
             reason::ALERTS_NOT_SET | reason::INVALID_SPEC => "the spec was invalid",
             reason::TOO_MANY_OBJECTS => "the namespace had too many objects",

@@ -105,10 +105,12 @@ impl History {
     pub(crate) fn take(status: &mut OrchestrStatus) -> Self {
         let (entries, unwatched) = (std::mem::take(&mut status.history), std::mem::take(&mut status.unwatched));
         let unreadable = count(entries.unreadable + unwatched.unreadable);
+        // What cannot be read is dropped, and is not younger than the status.
+        let checked = status.last_check_time.as_ref().filter(|_| unreadable > 0).map(|time| time.0);
         Self {
             entries: entries.items,
             unwatched: unwatched.items,
-            since: status.history_since.take().map(|since| since.0),
+            since: status.history_since.take().map(|since| checked.map_or(since.0, |checked| since.0.max(checked))),
             omitted: std::mem::take(&mut status.omitted_history).max(0).saturating_add(unreadable),
         }
     }

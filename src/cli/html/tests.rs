@@ -479,7 +479,9 @@ fn draws_the_history_and_lists_it() {
     assert!(texts(&elements, "tr")[3].contains("between 2026-02-28 02:10 and 2026-02-28 04:0030m to 140m"));
     assert_eq!(
         texts(&elements, "li"),
-        ["Not watched from 2026-02-28 02:10:00 UTC to 2026-02-28 04:00:00 UTC (110m): the operator was not running"]
+        [
+            "Not watched from 2026-02-28 02:10:00 UTC to 2026-02-28 04:00:00 UTC (110m): the operator was not running, or could not write the status"
+        ]
     );
 }
 
