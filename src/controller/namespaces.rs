@@ -80,7 +80,7 @@ impl Namespaces {
                 let was_awaited = std::mem::take(&mut self.is_awaited);
                 let was_denied = self.denied.take().is_some();
                 if was_denied {
-                    tracing::info!("the annotations of namespaces are read again");
+                    tracing::info!("the annotations of namespaces are updated again");
                 }
                 if was_awaited || was_denied || old.omitted.len() != self.known.omitted.len() {
                     return NewAnnotations::ConcernsAll;
@@ -110,7 +110,7 @@ impl Namespaces {
                 if self.denied.as_ref() == Some(&refusal) && !was_awaited {
                     return NewAnnotations::Nothing;
                 }
-                tracing::warn!(refusal, "not allowed to watch namespaces: their annotations do not apply");
+                tracing::warn!(refusal, "not allowed to watch namespaces: their annotations are not updated");
                 self.denied = Some(refusal);
                 NewAnnotations::ConcernsAll
             }
@@ -145,10 +145,10 @@ impl Namespaces {
         (until > now).then_some(until)
     }
 
-    /// A sentence for the statuses, if annotations of namespaces do not apply.
+    /// A sentence for the statuses, if annotations of namespaces do not apply, or if changes of them do not.
     pub(super) fn warning(&self) -> Option<String> {
         match (&self.denied, self.known.omitted.len()) {
-            (Some(refusal), _) => Some(format!("annotations of namespaces are not read: {refusal}")),
+            (Some(refusal), _) => Some(format!("annotations of namespaces are not updated: {refusal}")),
             (None, 0) => None,
             (None, omitted) => Some(format!(
                 "the annotations of {omitted} namespaces do not apply, because more than {NAMESPACES} have some"
@@ -270,7 +270,7 @@ mod tests {
         let denied = || WatchUpdate::Denied("namespaces is forbidden".to_owned());
         assert_eq!(namespaces.apply(denied(), now), NewAnnotations::ConcernsAll);
         assert_eq!(namespaces.apply(denied(), now), NewAnnotations::Nothing);
-        let warning = "annotations of namespaces are not read: namespaces is forbidden";
+        let warning = "annotations of namespaces are not updated: namespaces is forbidden";
         assert_eq!(namespaces.warning().as_deref(), Some(warning));
         assert_eq!(team(&namespaces, "shop"), "checkout", "what was read stays");
         assert_eq!(relist(&mut namespaces, &[("shop", "checkout")], now), NewAnnotations::ConcernsAll);

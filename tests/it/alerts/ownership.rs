@@ -122,7 +122,7 @@ async fn routes_by_the_annotations_of_pods_and_of_their_namespace() {
         false => ProxyAction::Forward,
     });
     let operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
-    let warning = "annotations of namespaces are not read: namespaces is forbidden";
+    let warning = "annotations of namespaces are not updated: namespaces is forbidden";
     let status = env
         .wait_for_status("cluster", "the missing permission is reported", |status| {
             condition(status, "Ready").2.contains(warning)
