@@ -152,7 +152,9 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
 
 /// How many current incidents the receiver was sent neither before nor in this message, without those that are held back.
 fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
-    let is_sent = |alert: &&AlertStatus| matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing);
+    let is_sent = |alert: &&AlertStatus| {
+        matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing) && !webhook.begins(alert)
+    };
     let sent =
         webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.incidents.contains_key(alert.key.as_str()));
     let counted = if includes_storm || webhook.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };

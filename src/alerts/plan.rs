@@ -11,6 +11,8 @@
 //! between 2 and 3, before the list of pods is complete, or while the object is paused, because any incident missing
 //! from the input counts as gone. During such times [`super::resend`] keeps alerts alive at receivers that expire them.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
 use super::{
@@ -113,11 +115,9 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
         mark_changes(webhook)
     }
     revert_excess(webhook);
-    let announces = webhook.status.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing)
-        || webhook.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing);
     webhook.status.pending = Some(PendingMessage {
         id: new_id(webhook, input, kind),
-        kind: if kind == MessageKind::Firing && !announces { MessageKind::Resolved } else { kind },
+        kind: if kind == MessageKind::Firing && !webhook.announces() { MessageKind::Resolved } else { kind },
         created: whole_seconds(webhook.now),
         attempts: 0,
         in_flight: false,
@@ -136,7 +136,7 @@ fn has_changes(webhook: &WebhookState<'_>) -> bool {
 fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     match alert.phase {
         AlertPhase::Queued => true,
-        AlertPhase::Firing => webhook.policy.send_resolved && webhook.is_resolved(alert),
+        AlertPhase::Firing => webhook.begins(alert) || webhook.policy.send_resolved && webhook.is_resolved(alert),
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
     }
 }
@@ -146,13 +146,11 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
     let mut changed: Vec<AlertStatus> =
         webhook.status.alerts.iter().filter(|alert| needs_message(webhook, alert)).cloned().collect();
     // Firing alerts come before resolved ones, the oldest first.
-    changed.sort_by(|a, b| {
-        (a.phase != AlertPhase::Queued, a.since.0, &a.key).cmp(&(b.phase != AlertPhase::Queued, b.since.0, &b.key))
-    });
+    changed.sort_by(|a, b| (!webhook.begins(a), a.since.0, &a.key).cmp(&(!webhook.begins(b), b.since.0, &b.key)));
     let storm_is_due = webhook.status.storm.as_ref().is_some_and(|storm| storm::needs_message(webhook, storm));
     if webhook.policy.pacing.single_incident {
         changed.truncate(1);
-        let begins = changed.first().is_some_and(|alert| alert.phase == AlertPhase::Queued);
+        let begins = changed.first().is_some_and(|alert| webhook.begins(alert));
         if storm_is_due && !begins {
             storm::mark(webhook);
             return;
@@ -161,9 +159,15 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
         // A message that is sent anyway includes the current count.
         storm::mark(webhook);
     }
-    for alert in webhook.status.alerts.iter_mut().filter(|alert| changed.iter().any(|new| new.key == alert.key)) {
-        let begins = alert.phase == AlertPhase::Queued;
-        alert.phase = if begins { AlertPhase::Announcing } else { AlertPhase::Resolving };
+    let phases: HashMap<String, AlertPhase> = changed
+        .into_iter()
+        .map(|alert| {
+            let phase = if webhook.begins(&alert) { AlertPhase::Announcing } else { AlertPhase::Resolving };
+            (alert.key, phase)
+        })
+        .collect();
+    for alert in &mut webhook.status.alerts {
+        alert.phase = phases.get(&alert.key).copied().unwrap_or(alert.phase);
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{
     incident::Incident,
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::{WebhookState, returned},
+    webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, StormStatus};
 
@@ -32,7 +32,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     match storm.phase {
         AlertPhase::Resolving => {
             if count > 0 && !maybe_delivered {
-                storm.phase = returned(storm.phase, storm.sent_at.is_some());
+                storm.phase = AlertPhase::Firing;
                 storm.gone_since = None;
             }
         }
@@ -49,9 +49,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         }
         _ => {
             if count > 0 {
-                if storm.gone_since.take().is_some() {
-                    storm.phase = returned(storm.phase, storm.sent_at.is_some());
-                }
+                storm.gone_since = None;
             } else {
                 storm.gone_since.get_or_insert_with(|| whole_seconds(webhook.now));
             }
@@ -92,6 +90,7 @@ pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> 
     match storm.phase {
         AlertPhase::Queued => !webhook.overflow.is_empty(),
         AlertPhase::Firing if is_resolved(webhook, storm) => true,
+        AlertPhase::Firing if began_elsewhere(storm) => !webhook.overflow.is_empty() && !is_muted(webhook),
         AlertPhase::Firing if has_changed(webhook, storm) && !is_muted(webhook) => {
             let sent = usize::try_from(storm.count).unwrap_or_default();
             webhook.overflow.len() >= sent.saturating_mul(2)
@@ -99,6 +98,10 @@ pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> 
         }
         _ => false,
     }
+}
+
+fn began_elsewhere(storm: &StormStatus) -> bool {
+    WebhookState::began_elsewhere(storm.phase, storm.sent_at.as_ref(), storm.gone_since.as_ref())
 }
 
 /// When [`needs_message`] may become true without a change of the incidents.

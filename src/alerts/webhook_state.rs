@@ -114,8 +114,8 @@ impl<'a> WebhookState<'a> {
         }
     }
 
-    /// Sets the receiver. A new receiver is sent the firing alerts again. It is also sent the end of alerts that began
-    /// at the old one, because people may have seen them begin.
+    /// Sets the receiver. A new receiver is sent the firing alerts again, those that are muted later. It is also sent the
+    /// end of alerts that began at the old one, because people may have seen them begin.
     pub fn set_receiver(&mut self, receiver: &str) {
         if self.status.receiver == receiver {
             return;
@@ -133,18 +133,28 @@ impl<'a> WebhookState<'a> {
             Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
             None => {}
         }
-        let requeue = |phase: &mut AlertPhase, sent_at: &mut Option<Time>, gone: bool| match phase {
-            AlertPhase::Firing if !gone => (*phase, *sent_at) = (AlertPhase::Queued, None),
-            // If the incident returns, its start must be sent to the new receiver.
-            AlertPhase::Firing | AlertPhase::Resolving => *sent_at = None,
-            AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Resolved => {}
+        // They keep their phase: a queued alert is withdrawn when it is muted, but the end of these must be sent.
+        let mark_unsent = |phase: AlertPhase, sent_at: &mut Option<Time>| {
+            sent_at.take_if(|_| matches!(phase, AlertPhase::Firing | AlertPhase::Resolving));
         };
         for alert in &mut self.status.alerts {
-            requeue(&mut alert.phase, &mut alert.sent_at, alert.gone_since.is_some());
+            mark_unsent(alert.phase, &mut alert.sent_at);
         }
         if let Some(storm) = &mut self.status.storm {
-            requeue(&mut storm.phase, &mut storm.sent_at, storm.gone_since.is_some());
+            mark_unsent(storm.phase, &mut storm.sent_at);
         }
+    }
+
+    /// Whether the alert or the storm began at another receiver, and must be sent to this one.
+    pub fn began_elsewhere(phase: AlertPhase, sent_at: Option<&Time>, gone_since: Option<&Time>) -> bool {
+        phase == AlertPhase::Firing && sent_at.is_none() && gone_since.is_none()
+    }
+
+    /// Whether the next message says that the alert's incident began.
+    pub fn begins(&self, alert: &AlertStatus) -> bool {
+        alert.phase == AlertPhase::Queued
+            || Self::began_elsewhere(alert.phase, alert.sent_at.as_ref(), alert.gone_since.as_ref())
+                && !muted::is_muted(self, alert)
     }
 
     /// Updates the alerts from the current incidents, and sets `overflow` to the incidents that belong to the storm.
@@ -166,6 +176,17 @@ impl<'a> WebhookState<'a> {
     pub fn clean_up(&mut self) {
         self.evict_resolved();
         self.drop_empty_pending();
+        if !self.may_be_delivered() && !self.announces() {
+            // The alerts that it announced were withdrawn or dropped, and the ends of others are left.
+            let announcement = self.status.pending.as_mut().filter(|pending| pending.kind == MessageKind::Firing);
+            announcement.into_iter().for_each(|pending| pending.kind = MessageKind::Resolved);
+        }
+    }
+
+    /// Whether the pending message says that an incident or the storm began.
+    pub fn announces(&self) -> bool {
+        let alerts = self.status.alerts.iter().any(|alert| alert.phase == AlertPhase::Announcing);
+        alerts || self.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing)
     }
 
     /// How many problems of a common cause continue although its alert is resolved.
@@ -242,14 +263,13 @@ impl<'a> WebhookState<'a> {
                 // The receiver may have received the end: it must be delivered before the alert can fire again.
                 AlertPhase::Resolving if maybe_delivered => {}
                 AlertPhase::Resolving if present => {
-                    alert.phase = returned(alert.phase, alert.sent_at.is_some());
+                    alert.phase = AlertPhase::Firing;
                     alert.gone_since = None;
                     alert.returns = alert.returns.saturating_add(1);
                 }
                 _ if present => {
                     if alert.gone_since.take().is_some() {
                         alert.returns = alert.returns.saturating_add(1);
-                        alert.phase = returned(alert.phase, alert.sent_at.is_some());
                     }
                 }
                 _ if self.gone.unclear.contains(&alert.key) => {}
@@ -515,16 +535,6 @@ pub(super) fn reverted(phase: AlertPhase, was_sent: bool) -> AlertPhase {
         AlertPhase::Announcing if was_sent => AlertPhase::Firing,
         AlertPhase::Announcing => AlertPhase::Queued,
         AlertPhase::Resolving => AlertPhase::Firing,
-        phase => phase,
-    }
-}
-
-/// The phase of an alert whose incident returned before its end was delivered.
-pub(super) fn returned(phase: AlertPhase, was_sent: bool) -> AlertPhase {
-    match phase {
-        AlertPhase::Firing | AlertPhase::Resolving if was_sent => AlertPhase::Firing,
-        // The receiver was replaced meanwhile.
-        AlertPhase::Firing | AlertPhase::Resolving => AlertPhase::Queued,
         phase => phase,
     }
 }

@@ -78,6 +78,8 @@ enum Event {
     ReceiverChanges(Behaviour),
     Crash(CrashPoint),
     SecretChanges,
+    /// Another URL.
+    ReceiverReplaced,
     StatusWiped,
     /// Alerts about the owner of the incident are silenced for this many seconds.
     Silenced(u8, u16),
@@ -273,6 +275,9 @@ impl Simulation {
             Event::ReceiverChanges(receiver) => self.receiver = *receiver,
             Event::Crash(at) => self.crash = Some(*at),
             Event::SecretChanges => self.config += 1,
+            Event::ReceiverReplaced => {
+                (self.receiver_number, self.config) = (self.receiver_number + 1, self.config + 1)
+            }
             Event::StatusWiped => {
                 self.interrupted = None;
                 self.stored = WebhookStatus::default();

@@ -248,6 +248,78 @@ fn keeps_alerts_at_alertmanager_alive_while_they_are_muted() {
 }
 
 #[test]
+fn a_muted_alert_survives_a_change_of_the_receiver() {
+    for (format, mutes, lasts) in
+        FORMATS.into_iter().flat_map(|format| [(format, true, true), (format, true, false), (format, false, true)])
+    {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(100);
+        if mutes {
+            sim.silence("*", 7_200);
+        }
+        // Its incident returns after the change.
+        sim.end(1);
+        sim.advance(1);
+        let before = sim.sent.len();
+        sim.receiver_number += 1;
+        sim.run();
+        sim.start(1);
+        sim.advance(6_000);
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+        assert_eq!((firing, sim.muted().count), (1, 0), "{format:?}");
+        let changes = |sim: &Simulation| -> Vec<_> {
+            let sent = accepted(sim).into_iter().skip(before).filter(|(_, kind, ..)| *kind != MessageKind::Resend);
+            sent.map(|(_, _, started, resolved)| (started, resolved)).collect()
+        };
+        if !mutes {
+            assert_eq!(changes(&sim)[0], (vec![key(1)], vec![]), "{format:?}");
+            continue;
+        }
+        assert_eq!(changes(&sim), [], "{format:?}");
+        if format == WebhookFormat::Alertmanager {
+            let resent = sim.sent[before..].iter().filter(|message| message.ongoing.len() == 1).count();
+            assert!(resent >= 100, "{resent} messages");
+        }
+        let expected = if lasts {
+            sim.advance(2_000);
+            (vec![key(1)], vec![])
+        } else {
+            sim.end(1);
+            sim.advance(120);
+            (vec![], vec![key(1)])
+        };
+        assert_eq!((changes(&sim), sim.ended_while_muted()), (vec![expected], 0), "{format:?}");
+    }
+}
+
+#[test]
+fn a_muted_storm_survives_a_change_of_the_receiver() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        for lasts in [true, false] {
+            let mut sim = Simulation::new(format);
+            sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+            sim.add_storm(0..10);
+            sim.advance(60);
+            assert_eq!(sim.storm, 8, "{format:?}");
+            sim.begin_quiet_hours(60);
+            sim.receiver_number += 1;
+            sim.advance(1_800);
+            assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.phase), Some(AlertPhase::Firing), "{format:?}");
+            let before = sim.sent.len();
+            if !lasts {
+                sim.active.clear();
+            }
+            sim.advance(2_400);
+            let storms = sim.sent[before..].iter().filter(|message| message.kind != MessageKind::Resend);
+            let storms: Vec<u64> = storms.filter_map(|message| Some(message.storm.as_ref()?.count)).collect();
+            assert_eq!(storms, [if lasts { 8 } else { 0 }], "{format:?}");
+            assert_eq!(sim.ended_while_muted(), 0, "{format:?}");
+        }
+    }
+}
+
+#[test]
 fn repeats_a_muted_alert_when_the_silence_ends() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
         let mut sim = Simulation::new(format);
@@ -294,6 +366,28 @@ fn holds_back_an_announcement_that_could_not_be_sent_before_the_silence() {
         sim.advance(1_900);
         assert_eq!(sim.history(&key(1)).len(), 1, "{receiver:?}");
         assert_eq!(sim.stored.dropped, 0);
+    }
+}
+
+#[test]
+fn a_message_whose_announcements_are_held_back_says_only_what_is_resolved() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Generic] {
+        let mut sim = Simulation::new(format);
+        sim.start(2);
+        sim.advance(60);
+        sim.receiver = Behaviour::Unreachable;
+        sim.end(2);
+        sim.start(1);
+        sim.advance(32);
+        let pending = sim.stored.pending.as_ref().map(|pending| pending.kind);
+        assert_eq!(pending, Some(MessageKind::Firing), "{format:?}");
+        sim.begin_quiet_hours(60);
+        let before = sim.sent.len();
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(600);
+        let changes = sim.sent[before..].iter().filter(|message| message.kind != MessageKind::Resend);
+        let changes: Vec<_> = changes.map(|sent| (sent.kind, sent.started.len(), sent.resolved.len())).collect();
+        assert_eq!(changes, [(MessageKind::Resolved, 0, 1)], "{format:?}");
     }
 }
 
@@ -442,6 +536,44 @@ proptest! {
         prop_assert!(i64::try_from(lost).unwrap() <= counted, "{} lost, {} counted", lost, counted);
         prop_assert_eq!(sim.muted().count, 0);
         prop_assert!(sim.stored.pending.is_none() && sim.muted().incidents.is_empty());
+    }
+
+    #[test]
+    fn sends_the_end_of_muted_alerts_to_a_new_receiver(
+        format in format(),
+        max_incidents in prop_oneof![Just(2_usize), Just(20)],
+        events in prop::collection::vec(prop_oneof![
+            4 => event().prop_filter("the receiver works", |event| {
+                !matches!(event, Event::ReceiverChanges(_) | Event::Crash(_))
+            }),
+            1 => mute(),
+            1 => Just(Event::ReceiverReplaced),
+        ], 1..60),
+    ) {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents, ..sim.policy.pacing };
+        for event in &events {
+            sim.apply(event);
+        }
+        sim.recover();
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing);
+        prop_assert!(firing.clone().all(|alert| alert.sent_at.is_some()), "unknown to the new receiver: {:?}", sim.stored);
+        prop_assert_eq!(firing.count() as u64 + sim.storm, sim.active.len() as u64);
+        for number in 0..KEYS {
+            sim.end(number);
+        }
+        sim.recover();
+        for number in 0..KEYS {
+            let (key, history) = (key(number), sim.history(&key(number)));
+            let mut is_firing = false;
+            for (_, starts) in &history {
+                prop_assert!(*starts || is_firing, "{}: {:?}", key, history);
+                is_firing = *starts;
+            }
+            prop_assert!(!is_firing, "{}: not resolved: {:?}", key, history);
+        }
+        prop_assert_eq!((sim.storm, sim.stored.dropped), (0, 0));
+        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
 
     #[test]

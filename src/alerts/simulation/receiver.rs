@@ -119,6 +119,9 @@ impl Simulation {
             .any(|attempt| attempt.id == message.id && (attempt.accepted || attempt.maybe_accepted));
         if !may_be_delivered {
             self.check_mutes(message);
+            let is_storm_announced = message.storm.as_ref().is_some_and(|storm| storm.count > 0);
+            let announces = !message.started.is_empty() || is_storm_announced;
+            assert!(message.kind != MessageKind::Firing || announces, "nothing started: {message:?}");
         }
         let marked = self.stored.alerts.iter().filter(|_| message.kind != MessageKind::Resend);
         for alert in marked {
