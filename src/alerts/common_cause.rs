@@ -48,7 +48,7 @@ impl<'a> Grouped<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>) -> Self {
         let active: Vec<&AlertStatus> =
             previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved).collect();
-        let matching = matching(&active, input);
+        let matching = matching(previous, &active, input);
         let sent: HashSet<&str> =
             active.iter().filter(|alert| alert.members.is_empty()).map(|alert| alert.key.as_str()).collect();
 
@@ -123,7 +123,7 @@ fn remaining(previous: &WebhookStatus, input: &PlanInput<'_>) -> HashMap<String,
     causes.map(|alert| (alert.key.clone(), count(alert))).collect()
 }
 
-fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
+fn matching<'a>(previous: &WebhookStatus, active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
     let sent: HashMap<&str, &AlertStatus> = active.iter().map(|alert| (alert.key.as_str(), *alert)).collect();
     let mut causes: HashMap<&str, Vec<&AlertStatus>> = HashMap::new();
     for alert in active {
@@ -131,8 +131,17 @@ fn matching<'a>(active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incid
             causes.entry(member).or_default().push(alert);
         }
     }
+    let held: HashSet<&str> =
+        previous.muted.iter().flat_map(|muted| &muted.incidents).map(|incident| incident.key.as_str()).collect();
+    // What the status lists has matched, maybe by a severity, a team or a reason that only the memory before a restart had.
+    let has_matched = |key: &str| {
+        previous.config == input.config && (sent.contains_key(key) || causes.contains_key(key) || held.contains(key))
+    };
     let (policy, memory): (&NotificationPolicy, &IncidentMemory) = (input.policy, input.memory);
     let matches = |incident: &&Incident| {
+        if has_matched(&incident.key) {
+            return policy.matches_namespace(incident);
+        }
         let mut earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
         // After a restart, only the alert about the common cause shows what its members were.
         for cause in causes.get(incident.key.as_str()).into_iter().flatten() {

@@ -181,16 +181,24 @@ impl NotificationPolicy {
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [String]) -> Option<&'a str> {
-        let namespace = &incident.namespace;
-        let in_namespaces = self.namespaces.as_ref().is_none_or(|globs| {
-            self.namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace)))
-        });
         let wanted = |reason: &&String| {
             self.reasons
                 .as_ref()
                 .is_none_or(|names| names.iter().any(|name| matches_reason(name, incident.kind, reason)))
         };
-        [&incident.reason].into_iter().chain(earlier).find(wanted).filter(|_| in_namespaces).map(String::as_str)
+        [&incident.reason]
+            .into_iter()
+            .chain(earlier)
+            .find(wanted)
+            .filter(|_| self.matches_namespace(incident))
+            .map(String::as_str)
+    }
+
+    pub(super) fn matches_namespace(&self, incident: &Incident) -> bool {
+        let namespace = &incident.namespace;
+        self.namespaces.as_ref().is_none_or(|globs| {
+            self.namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace)))
+        })
     }
 
     /// When an incident is old enough to be sent; `None`: never.

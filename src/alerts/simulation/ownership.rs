@@ -196,6 +196,58 @@ fn a_common_cause_is_not_over_because_its_members_are_less_severe_after_a_restar
     assert_eq!(accepted(&sim).len(), 2);
 }
 
+#[test]
+fn a_common_cause_is_not_over_because_only_the_memory_matched_its_members() {
+    // Its members were critical before it was sent, or have the teams of different people, or were OOMKilled.
+    let reasons = Match { reasons: Some(vec!["OOMKilled".to_owned()]), ..Match::default() };
+    for matches in [severities(&[Critical]), teams(&["checkout", "web"]), reasons] {
+        for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+            let mut sim = simulation(format, matches.clone());
+            sim.start_with_cause(0..2, 7);
+            sim.set_ownership(0, Critical, "checkout");
+            sim.set_ownership(1, Critical, "web");
+            sim.advance(20);
+            for number in 0..2 {
+                sim.set_ownership(number, Warning, "");
+                sim.apply(&Event::ReasonChanges(number, "CrashLoopBackOff"));
+            }
+            sim.advance(100);
+            assert_eq!(sim.stored.alerts.len(), 1, "{format:?}");
+            sim.apply(&Event::Restarts);
+            sim.advance(600);
+            assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?} {matches:?}");
+            (0..2).for_each(|number| sim.end(number));
+            sim.advance(60);
+            assert!(sim.sent.iter().any(|message| !message.resolved.is_empty()), "{format:?} {matches:?}");
+        }
+    }
+}
+
+#[test]
+fn an_incident_that_is_held_back_is_sent_or_counted_after_a_restart() {
+    for lasts in [true, false] {
+        let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
+        sim.silence("*", 600);
+        sim.start(1);
+        sim.set_ownership(1, Critical, "");
+        sim.advance(60);
+        sim.set_ownership(1, Warning, "");
+        sim.apply(&Event::Restarts);
+        sim.advance(60);
+        let held_back = sim.stored.muted.clone().unwrap();
+        assert_eq!((held_back.count, held_back.ended), (1, 0));
+        if !lasts {
+            sim.end(1);
+        }
+        sim.advance(1_200);
+        if lasts {
+            assert_eq!(accepted(&sim), [(600, Firing, vec![key(1)], vec![])]);
+        } else {
+            assert_eq!((sim.sent.len(), sim.stored.muted.as_ref().unwrap().ended), (0, 1));
+        }
+    }
+}
+
 /// Events, and changes of severities among them.
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let severity = prop_oneof![Just(Critical), Just(Warning)];
