@@ -14,7 +14,7 @@ use super::{
     common_cause::Grouped,
     compose::is_ongoing,
     incident::Incident,
-    mute::{Mute, find_mute},
+    mute::{Mute, find_mute, mutes_everywhere},
     plan_input::PlanInput,
     storm,
     times::{elapses_at, has_elapsed, whole_seconds},
@@ -45,33 +45,61 @@ pub(super) fn find_all<'a>(grouped: &'a Grouped<'a>, input: &PlanInput<'_>) -> H
     grouped.iter().filter_map(|incident| Some((incident.key.as_str(), mute(incident)?))).collect()
 }
 
+/// Whether the incident of an alert that was not sent yet would be held back now if it had not ended.
+fn would_be_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+    if alert.gone_since.is_none() || webhook.incidents.contains_key(alert.key.as_str()) {
+        return false;
+    }
+    let incident = Incident {
+        key: alert.key.clone(),
+        namespace: alert.namespace.clone(),
+        owner: alert.owner.clone(),
+        container: alert.container.clone(),
+        kind: alert.kind,
+        reason: alert.reason.clone(),
+        severity: alert.severity.unwrap_or_default(),
+        ..Incident::default()
+    };
+    let rules = webhook.mute_rules.active(webhook.now);
+    // The status has only the keys of a common cause's incidents.
+    if alert.members.is_empty() {
+        find_mute(&rules, &incident, &[]).is_some()
+    } else {
+        mutes_everywhere(&rules, &incident)
+    }
+}
+
 /// Takes back alerts that were not sent yet, and whose incidents are held back now.
 pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
-    if webhook.mutes.is_empty() {
-        return;
-    }
     let maybe_delivered = webhook.may_be_delivered();
-    let mutes = &webhook.mutes;
-    let mut withdrawn: Vec<String> = Vec::new();
-    webhook.status.alerts.retain(|alert| {
+    let mut withdrawn: Vec<MutedIncident> = Vec::new();
+    let mut alerts = std::mem::take(&mut webhook.status.alerts);
+    alerts.retain(|alert| {
         let is_unsent = match alert.phase {
             AlertPhase::Queued => true,
             AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
             AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
         };
-        let is_withdrawn = is_unsent && mutes.contains_key(alert.key.as_str());
-        if is_withdrawn && alert.members.is_empty() {
-            withdrawn.push(alert.key.clone());
-        } else if is_withdrawn {
-            withdrawn.extend(alert.members.iter().cloned());
+        let is_withdrawn = is_unsent && (is_muted(webhook, alert) || would_be_muted(webhook, alert));
+        if is_withdrawn {
+            let own = alert.members.is_empty().then_some(&alert.key);
+            let keys = own.into_iter().chain(&alert.members);
+            let gone_since = &alert.gone_since;
+            withdrawn.extend(keys.map(|key| MutedIncident { key: key.clone(), gone_since: gone_since.clone() }));
         }
         !is_withdrawn
     });
+    webhook.status.alerts = alerts;
     // They were due, even if they have returned just now: their end is to be counted.
-    for key in withdrawn {
-        let listed = &mut webhook.status.muted.get_or_insert_default().incidents;
-        if listed.len() < MAX_INCIDENTS && listed.iter().all(|incident| incident.key != key) {
-            listed.push(MutedIncident { key, gone_since: None });
+    for incident in withdrawn {
+        let muted = webhook.status.muted.get_or_insert_default();
+        if muted.incidents.iter().any(|listed| listed.key == incident.key) {
+            continue;
+        }
+        if muted.incidents.len() < MAX_INCIDENTS {
+            muted.incidents.push(incident);
+        } else if incident.gone_since.is_some() {
+            muted.ended = muted.ended.saturating_add(1);
         }
     }
 }

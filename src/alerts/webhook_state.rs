@@ -23,7 +23,7 @@ use ring::digest::{Context, SHA256};
 use super::{
     common_cause::Grouped,
     incident::{Earlier, GoneAlerts, Incident, IncidentMemory},
-    mute::Mute,
+    mute::{Mute, MuteRules},
     muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
@@ -65,6 +65,7 @@ pub(super) struct WebhookState<'a> {
     grouped: &'a Grouped<'a>,
     /// All current incidents, also those that do not match the webhook.
     pub current: &'a [Incident],
+    pub mute_rules: &'a MuteRules,
     /// Why incidents are neither announced nor repeated now, by key.
     pub mutes: HashMap<&'a str, Mute>,
     /// The incidents that would be announced if they were not muted.
@@ -82,7 +83,7 @@ pub(super) struct WebhookState<'a> {
 
 impl<'a> WebhookState<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
-        let PlanInput { policy, memory, gone, bytes, now, incidents: current, .. } = *input;
+        let PlanInput { policy, memory, gone, mute_rules, bytes, now, incidents: current, .. } = *input;
         // An alert about another incident with the same key must end first: it is not about this one.
         let is_of_other = |incident: &Incident| {
             let with_key = |alert: &&AlertStatus| alert.key == incident.key && alert.phase != AlertPhase::Resolved;
@@ -104,6 +105,7 @@ impl<'a> WebhookState<'a> {
             held: grouped.held,
             grouped,
             current,
+            mute_rules,
             mutes: muted::find_all(grouped, input),
             muted: Vec::new(),
             overflow: Vec::new(),

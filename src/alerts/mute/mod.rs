@@ -129,6 +129,11 @@ pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: 
     muting.map(|rule| Mute { until: rule.until, by: rule.name.clone() }).max()
 }
 
+/// Whether a rule without `match` holds back everything with the severity of an incident.
+pub(super) fn mutes_everywhere(rules: &[ActiveRule<'_>], incident: &Incident) -> bool {
+    rules.iter().any(|rule| rule.matcher.is_empty() && rule.mutes(incident, &[]))
+}
+
 fn unique<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
     let mut seen = HashSet::new();
     for (index, name) in names.enumerate() {

@@ -392,6 +392,25 @@ fn a_message_whose_announcements_are_held_back_says_only_what_is_resolved() {
 }
 
 #[test]
+fn an_incident_that_ended_before_it_could_be_sent_is_held_back() {
+    for numbers in [1..2, 1..4] {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.start(0);
+        sim.advance(20);
+        // They are due 20 s after the first message, and wait for the next.
+        sim.start_with_cause(numbers.clone(), 7);
+        sim.advance(32);
+        assert_eq!(sim.stored.alerts.last().map(|alert| alert.phase), Some(AlertPhase::Queued), "{numbers:?}");
+        numbers.clone().for_each(|number| sim.end(number));
+        sim.advance(2);
+        sim.begin_quiet_hours(60);
+        sim.advance(1_800);
+        let count = i64::try_from(numbers.len()).unwrap();
+        assert_eq!((sim.sent.len(), sim.muted().ended, sim.stored.dropped), (1, count, 0), "{numbers:?}");
+    }
+}
+
+#[test]
 fn critical_incidents_pass_quiet_hours_as_soon_as_they_are_critical() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.begin_quiet_hours(60);
