@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
 use kube::{
     Api, Client,
@@ -81,7 +81,8 @@ pub(crate) async fn script(folder: &Path, commands: &str) -> Ended {
 pub(crate) async fn roll_out(client: Client) {
     let deployments = Api::<Deployment>::all(client.clone());
     let changes = watcher(deployments, watcher::Config::default()).default_backoff().applied_objects();
-    let report = changes.try_for_each(async |deployment: Deployment| {
+    // After an error, the watcher continues.
+    let report = changes.filter_map(async |change| change.ok()).for_each(async |deployment: Deployment| {
         let (spec, metadata) = (deployment.spec.unwrap_or_default(), deployment.metadata);
         let replicas = spec.replicas.unwrap_or(1);
         let status = json!({"status": {
@@ -96,9 +97,8 @@ pub(crate) async fn roll_out(client: Client) {
         // It may have been deleted.
         let _ =
             api.patch_status(&metadata.name.unwrap_or_default(), &PatchParams::default(), &Patch::Merge(status)).await;
-        Ok(())
     });
-    let _ = report.await;
+    report.await;
 }
 
 #[tokio::test]

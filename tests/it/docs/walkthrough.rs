@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::{
     Api, Client, ResourceExt,
@@ -67,7 +67,8 @@ impl Cluster {
 async fn run_pods(client: Client, kubelet: Kubelet) {
     let changes =
         watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff().applied_objects();
-    let run = changes.try_for_each(async |pod: Pod| {
+    // After an error, the watcher continues.
+    let run = changes.filter_map(async |change| change.ok()).for_each(async |pod: Pod| {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
         let spec = pod.spec.unwrap_or_default();
@@ -86,9 +87,8 @@ async fn run_pods(client: Client, kubelet: Kubelet) {
             let status = json!({"status": crashed(container)});
             let _ = pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await;
         }
-        Ok(())
     });
-    let _ = run.await;
+    run.await;
 }
 
 /// The status of a pod whose container has failed for the third time.
