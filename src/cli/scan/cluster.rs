@@ -167,11 +167,11 @@ pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> usi
         .buffer_unordered(CONCURRENT_READS);
     while let Some(response) = responses.next().await {
         match response {
-            Ok(Some(job)) => {
+            Ok(Ok(job)) => {
                 unread -= 1;
                 collector.add_job(&job);
             }
-            Ok(None) => {}
+            Ok(Err(_)) => {}
             // The requests that follow would take as long.
             Err(_timed_out) => break,
         }
@@ -200,14 +200,17 @@ pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> u
     unread
 }
 
-/// `None` if the Job cannot be read, an empty Job if it does not exist. Fails if there is no response in time.
-pub(super) async fn read_job(source: &Source, namespace: String, name: String) -> Result<Option<Job>, Failure> {
+/// An empty Job if it does not exist. Fails if there is no response in time.
+pub(super) async fn read_job(source: &Source, namespace: String, name: String) -> Result<kube::Result<Job>, Failure> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
-    let Ok(request) = request.get(&name, &GetParams::default()) else { return Ok(None) };
+    let request = match request.get(&name, &GetParams::default()) {
+        Ok(request) => request,
+        Err(error) => return Ok(Err(kube::Error::BuildRequest(error))),
+    };
     Ok(match within(source, source.cluster.client.request_text(request)).await? {
-        Ok(text) => serde_json::from_str(&text).ok(),
-        Err(kube::Error::Api(status)) if status.code == 404 => Some(Job::default()),
-        Err(_) => None,
+        Ok(text) => serde_json::from_str(&text).map_err(kube::Error::SerdeError),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Job::default()),
+        Err(error) => Err(error),
     })
 }
 

@@ -2,6 +2,11 @@
 
 use std::process::{Command, Stdio};
 
+use k8s_openapi::api::batch::v1::Job;
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 
 use crate::{
@@ -61,6 +66,42 @@ async fn watch_prints_each_change_in_a_pipe() {
     watch.says(&format!("No problems in {namespace} namespace: 1 pod.")).await;
     let (code, out, err) = watch.interrupt().await;
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
+}
+
+/// A Job that is complete or has failed, and a failed pod of it.
+async fn ended_job(env: &TestEnv, name: &str, is_complete: bool) {
+    let jobs = Api::<Job>::namespaced(env.client.clone(), &env.namespace);
+    let job = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
+    }}}});
+    let job = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": ago(5)});
+    let status = if is_complete {
+        json!({"startTime": ago(60), "completionTime": ago(5), "succeeded": 1, "uncountedTerminatedPods": {},
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]})
+    } else {
+        json!({"startTime": ago(60), "failed": 1, "conditions": [condition("FailureTarget"), condition("Failed")]})
+    };
+    let patch = Patch::Merge(json!({"status": status}));
+    jobs.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    let owner = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job.metadata.uid, "controller": true,
+    }]}});
+    env.pod_with(name, owner, json!({"phase": "Failed", "reason": "Evicted"})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_judges_failed_pods_by_their_jobs() {
+    let env = TestEnv::new("scan-watch-jobs").await;
+    let namespace = env.namespace.as_str();
+    for index in 0..12 {
+        ended_job(&env, &format!("sums-{index}"), index > 0).await;
+    }
+    let watch = RunningCommand::start(scan(&env, &[]));
+    watch.says(&format!("1 of 12 pods in {namespace} namespace has a problem.")).await;
+    let (code, out, err) = watch.interrupt().await;
+    assert_eq!(code, 1, "{err}");
+    assert!(!err.contains("No problems") && out.lines().count() == 1 && out.contains("/sums-0 "), "{out}{err}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,7 +87,7 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
     }
     let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len());
     let view = View::new(source.cluster.target.name(), flags.output == Output::Wide);
-    let jobs = Jobs::default();
+    let jobs = Jobs::new(&source);
     let run =
         Run { source: &source, scopes, clock, pods, jobs, view, outage: Outage::default(), are_events_denied: false };
     run.until_interrupted(updates).await
@@ -128,12 +128,13 @@ impl Run<'_> {
                     }
                 }
                 let time = self.clock.now();
-                let judged = self.pods.judge(&self.jobs.known, time);
-                self.jobs.read(self.source, &judged.needed_jobs, now);
+                let mut judged = self.pods.judge(self.jobs.known(), time);
+                self.jobs.read(std::mem::take(&mut judged.needed_jobs), now);
                 let (outage, news) = self.outage.update(self.pods.failure(), now, time);
                 news.into_iter().for_each(|news| self.view.report(&news));
                 let recheck = judged.recheck.map(|recheck| now + until(recheck, time));
-                last = Shown { is_synced: self.pods.is_synced(), outage, judged };
+                let is_current = self.pods.failure().is_none();
+                last = Shown { is_synced: self.pods.is_synced(), is_current, outage, judged };
                 let again = match self.view.show(&mut last, self.pods.namespaces(), time, now) {
                     Ok(again) => again,
                     // The reader has closed the pipe.
@@ -147,7 +148,7 @@ impl Run<'_> {
             }
             select! {
                 Some(update) = updates.next() => self.apply_all(update, &mut updates),
-                () = self.jobs.next() => {}
+                note = self.jobs.next() => note.into_iter().for_each(|note| self.view.note(note)),
                 () = sleep_until(due) => continue,
                 () = signals.next() => break,
             }
@@ -197,7 +198,7 @@ fn exit_code(last: &Shown) -> ExitCode {
     match judged.problems.len() {
         _ if !last.is_synced || last.outage.is_some() => ExitCode::from(INCOMPLETE),
         1.. => ExitCode::from(PROBLEMS),
-        0 if judged.undecodable > 0 || judged.without_room > 0 => ExitCode::from(INCOMPLETE),
+        0 if !judged.is_complete() => ExitCode::from(INCOMPLETE),
         0 => ExitCode::SUCCESS,
     }
 }

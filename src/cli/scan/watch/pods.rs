@@ -64,9 +64,18 @@ pub(super) struct Judged {
     pub(super) undecodable: u64,
     /// Pods that could not be judged because too many may have a problem.
     pub(super) without_room: u64,
+    /// Failed pods that are not judged before their Jobs are read.
+    pub(super) unjudged: u64,
     pub(super) needed_jobs: Vec<NeededJob>,
     /// When the result may change without a change of a pod.
     pub(super) recheck: Option<Timestamp>,
+}
+
+impl Judged {
+    /// Whether all pods were judged.
+    pub(super) fn is_complete(&self) -> bool {
+        self.undecodable == 0 && self.without_room == 0 && self.unjudged == 0
+    }
 }
 
 impl Pods {
@@ -88,7 +97,8 @@ impl Pods {
     pub(super) fn failure(&self) -> Option<&str> {
         self.lists.iter().find_map(|list| {
             let own = list.failure.as_deref().or(list.denial.as_deref());
-            own.or((list.is_synced && list.is_behind).then_some("missed changes are still being read"))
+            let is_outdated = list.is_synced && (list.is_behind || list.listed.is_some());
+            own.or(is_outdated.then_some("missed changes are still being read"))
         })
     }
 
@@ -200,7 +210,10 @@ impl Pods {
             judged.needed_jobs.push(NeededJob { namespace, name, uid: controller.uid.to_string() });
             match jobs.get(controller.uid.as_str()) {
                 // Only its Job shows whether it is a problem.
-                None => return,
+                None => {
+                    judged.unjudged += 1;
+                    return;
+                }
                 Some(KnownJob::Unread) => {}
                 Some(KnownJob::Read(job)) => {
                     facts.job = Some(job.clone());
@@ -314,6 +327,13 @@ mod tests {
         apply(WatchUpdate::Failed("refused".to_owned()), Some("refused"));
         apply(WatchUpdate::Behind, Some("missed changes are still being read"));
         apply(WatchUpdate::CaughtUp, None);
+        // A new list replaces the known pods only when it is complete.
+        apply(WatchUpdate::Failed("refused".to_owned()), Some("refused"));
+        apply(WatchUpdate::Relisting, Some("missed changes are still being read"));
+        apply(WatchUpdate::Listed(watched("a", failed())), Some("missed changes are still being read"));
+        apply(WatchUpdate::Failed("reset".to_owned()), Some("reset"));
+        apply(WatchUpdate::Relisting, Some("missed changes are still being read"));
+        apply(WatchUpdate::Synced, None);
         apply(WatchUpdate::Denied("no".to_owned()), Some("no"));
         // Only what is forbidden from the beginning is an error.
         assert_eq!(pods.denial(), None);
@@ -351,12 +371,12 @@ mod tests {
             let jobs = known.into_iter().map(|job| ("j".to_owned(), job)).collect();
             let judged = pods.judge(&jobs, now());
             assert_eq!(judged.needed_jobs.len(), 1);
-            judged.problems.len()
+            (judged.problems.len(), judged.is_complete())
         };
-        assert_eq!(problems(None), 0, "it is not read yet");
-        assert_eq!(problems(Some(KnownJob::Unread)), 1);
-        assert_eq!(problems(Some(KnownJob::Read(Arc::new(JobFacts::default())))), 1);
+        assert_eq!(problems(None), (0, false), "it is not read yet");
+        assert_eq!(problems(Some(KnownJob::Unread)), (1, true));
+        assert_eq!(problems(Some(KnownJob::Read(Arc::new(JobFacts::default())))), (1, true));
         let complete = JobFacts { complete: true, ..JobFacts::default() };
-        assert_eq!(problems(Some(KnownJob::Read(Arc::new(complete)))), 0);
+        assert_eq!(problems(Some(KnownJob::Read(Arc::new(complete)))), (0, true));
     }
 }

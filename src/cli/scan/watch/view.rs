@@ -48,6 +48,8 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub(super) struct Shown {
     /// Whether all pods have been listed.
     pub(super) is_synced: bool,
+    /// Whether the API server answers, and no change is missing.
+    pub(super) is_current: bool,
     /// The sentence about an outage of the API server.
     pub(super) outage: Option<String>,
     pub(super) judged: Judged,
@@ -61,6 +63,8 @@ pub(super) struct View {
     notes: Vec<String>,
     /// What was shown last, and when. Absent before the first time.
     last: Option<(State, Instant)>,
+    /// Whether the number of pods with problems has been printed.
+    is_summarized: bool,
 }
 
 /// What decides whether something has changed.
@@ -123,7 +127,7 @@ impl View {
     pub(super) fn new(source: &str, wide: bool) -> Self {
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_terminal = io::stdout().is_terminal() && !is_dumb;
-        Self { source: source.to_owned(), wide, is_terminal, notes: Vec::new(), last: None }
+        Self { source: source.to_owned(), wide, is_terminal, notes: Vec::new(), last: None, is_summarized: false }
     }
 
     /// Reports something that stays true.
@@ -149,31 +153,32 @@ impl View {
         if self.is_terminal {
             self.draw(shown, namespaces, time, now)
         } else {
-            self.print(shown, namespaces, time, now)
+            self.print(&mut io::stdout().lock(), shown, namespaces, time, now)
         }
     }
 
     fn print(
         &mut self,
+        out: &mut impl Write,
         shown: &mut Shown,
         namespaces: &Namespaces,
         time: Timestamp,
         now: Instant,
     ) -> io::Result<Option<Instant>> {
-        if !shown.is_synced {
+        // A timer may end a problem of a pod that has changed in the meantime, so the lines wait for the end of an outage.
+        if !shown.is_synced || !shown.is_current {
             return Ok(None);
         }
         let rows = rows(&shown.judged.problems);
-        let before = self.last.take();
-        let is_first = before.is_none();
-        let before = before.map(|(state, _)| state.rows).unwrap_or_default();
-        let mut out = io::stdout().lock();
+        let before = self.last.take().map(|(state, _)| state.rows).unwrap_or_default();
         for line in changes(&before, &rows, time) {
             writeln!(out, "{line}")?;
         }
         out.flush()?;
         self.last = Some((State { header: Vec::new(), rows }, now));
-        if is_first {
+        // Pods of Jobs may have problems as well.
+        if !self.is_summarized && shown.judged.unjudged == 0 {
+            self.is_summarized = true;
             let header = self.with_results(shown, namespaces, time, |results, shown| header(results, shown, &[]));
             header.iter().for_each(|line| print_to_stderr(line));
         }
@@ -241,7 +246,7 @@ impl View {
 /// The sentences above the table. They say that nothing is wrong only if that is known.
 fn header(results: &Results, shown: &Shown, notes: &[String]) -> Vec<String> {
     let judged = &shown.judged;
-    let is_known = judged.undecodable == 0 && judged.without_room == 0 && shown.outage.is_none();
+    let is_known = judged.is_complete() && shown.outage.is_none();
     let mut header = Vec::new();
     match (shown.is_synced, results.problems()) {
         (false, _) => header.push("The pods are being read.".to_owned()),
@@ -254,6 +259,12 @@ fn header(results: &Results, shown: &Shown, notes: &[String]) -> Vec<String> {
     }
     if judged.without_room > 0 {
         header.push(format!("{} that may have problems are left out", counted(judged.without_room, "pod")));
+    }
+    if shown.is_synced && judged.unjudged > 0 {
+        header.push(match judged.unjudged {
+            1 => "1 failed pod is not judged, because its Job is not read yet".to_owned(),
+            count => format!("{count} failed pods are not judged, because their Jobs are not read yet"),
+        });
     }
     header.extend(notes.iter().cloned());
     header
@@ -288,10 +299,22 @@ fn screen(header: &[String], table: &str, has_rows: bool, width: usize, height: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::{Facts, Health, judge};
 
     fn row(reason: &str, status: &str) -> Row {
         let problem = (ProblemKind::Crash, reason.to_owned(), Cause::Unknown);
         Row { problem, status: status.to_owned(), message: "app exited".to_owned() }
+    }
+
+    fn problem() -> Option<(Pod, Finding)> {
+        let pod = r#"{"metadata": {"name": "a", "namespace": "shop", "uid": "a"},
+            "spec": {"containers": [{"name": "app", "image": "a"}]}, "status": {"phase": "Failed", "reason": "Evicted"}}"#;
+        let pod = crate::pods::from_json(pod).unwrap();
+        let time = "2026-03-01T12:00:00Z".parse().unwrap();
+        match judge(&pod, &Facts::default(), &Thresholds::default(), time).health {
+            Health::Problem(finding) => Some((pod, *finding)),
+            _ => None,
+        }
     }
 
     fn of(all: &[(&str, Row)]) -> Rows {
@@ -316,6 +339,46 @@ mod tests {
             ]
         );
         assert_eq!(changes(&now, &now, time), [""; 0]);
+    }
+
+    #[test]
+    fn prints_nothing_while_changes_are_missing() {
+        let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let mut view = View::new("test", false);
+        let mut print = |has_problem: bool, is_current: bool| {
+            let judged = Judged {
+                pods: 1,
+                problems: problem().filter(|_| has_problem).into_iter().collect(),
+                ..Judged::default()
+            };
+            let mut shown = Shown { is_synced: true, is_current, outage: None, judged };
+            let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
+            let mut out = Vec::new();
+            view.print(&mut out, &mut shown, &namespaces, time, Instant::now()).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(print(true, false), "");
+        let began = print(true, true);
+        assert!(began.starts_with("2026-03-01T12:00:00Z + shop/a "), "{began}");
+        assert_eq!((print(false, false), print(true, true)), (String::new(), String::new()));
+        assert_eq!(print(false, false), "");
+        assert!(print(false, true).starts_with("2026-03-01T12:00:00Z - shop/a "));
+    }
+
+    #[test]
+    fn says_that_nothing_is_wrong_only_if_all_pods_were_judged() {
+        let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let first = |unjudged: u64| {
+            let judged = Judged { pods: 1, unjudged, ..Judged::default() };
+            let mut shown = Shown { is_synced: true, is_current: true, outage: None, judged };
+            let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
+            View::new("test", false)
+                .with_results(&mut shown, &namespaces, time, |results, shown| header(results, shown, &[]))
+        };
+        assert_eq!(first(0), ["No problems in shop namespace: 1 pod."]);
+        let unknown = "It is not known whether pods have problems.";
+        assert_eq!(first(1), [unknown, "1 failed pod is not judged, because its Job is not read yet"]);
+        assert_eq!(first(2), [unknown, "2 failed pods are not judged, because their Jobs are not read yet"]);
     }
 
     #[test]
