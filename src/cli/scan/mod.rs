@@ -101,7 +101,8 @@ pub(super) struct ScanFlags {
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "logs")]
     by: Option<By>,
 
-    /// Report only problems that began within this time, such as 10m; older ones are counted
+    /// Report only problems that began within this time, such as 10m; older ones are counted. A container that crashes again
+    /// and again counts if its last crash is within that time, however old the loop is
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
