@@ -21,7 +21,8 @@ const READ_AGAIN: Duration = Duration::from_secs(15);
 /// When a Job is read again after an error.
 const RETRY: Duration = Duration::from_secs(5);
 
-const DENIED: &str = "you may not read Jobs: failed pods are reported even if a retry has completed the Job";
+/// Unlike the other note, it stays true.
+pub(super) const DENIED: &str = "you may not read Jobs: failed pods are reported even if a retry has completed the Job";
 const FAILED: &str = "cannot read Jobs: their failed pods are judged as soon as that works";
 
 /// What is known about a Job.
@@ -140,7 +141,7 @@ impl<'a> Jobs<'a> {
             }
             // What was known of it stays valid.
             Answer::Failed => {
-                let is_new = !std::mem::replace(&mut self.is_failure_noted, true);
+                let is_new = !self.known.contains_key(&uid) && !std::mem::replace(&mut self.is_failure_noted, true);
                 (RETRY, is_new.then_some(FAILED))
             }
         };
@@ -212,6 +213,14 @@ mod tests {
         assert!(jobs.due(Instant::now()).is_some());
         jobs.read(needed(20), Instant::now() + READ_AGAIN);
         assert_eq!((jobs.reads.len(), answers(&mut jobs)), (CONCURRENCY, Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn keeps_what_is_known_after_an_error() {
+        let mut jobs = jobs(|_| Answer::Failed);
+        jobs.known.insert("0".to_owned(), KnownJob::Read(Arc::default()));
+        jobs.read(needed(1), Instant::now());
+        assert_eq!((answers(&mut jobs), jobs.known.len()), (Vec::new(), 1));
     }
 
     #[tokio::test]

@@ -148,7 +148,12 @@ impl Run<'_> {
             }
             select! {
                 Some(update) = updates.next() => self.apply_all(update, &mut updates),
-                note = self.jobs.next() => note.into_iter().for_each(|note| self.view.note(note)),
+                note = self.jobs.next() => match note {
+                    Some(note) if note == jobs::DENIED => self.view.note(note),
+                    // A terminal shows how many pods are not judged.
+                    Some(note) => self.view.report(note),
+                    None => {}
+                },
                 () = sleep_until(due) => continue,
                 () = signals.next() => break,
             }
