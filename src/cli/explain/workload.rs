@@ -475,7 +475,7 @@ mod tests {
         assert_eq!(state(spec.clone(), json!({}), &[running.clone(), starting]).0, State::Settling);
         assert_eq!(state(spec.clone(), json!({}), &[]).0, State::Settling);
         let suspended = json!({"template": {}, "suspend": true});
-        assert_eq!(state(suspended, json!({}), &[running.clone()]).0, State::Settling);
+        assert_eq!(state(suspended, json!({}), std::slice::from_ref(&running)).0, State::Settling);
         let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
         assert_eq!(state(spec.clone(), complete, &[]).0, State::Healthy);
 
