@@ -1,6 +1,8 @@
-//! The completions of the kubectl plugin, in the protocol by which kubectl asks for them. kubectl itself does not run here.
+//! The completions of the kubectl plugin.
 
 use std::{env, os::unix::fs::symlink, path::Path, process::Command};
+
+use orchestr_testbed::kubectl;
 
 use crate::command::{ends, orchestr};
 
@@ -18,14 +20,20 @@ fn prints_candidates_and_a_directive() {
     assert_eq!(completes(&["scan", "-f", ""]), (0, ":0\n".to_owned(), String::new()));
 }
 
-/// kubectl finds this program in PATH, and passes it the words after `kubectl orchestr`.
-#[test]
-fn the_program_for_kubectl_completes_words() {
+/// kubectl finds the program for completions in PATH, and passes it the words after `kubectl orchestr`.
+#[tokio::test]
+async fn kubectl_completes_the_words_of_its_plugin() {
     let folder = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_orchestr"), folder.path().join("kubectl-orchestr")).unwrap();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/release/kubectl_complete-orchestr");
+    symlink(program, folder.path().join("kubectl_complete-orchestr")).unwrap();
     let path = env::join_paths([folder.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
-    let mut command = Command::new(program);
-    command.args(["completions", "ba"]).env_clear().env("PATH", path);
-    assert_eq!(ends(&mut command), (0, "bash\n:4\n".to_owned(), String::new()));
+    let mut command = Command::new(kubectl().await.unwrap());
+    command
+        .args(["__complete", "orchestr", "completions", "ba"])
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", folder.path());
+    let (code, out, _) = ends(&mut command);
+    assert_eq!((code, out.as_str()), (0, "bash\n:4\n"));
 }
