@@ -97,6 +97,8 @@ impl WatchHealth {
     pub(super) fn relisting(&mut self, scope: &Scope, lookback: Duration, now: Instant) {
         let Some(state) = self.scopes.get_mut(scope) else { return };
         state.listing = lookback;
+        // From now on, the index may have newer states of some pods than of others.
+        state.listed_at = None;
         if state.listed.is_some() {
             state.interrupted_at(now);
         }
@@ -121,6 +123,7 @@ impl WatchHealth {
     /// A watch resumed, and will first receive what was missed.
     pub(super) fn behind(&mut self, scope: &Scope, now: Instant) {
         if let Some(state) = self.scopes.get_mut(scope) {
+            state.listed_at = None;
             state.interrupted_at(now);
         }
     }
@@ -266,6 +269,8 @@ mod tests {
             assert_eq!(state.sync_state(now, LOOKBACK, |_| true), SyncState::Complete);
             let settling = SyncState::Settling { until: now + TOLERATED, unanswered_until: now + GRACE };
             assert_eq!(state.sync_state(now + CURRENT, LOOKBACK, |_| true), settling);
+            state.relisting(&a, LOOKBACK, now);
+            assert_eq!(state.sync_state(now, LOOKBACK, |_| true), settling, "the next list is not complete");
         }
     }
 
