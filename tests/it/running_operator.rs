@@ -1,8 +1,9 @@
 //! Starts the operator inside the test process.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use kube::Client;
+use http::{Request, Response};
+use kube::{Client, client::Body};
 use orchestr::{
     alerts::{
         address::AddressPolicy,
@@ -14,7 +15,7 @@ use orchestr::{
     metrics::Metrics,
     watchdog::Heartbeat,
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{proxy::Proxy, support::TIMEOUT};
@@ -24,7 +25,12 @@ pub struct OperatorBuilder {
     client: Client,
     config: RunConfig,
     metrics: Metrics,
+    events_watch: EventsWatch,
 }
+
+/// Whether the operator that was started last receives the events that are written now. Clones share the state.
+#[derive(Clone)]
+pub struct EventsWatch(Arc<watch::Sender<bool>>);
 
 /// A running operator. It stops when the value is dropped; [`stop`](Self::stop) also waits for its end.
 pub struct RunningOperator {
@@ -33,7 +39,7 @@ pub struct RunningOperator {
 }
 
 impl OperatorBuilder {
-    pub fn new(client: Client, namespace: &str) -> Self {
+    pub fn new(client: Client, namespace: &str, events_watch: EventsWatch) -> Self {
         let config = RunConfig {
             namespaces: Some(vec![namespace.to_owned()]),
             own_namespace_only: false,
@@ -59,7 +65,7 @@ impl OperatorBuilder {
                 ..Timings::default()
             },
         };
-        Self { client, config, metrics: Metrics::default() }
+        Self { client, config, metrics: Metrics::default(), events_watch }
     }
 
     pub fn client(self, client: Client) -> Self {
@@ -128,11 +134,51 @@ impl OperatorBuilder {
     pub fn start(self) -> RunningOperator {
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
+        let client = self.events_watch.observe(self.client);
         let run = async move {
-            app::run(self.client, &self.config, self.metrics, Heartbeat::default(), token).await;
+            app::run(client, &self.config, self.metrics, Heartbeat::default(), token).await;
         };
         let task = tokio::spawn(run);
         RunningOperator { shutdown: shutdown.drop_guard(), task }
+    }
+}
+
+impl Default for EventsWatch {
+    /// Until an operator is started, nobody is waited for.
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(true)))
+    }
+}
+
+impl EventsWatch {
+    /// Returns the client of an operator that is about to start.
+    fn observe(&self, client: Client) -> Client {
+        self.0.send_replace(false);
+        let (state, namespace) = (Arc::clone(&self.0), client.default_namespace().to_owned());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, state) = (client.clone(), Arc::clone(&state));
+            async move {
+                let is_of_events = request.uri().path().ends_with("/events");
+                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+                // The watch begins at the version of a list that has been answered.
+                if is_of_events && is_watch {
+                    state.send_replace(true);
+                }
+                let response: Response<Body> = client.send(request).await?;
+                // Without the right to read events the operator receives none.
+                if is_of_events && !response.status().is_success() {
+                    state.send_replace(true);
+                }
+                Ok::<_, kube::Error>(response)
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    pub async fn until_watched(&self) {
+        let mut state = self.0.subscribe();
+        let watched = state.wait_for(|&is_watched| is_watched);
+        tokio::time::timeout(TIMEOUT, watched).await.expect("the operator watches events").unwrap();
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
     pod_statuses::ago,
-    running_operator::OperatorBuilder,
+    running_operator::{EventsWatch, OperatorBuilder},
     support::{TIMEOUT, install_crd},
 };
 
@@ -23,6 +23,7 @@ pub struct TestEnv {
     pub plane: Plane,
     pub client: Client,
     pub namespace: String,
+    pub events_watch: EventsWatch,
 }
 
 pub enum Plane {
@@ -77,12 +78,12 @@ impl TestEnv {
             let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).try_init();
         }
         let (client, namespace) = (plane.admin().unwrap(), plane.namespace(name).await.unwrap());
-        Self { plane, client, namespace }
+        Self { plane, client, namespace, events_watch: EventsWatch::default() }
     }
 
     /// An operator confined to this test's namespace, with the administrator's rights.
     pub fn operator(&self) -> OperatorBuilder {
-        OperatorBuilder::new(self.client.clone(), &self.namespace)
+        OperatorBuilder::new(self.client.clone(), &self.namespace, self.events_watch.clone())
     }
 
     pub fn pods(&self) -> Api<Pod> {

@@ -22,7 +22,7 @@ use super::pages::{Page, root};
 use crate::{
     chart::guide::{roll_out, script, workspace},
     pod_statuses::ago,
-    running_operator::OperatorBuilder,
+    running_operator::{EventsWatch, OperatorBuilder},
     support::TIMEOUT,
     test_env::Plane,
 };
@@ -140,7 +140,11 @@ async fn walk_through(page: &Page, cluster: &Cluster, folder: &Path) -> (usize, 
         match code.language.as_str() {
             "sh" => {
                 if operator.is_none() && code.text.contains("samples/minimal.yaml") {
-                    operator = Some(OperatorBuilder::new(cluster.client.clone(), "").whole_cluster().start());
+                    operator = Some(
+                        OperatorBuilder::new(cluster.client.clone(), "", EventsWatch::default())
+                            .whole_cluster()
+                            .start(),
+                    );
                 }
                 let ended = script(folder, &code.text).await;
                 assert!(ended.succeeded, "{}: {}\n{}\n{}", page.path, code.text, ended.stdout, ended.stderr);

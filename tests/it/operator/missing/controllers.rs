@@ -1,7 +1,5 @@
 //! Plays the controllers that create pods: the control plane of the tests has none.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{
     Api,
@@ -117,9 +115,8 @@ impl Workload<'_> {
     }
 
     pub async fn event_of(&self, uid: &str, message: &str, first_seconds_ago: i64) {
-        // The operator receives events from its start on, and nothing shows from which moment. A real controller repeats its
-        // event.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // A real controller repeats its event.
+        self.env.events_watch.until_watched().await;
         let events: Api<Event> = Api::namespaced(self.env.client.clone(), &self.env.namespace);
         let event = json!({
             "metadata": {"name": format!("failed-create.{:x}", fastrand::u64(..))},

@@ -49,8 +49,8 @@ async fn reports_lasting_shortages_within_a_second_of_the_event_and_ends_them_by
     env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
     let record = env.record("cluster").await;
     replica_set.set_failing(1, 120, QUOTA).await;
-    replica_set.failed_create(&error_creating(), 0).await;
     let begun = Instant::now();
+    replica_set.failed_create(&error_creating(), 0).await;
     let status = until_missing(&env).await;
     let states = record.states().await;
     let (at, _) = states.iter().find(|(_, object)| !missing(object.status.as_ref().unwrap()).is_empty()).unwrap();
