@@ -1,11 +1,13 @@
 //! Checks that the documentation names only existing code, every cause, and commands that are accepted, and runs its commands.
 
+mod cluster;
 mod commands;
 mod examples;
 mod limits;
 mod links;
 mod pages;
 mod reference;
+mod shop;
 mod walkthrough;
 
 use std::{
@@ -17,8 +19,6 @@ use std::{
 use orchestr::api::Cause;
 use regex::Regex;
 use serde_json::Value;
-
-use crate::command::{ends, orchestr};
 
 /// A file under `src`, with the names of the items and enum variants that it defines.
 struct Source {
@@ -143,25 +143,4 @@ fn examples_of_causes_are_sentences_of_the_exam() {
     let incident = &status["incidents"][0];
     let (cause, message) = (incident["cause"].as_str().unwrap(), incident["message"].as_str().unwrap());
     assert!(exam.contains(&(cause, message)), "{cause}: {message}");
-}
-
-/// The commands in docs/scan.md, without what the shell makes of them.
-fn scans() -> Vec<Vec<String>> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scan.md");
-    let document = fs::read_to_string(document).unwrap();
-    let blocks = document.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
-    let words = |line: &str| line.split('>').next().unwrap().split_whitespace().skip(1).map(str::to_owned).collect();
-    blocks.flat_map(str::lines).map(words).collect()
-}
-
-#[test]
-fn commands_of_scan_are_accepted() {
-    let scans = scans();
-    assert!(scans.len() > 10, "{scans:?}");
-    for scan in scans {
-        let args: Vec<&str> = scan.iter().map(String::as_str).collect();
-        let (code, _, err) = ends(&mut orchestr(&args));
-        // Without a kubeconfig, no command gets further than its flags.
-        assert!(code == 2 && err.contains("kubeconfig") && !err.contains("Usage"), "{args:?}: {err}");
-    }
 }

@@ -1,18 +1,16 @@
-//! `orchestr explain` against a real API server, with the rights of its caller.
-
-use std::{fs, path::Path};
+//! `orchestr explain` against a real API server, with the rights of its caller. [`crate::docs`] compares what it prints about a
+//! crash.
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Event, Node, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount},
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Event, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount},
 };
 use kube::{
     Api, Resource,
     api::{Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use orchestr_testbed::{Answer, Kubelet, eventually};
-use regex::Regex;
+use orchestr_testbed::eventually;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -37,7 +35,7 @@ where
 }
 
 /// Creates an event about an object.
-async fn event(env: &TestEnv, kind: &str, name: &str, uid: &str, changes: Value) {
+pub(crate) async fn event(env: &TestEnv, kind: &str, name: &str, uid: &str, changes: Value) {
     let mut event = json!({
         "metadata": {"name": format!("{name}.{}", fastrand::u32(..))},
         "involvedObject": {"kind": kind, "namespace": env.namespace, "name": name, "uid": uid},
@@ -147,66 +145,6 @@ async fn explains_which_configuration_of_a_pod_is_missing() {
     );
     let all = format!("{out}{explanation}");
     assert!(!all.contains("hunter2") && !out.contains(['\u{1b}', '\u{202e}']) && !out.contains("\n::error"), "{all}");
-}
-
-/// The run in docs/explain.md, on one line.
-fn documented_run() -> String {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explain.md");
-    let document = fs::read_to_string(document).unwrap();
-    let block = document.split_once("```console\n").unwrap().1.split_once("```").unwrap().0;
-    let (command, out) = block.split_once('\n').unwrap();
-    assert_eq!(command, "$ orchestr explain cart-7f9b-x2x7k -n shop");
-    comparable(out)
-}
-
-/// An output on one line and without ages, which differ in each run.
-fn comparable(out: &str) -> String {
-    let ages = Regex::new(r"\b[0-9]+ ?[smhd](?:[0-9]+[smhd])?\b").unwrap();
-    ages.replace_all(&out.split_whitespace().collect::<Vec<_>>().join(" "), "AGE").into_owned()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn explains_a_crash_as_documented() {
-    let env = TestEnv::new("explain-crash").await;
-    let node = format!("node-{}", env.namespace);
-    let kubelet = Kubelet::start(&env.plane, &node).await.unwrap();
-    // No controller removes the taint that the API server has set.
-    let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
-    Api::<Node>::all(env.client.clone()).patch(&node, &PatchParams::default(), &untainted).await.unwrap();
-    let rollout = Rollout::with_hashes(&env, "cart", 3, ["5d9f", "7f9b"]).await;
-    let changed =
-        json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "shop/cart:1.4.3"}]}}}});
-    let sets = Api::<ReplicaSet>::namespaced(env.client.clone(), &env.namespace);
-    sets.patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
-    rollout.counts(&env, 3, 1, 2).await;
-    for suffix in ["4kq8n", "d2rtx"] {
-        rollout.pod_of(&env, "5d9f", suffix, healthy()).await;
-    }
-    let name = rollout.pod(&env, "x2x7k", crash_looping(7)).await;
-    let metadata = env.pods().get(&name).await.unwrap().metadata;
-    let spec = json!({"nodeName": node, "containers": [{
-        "name": "app", "image": "shop/cart:1.4.3", "resources": {"limits": {"memory": "512Mi"}},
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 5},
-    }]});
-    let changes =
-        json!({"metadata": {"labels": metadata.labels, "ownerReferences": metadata.owner_references}, "spec": spec});
-    env.pod_with(&name, changes, crash_looping(7)).await;
-    let log = "INFO  connecting to postgres://cart:hunter2@db/cart\nWARN  heap at 511 MiB of 512 MiB\n";
-    kubelet.script(&env.namespace, &name, "app", true, Answer::text(log));
-    let uid = uid(&env, &name).await;
-    let app = json!({"kind": "Pod", "namespace": env.namespace, "name": name, "uid": uid, "fieldPath": "spec.containers{app}"});
-    let message = "Back-off restarting failed container app in pod";
-    let back_off = json!({"reason": "BackOff", "message": message, "count": 41, "involvedObject": app});
-    event(&env, "Pod", &name, &uid, back_off).await;
-    let pulled = json!({"type": "Normal", "reason": "Pulled", "message": "Container image \"shop/cart:1.4.3\" already present on machine",
-        "count": 8, "lastTimestamp": ago(95), "involvedObject": app});
-    event(&env, "Pod", &name, &uid, pulled).await;
-
-    let (code, out, err) = explain(&env, &[&name]);
-    assert_eq!((code, err.as_str()), (1, ""), "{out}");
-    assert!(!out.contains("hunter2") && !out.contains("Not read"), "{out}");
-    let out = out.replace(&node, "node-7").replace(&env.namespace, "shop");
-    assert_eq!(comparable(&out), documented_run(), "{out}");
 }
 
 #[tokio::test]
@@ -390,18 +328,4 @@ async fn explains_healthy_workloads_and_unbound_claims() {
             "m: Unschedulable: 0/3 nodes are available",
         ],
     );
-}
-
-#[test]
-fn commands_in_the_documentation_are_accepted() {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explain.md");
-    let document = fs::read_to_string(document).unwrap();
-    let block = document.split_once("```sh\n").unwrap().1.split_once("```").unwrap().0;
-    assert!(block.lines().count() > 3, "{block}");
-    for line in block.lines() {
-        let args: Vec<&str> = line.split_whitespace().skip(1).collect();
-        let (code, _, err) = ends(&mut orchestr(&args));
-        // Without a kubeconfig, no command gets further than its flags.
-        assert!(code == 2 && err.contains("kubeconfig") && !err.contains("Usage"), "{line}: {err}");
-    }
 }

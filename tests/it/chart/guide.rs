@@ -68,13 +68,18 @@ pub(crate) async fn workspace(plane: &ControlPlane, programs: &[(&str, PathBuf)]
     folder
 }
 
-/// Runs commands in this folder.
-pub(crate) async fn script(folder: &Path, commands: &str) -> Ended {
-    let mut command = Command::new("bash");
+/// A shell that runs commands in this folder.
+pub(crate) fn shell(folder: &Path, commands: &str) -> std::process::Command {
+    let mut command = std::process::Command::new("bash");
     let path = format!("{}/bin:{}", folder.display(), std::env::var("PATH").unwrap());
     command.args(["-euo", "pipefail", "-c", commands]).current_dir(folder).env_clear().env("PATH", path);
     command.env("HOME", folder).env("KUBECONFIG", folder.join("kubeconfig"));
-    run(&mut command).await
+    command
+}
+
+/// Runs commands in this folder.
+pub(crate) async fn script(folder: &Path, commands: &str) -> Ended {
+    run(&mut Command::from(shell(folder, commands))).await
 }
 
 /// Reports each Deployment as rolled out, as its controller would, and creates the Lease, as the operator would.

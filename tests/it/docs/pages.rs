@@ -36,6 +36,15 @@ impl Page {
         Self { path: path.to_owned(), text }
     }
 
+    /// The section with this heading, and the page without it.
+    pub fn section(&self, heading: &str) -> (Self, Self) {
+        let start = self.text.find(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{}: {heading}", self.path));
+        let next = self.text[start + 1..].find("\n## ");
+        let end = next.map_or(self.text.len(), |length| start + 1 + length);
+        let part = |text: String| Self { path: self.path.clone(), text };
+        (part(self.text[start..end].to_owned()), part(self.text[..start].to_owned() + &self.text[end..]))
+    }
+
     pub fn events(&self) -> impl Iterator<Item = Event<'_>> {
         Parser::new_ext(&self.text, Options::ENABLE_TABLES)
     }
