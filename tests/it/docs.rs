@@ -6,6 +6,7 @@ mod examples;
 mod limits;
 mod links;
 mod pages;
+mod receivers;
 mod reference;
 mod shop;
 mod walkthrough;
