@@ -1,10 +1,8 @@
-//! Chooses the workloads and pods that the page shows, and how much of each log, so that it stays below its size.
-
-use jiff::Timestamp;
+//! Chooses the workloads and pods that a page shows, and how much of each log, so that it stays below its size.
 
 use crate::api::{ContainerIssue, LogSource, PodProblem};
 
-use super::{section, text, workloads::Workload};
+use super::{Origin, section, text, workloads::Workload};
 
 /// The largest page, in bytes.
 pub(super) const PAGE_LIMIT: usize = 1_000_000;
@@ -14,15 +12,23 @@ const PODS: usize = 500;
 const WORKLOADS: usize = 500;
 /// The part of the page that is kept for logs, in bytes. What the rest of the page does not use is added to it.
 const LOGS: usize = 100_000;
-/// The headings above workloads, which an empty page does not have, in bytes.
+/// The headings above the workloads of a report, which an empty page does not have, in bytes.
 const HEADINGS: usize = 1_000;
 /// The markup that may be added around a log when it is shown, in bytes.
 const LOG_MARKUP: usize = 100;
 
-/// What the page shows.
+/// The workloads of a report.
+pub(super) struct Content<'a> {
+    pub(super) workloads: Vec<Workload<'a>>,
+    pub(super) origin: Origin<'a>,
+}
+
+/// What the page shows of a report.
 pub(super) struct Shown<'a> {
     /// With those pods that are shown.
     pub(super) workloads: Vec<Workload<'a>>,
+    /// The position of the first of them among the workloads of the page.
+    pub(super) first_position: usize,
     /// How many workloads are left out.
     pub(super) omitted_workloads: usize,
     /// How many bytes each log may take.
@@ -32,53 +38,87 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
+    /// Makes the sentences about what is left out as long as they can be.
+    pub(super) const NOTHING: Self = Self {
+        workloads: Vec::new(),
+        first_position: 1,
+        omitted_workloads: usize::MAX,
+        log_bytes: 0,
+        shortened_logs: usize::MAX,
+    };
+
     pub(super) fn pods(&self) -> usize {
         self.workloads.iter().map(|workload| workload.pods.len()).sum()
     }
 }
 
-/// Every workload and its first pod come before the second pod of any. `used` is the size of the rest of the page.
-pub(super) fn fit(all: Vec<Workload<'_>>, as_of: Option<Timestamp>, used: usize) -> Shown<'_> {
-    let mut room = PAGE_LIMIT.saturating_sub(used + HEADINGS + LOGS);
+/// A workload that is shown, and all of its pods.
+struct Chosen<'a> {
+    shown: Workload<'a>,
+    pods: Vec<&'a PodProblem>,
+}
+
+/// What the page shows of each report. Every workload and its first pod come before the second pod of any, and the reports take
+/// turns. `used` is the size of the rest of the page.
+pub(super) fn fit(reports: Vec<Content<'_>>, used: usize) -> Vec<Shown<'_>> {
+    let headings = HEADINGS * reports.iter().filter(|report| !report.workloads.is_empty()).count();
+    let mut room = PAGE_LIMIT.saturating_sub(used + headings + LOGS);
     let mut take = |size: usize| {
         let rest = room.checked_sub(size);
         room = rest.unwrap_or(room);
         rest.is_some()
     };
-    let mut workloads = Vec::new();
-    let (mut omitted_workloads, mut pods) = (0, 0);
-    for workload in all {
-        let first = || workload.pods.first().map_or(0, |pod| pod_size(pod, as_of));
-        if workloads.len() < WORKLOADS && take(section::frame_size(&workload, as_of) + first()) {
-            pods += usize::from(!workload.pods.is_empty());
-            let shown = Workload { pods: workload.pods.iter().take(1).copied().collect(), ..workload.clone() };
-            workloads.push((shown, workload.pods));
-        } else {
-            omitted_workloads += 1;
-        }
-    }
-    let most = workloads.iter().map(|(_, pods)| pods.len()).max().unwrap_or(0).min(PODS);
-    for round in 1..most {
-        for (shown, all) in &mut workloads {
-            if let Some(pod) = all.get(round)
-                && pods < PODS
-                && take(pod_size(pod, as_of))
-            {
-                shown.pods.push(pod);
-                pods += 1;
+    let mut chosen: Vec<Vec<Chosen<'_>>> = reports.iter().map(|_| Vec::new()).collect();
+    let (mut workloads, mut pods) = (0, 0);
+    let most = reports.iter().map(|report| report.workloads.len()).max().unwrap_or(0);
+    for position in 0..most {
+        for (Content { workloads: all, origin }, chosen) in reports.iter().zip(&mut chosen) {
+            let Some(workload) = all.get(position) else { continue };
+            let first = || workload.pods.first().map_or(0, |pod| pod_size(pod, *origin));
+            if workloads < WORKLOADS && take(section::frame_size(workload, *origin) + first()) {
+                workloads += 1;
+                pods += usize::from(!workload.pods.is_empty());
+                let shown = Workload { pods: workload.pods.iter().take(1).copied().collect(), ..workload.clone() };
+                chosen.push(Chosen { shown, pods: workload.pods.clone() });
             }
         }
     }
-    let workloads: Vec<_> = workloads.into_iter().map(|(shown, _)| shown).collect();
-    let all_logs = || workloads.iter().flat_map(|workload| &workload.pods).flat_map(|pod| logs(pod));
+    let most = chosen.iter().flatten().map(|own| own.pods.len()).max().unwrap_or(0).min(PODS);
+    for round in 1..most {
+        for (report, chosen) in reports.iter().zip(&mut chosen) {
+            for Chosen { shown, pods: all } in chosen {
+                if let Some(pod) = all.get(round)
+                    && pods < PODS
+                    && take(pod_size(pod, report.origin))
+                {
+                    shown.pods.push(pod);
+                    pods += 1;
+                }
+            }
+        }
+    }
+    let all_logs = || chosen.iter().flatten().flat_map(|own| logs_of(&own.shown));
     let log_bytes = text::log_share(all_logs(), room + LOGS);
-    let shortened_logs = all_logs().filter(|log| text::log_size(log) > log_bytes).count();
-    Shown { workloads, omitted_workloads, log_bytes, shortened_logs }
+    let mut first_position = 1;
+    let shown = reports.iter().zip(chosen).map(|(report, chosen)| {
+        let workloads: Vec<_> = chosen.into_iter().map(|own| own.shown).collect();
+        let shortened_logs = workloads.iter().flat_map(logs_of).filter(|log| text::log_size(log) > log_bytes).count();
+        let omitted_workloads = report.workloads.len() - workloads.len();
+        let position = first_position;
+        first_position += workloads.len();
+        Shown { workloads, first_position: position, omitted_workloads, log_bytes, shortened_logs }
+    });
+    shown.collect()
 }
 
 /// The size of a pod without its logs.
-fn pod_size(pod: &PodProblem, as_of: Option<Timestamp>) -> usize {
-    section::pod(pod, as_of, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
+fn pod_size(pod: &PodProblem, origin: Origin<'_>) -> usize {
+    section::pod(pod, origin, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
+}
+
+/// The logs of the pods of a workload that is shown.
+fn logs_of<'a>(workload: &'a Workload<'_>) -> impl Iterator<Item = &'a str> {
+    workload.pods.iter().flat_map(|pod| logs(pod))
 }
 
 /// The logs of a pod that the page shows.

@@ -65,7 +65,7 @@ fn start(until: Timestamp, since: Option<Timestamp>, shown: &[Past<'_>], spans: 
 }
 
 /// A bar for each incident, numbered as in the table, above the times in which the pods were not watched. Their forms differ,
-/// so that they can be told apart without colours.
+/// so that they can be distinguished without colours.
 fn drawing(until: Timestamp, since: Option<Timestamp>, shown: &[Past<'_>], spans: &[Unwatched<'_>]) -> Markup {
     let rows = i64::try_from(shown.len()).unwrap_or(0).max(1);
     let (height, scale) = (rows * ROW, Scale { from: start(until, since, shown, spans), until });

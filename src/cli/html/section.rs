@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    commands,
+    Origin, commands,
     text::{ago, counted, log_end, log_text, shortened, since, untrusted},
     workloads::Workload,
 };
@@ -27,16 +27,16 @@ const EVIDENCE: usize = 10;
 const OMITTED_PODS: usize = 120;
 
 /// The size of a workload without its pods, with its rows in the overview.
-pub(super) fn frame_size(workload: &Workload<'_>, as_of: Option<Timestamp>) -> usize {
+pub(super) fn frame_size(workload: &Workload<'_>, origin: Origin<'_>) -> usize {
     // The longest position that the links may have.
     let position = 9999;
-    let frame = html! { (rows(position, workload, as_of)) section { (head(position, workload, as_of)) } };
+    let frame = html! { (rows(position, workload, origin)) section { (head(position, workload, origin)) } };
     let may_omit_pods = workload.problematic_pods > 1 || workload.pods.is_empty();
     frame.into_string().len() + if may_omit_pods { OMITTED_PODS } else { 0 }
 }
 
 /// The rows of a workload in the overview.
-pub(super) fn rows(position: usize, workload: &Workload<'_>, as_of: Option<Timestamp>) -> Markup {
+pub(super) fn rows(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
     let name = format!("{}/{}", workload.namespace, workload.owner.name);
     html! {
         @for incident in workload.incidents.iter().take(INCIDENTS) {
@@ -45,7 +45,7 @@ pub(super) fn rows(position: usize, workload: &Workload<'_>, as_of: Option<Times
                 td class="reason" { (untrusted(&incident.reason)) }
                 td { (cause(incident.cause)) }
                 td { (affected(incident)) }
-                td { (ago(incident.since.0, as_of)) }
+                td { (ago(incident.since.0, origin.as_of)) }
                 td { (untrusted(&incident.message)) }
             }
         }
@@ -56,16 +56,16 @@ pub(super) fn rows(position: usize, workload: &Workload<'_>, as_of: Option<Times
 pub(super) fn section(
     position: usize,
     workload: &Workload<'_>,
-    as_of: Option<Timestamp>,
+    origin: Origin<'_>,
     open: bool,
     log_bytes: usize,
 ) -> Markup {
     let omitted_pods = workload.problematic_pods.saturating_sub(workload.pods.len());
     html! {
         section {
-            (head(position, workload, as_of))
+            (head(position, workload, origin))
             @for (index, own) in workload.pods.iter().enumerate() {
-                (pod(own, as_of, open && index == 0, log_bytes))
+                (pod(own, origin, open && index == 0, log_bytes))
             }
             @if omitted_pods > 0 {
                 p class="omitted" {
@@ -78,17 +78,18 @@ pub(super) fn section(
 }
 
 /// What is known about a workload beside its pods.
-fn head(position: usize, workload: &Workload<'_>, as_of: Option<Timestamp>) -> Markup {
+fn head(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
     let Workload { namespace, owner, incidents, .. } = workload;
+    let name = html! {
+        (untrusted(&format!("{namespace}/{}", owner.name))) " " small { (untrusted(&owner.kind)) }
+    };
     html! {
-        h3 id={ "w" (position) } {
-            (untrusted(&format!("{namespace}/{}", owner.name))) " " small { (untrusted(&owner.kind)) }
-        }
-        @for own in incidents.iter().take(INCIDENTS) { (incident(own, as_of)) }
+        @if origin.context.is_some() { h4 id={ "w" (position) } { (name) } } @else { h3 id={ "w" (position) } { (name) } }
+        @for own in incidents.iter().take(INCIDENTS) { (incident(own, origin.as_of)) }
         @if incidents.len() > INCIDENTS {
             p { "and " (incidents.len() - INCIDENTS) " more incidents, which this page leaves out" }
         }
-        (command_lines(&commands::of_owner(namespace, owner, incidents)))
+        (command_lines(&commands::of_owner(origin.context, namespace, owner, incidents)))
     }
 }
 
@@ -121,7 +122,8 @@ fn incident(incident: &Incident, as_of: Option<Timestamp>) -> Markup {
 }
 
 /// A pod with its containers, and at most this many bytes of each log.
-pub(super) fn pod(pod: &PodProblem, as_of: Option<Timestamp>, open: bool, log_bytes: usize) -> Markup {
+pub(super) fn pod(pod: &PodProblem, origin: Origin<'_>, open: bool, log_bytes: usize) -> Markup {
+    let Origin { as_of, context } = origin;
     let hidden = pod.container_issues.len().saturating_sub(CONTAINERS);
     html! {
         details class="pod" open[open] {
@@ -142,7 +144,7 @@ pub(super) fn pod(pod: &PodProblem, as_of: Option<Timestamp>, open: bool, log_by
             }
             @for issue in shown_containers(pod) { (container(issue, as_of)) (log(issue, log_bytes)) }
             @if hidden > 0 { p { "and " (counted(i64::try_from(hidden).unwrap_or(i64::MAX), "more container")) } }
-            (command_lines(&commands::of_pod(pod)))
+            (command_lines(&commands::of_pod(context, pod)))
         }
     }
 }

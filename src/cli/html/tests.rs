@@ -1,8 +1,11 @@
+mod several_clusters;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 use html5ever::{ParseOpts, parse_document, tendril::TendrilSink};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
+use maud::html;
 use proptest::{collection::vec, prelude::*};
 
 use crate::api::{
@@ -10,11 +13,12 @@ use crate::api::{
     ProblemKind, Revision, UnwatchedSpan,
 };
 
-use super::{fit::PAGE_LIMIT, text::log_text, text::shortened, *};
+use super::{document::STYLE, fit::PAGE_LIMIT, text::log_text, text::shortened, *};
 
 /// Each element that the page may contain, with its attributes.
-const ELEMENTS: [(&str, &[&str]); 40] = [
+const ELEMENTS: [(&str, &[&str]); 42] = [
     ("a", &["href"]),
+    ("article", &["class"]),
     ("b", &[]),
     ("bdi", &[]),
     ("body", &[]),
@@ -24,8 +28,9 @@ const ELEMENTS: [(&str, &[&str]); 40] = [
     ("details", &["class", "open"]),
     ("footer", &[]),
     ("h1", &[]),
-    ("h2", &[]),
+    ("h2", &["id"]),
     ("h3", &["id"]),
+    ("h4", &["id"]),
     ("head", &[]),
     ("header", &["class"]),
     ("html", &["lang"]),
@@ -121,6 +126,7 @@ fn container(name: &str, logs: &str) -> ContainerIssue {
 
 fn report<'a>(incidents: &'a [Incident], pods: &'a [PodProblem]) -> Report<'a> {
     Report {
+        context: None,
         verdict: Verdict::Unhealthy,
         headline: "2 of 9 pods have problems",
         summary: "",
@@ -188,7 +194,7 @@ fn assert_own_markup(elements: &[Element]) {
         for (attribute, value) in attributes {
             assert!(known.1.contains(&attribute.as_str()), "attribute {attribute} of {name}");
             let is_own = match (name.as_str(), attribute.as_str()) {
-                ("a", _) => value.starts_with("#w"),
+                ("a", _) => value.starts_with("#w") || value.starts_with("#c"),
                 (_, "http-equiv") => value == "Content-Security-Policy",
                 (_, "class") => value.bytes().all(|byte| byte.is_ascii_lowercase()),
                 _ => value.len() < 200,

@@ -79,7 +79,7 @@ pub(super) fn ago(time: Timestamp, as_of: Option<Timestamp>) -> Markup {
 }
 
 fn age(time: Timestamp, as_of: Timestamp) -> String {
-    // A clock that is behind by seconds is no error.
+    // The clock may be behind by seconds.
     human_duration(as_of.duration_since(time).max(SignedDuration::ZERO))
 }
 

@@ -135,9 +135,6 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
     let results = match &flags.filename {
         Some(path) => Results::one(scan_file(path, &flags, Filter { namespaces, selector })?),
         None => match flags.clusters.contexts()? {
-            Some(_) if flags.output == Output::Html => {
-                return Err(Failure::new("-o html is for one cluster: give one --context"));
-            }
             Some(contexts) => scan_clusters(contexts, &flags, &namespaces).await,
             None => {
                 let mut progress = Progress::new();

@@ -52,7 +52,7 @@ pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure>
         Output::Wide => print_table(results, flags, true),
         Output::Json => print_text(serde_json::to_string_pretty(&document()).map_err(Failure::new)? + "\n"),
         Output::Yaml => print_text(serde_yaml::to_string(&document()).map_err(Failure::new)?),
-        Output::Html => print_text(results.scanned().next().map(html::page).unwrap_or_default()),
+        Output::Html => print_text(html::page(results)),
         Output::Markdown => print_text(markdown::document(results)),
         Output::Junit => print_text(junit::document(results).map_err(Failure::new)?),
         Output::Github => print_text(github::annotations(results)),

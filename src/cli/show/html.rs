@@ -44,6 +44,7 @@ pub(super) fn page(
     // Of an object that has always been watched and had no incident, there is nothing to draw.
     let has_history = !(status.history.is_empty() && status.unwatched.is_empty());
     render(&Report {
+        context: None,
         verdict,
         headline: &headline,
         summary: if verdict == Verdict::Healthy { "" } else { reasons(message) },

@@ -82,6 +82,17 @@ async fn names_the_cluster_of_each_problem() {
     assert_eq!(scan(&["-o", "github"]).1.lines().filter(|line| line.starts_with("::error title=us%3A ")).count(), 1);
     let (_, out, _) = scan(&["-o", "markdown"]);
     assert!(out.contains("\n### <code>eu</code>\n") && out.contains("\n### <code>us</code>\n"), "{out}");
+    let (code, page, err) = scan(&["-o", "html"]);
+    assert_eq!((code, err.as_str()), (1, ""));
+    for part in [
+        "<h1>2 of 4 pods have problems, in 2 clusters</h1>",
+        &format!("<bdi>pods in {namespace} namespace of 2 clusters</bdi>"),
+        "<bdi>eu</bdi>: 1 of 2 pods has a problem</h2>",
+        "<bdi>us</bdi>: 1 of 2 pods has a problem</h2>",
+        &format!("kubectl --context us describe pod -n {namespace} cart"),
+    ] {
+        assert!(page.contains(part), "{part} is missing from:\n{page}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +171,18 @@ async fn names_contexts_that_do_not_exist() {
     assert!(err.ends_with("orchestr: 2 of 2 clusters could not be checked\nNo cluster could be checked.\n"), "{err}");
     let (code, out, _) = ends(orchestr(&scan).args(["--context", "uu", "--context", "vv", "-o", "junit"]));
     assert_eq!((code, out.matches("<error type=\"Unscanned\"").count()), (2, 2), "{out}");
+    let (code, page, _) = ends(orchestr(&scan).args(["--context", "uu", "--context", "vv", "-o", "html"]));
+    assert!(code == 2 && page.contains("<h1>No cluster could be checked</h1>"), "{page}");
+    let some = ["--context", "eu", "--context", "uu", "--request-timeout", "60s", "-o", "html"];
+    let (code, page, _) = ends(orchestr(&scan).args(some));
+    assert!(
+        code == 2 && page.contains("<h1>1 of 1 pod has a problem; 1 of 2 clusters could not be checked</h1>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<bdi>uu</bdi> could not be checked: <bdi>the kubeconfig has no context &quot;uu&quot;"),
+        "{page}"
+    );
     assert_fails(&mut orchestr(&["scan", "--all-contexts"]), "there is no kubeconfig at /nonexistent/.kube/config");
     assert_usage_error(&mut orchestr(&["scan", "-f", "-", "--all-contexts"]), &["cannot be used with"]);
 }
