@@ -104,6 +104,6 @@ pub mod reason {
     pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
     /// AlertsDelivered=Unknown: no message was due yet.
     pub const NOTHING_SENT: &str = "NothingSent";
-    /// Of a span in `status.unwatched`: the operator was not running.
+    /// Of a span in `status.unwatched`: the operator was not running, or could not write the status.
     pub const NOT_RUNNING: &str = "NotRunning";
 }

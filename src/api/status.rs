@@ -195,12 +195,13 @@ pub struct EndedIncident {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnwatchedSpan {
-    /// The beginning. If the operator was not running, the last check before it stopped.
+    /// The beginning: of NotRunning, the last check before; of an interruption, when the watch failed.
     pub from: Time,
     /// The end; absent if the pods are still not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// NotRunning if the operator was not running, otherwise the reason of the condition Ready.
+    /// NotRunning if the operator was not running, or could not write the status. Otherwise the reason of the condition
+    /// Ready, such as Paused or PodAccessDenied.
     pub reason: String,
     /// Whether the spec changed. Then the incidents before and after it are not compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
