@@ -117,7 +117,7 @@ fn is_absent(error: &KubeconfigError) -> bool {
     }
 }
 
-/// Whether the user has chosen a kubeconfig or a context: then the pod's service account is no fallback.
+/// Whether the user has chosen a kubeconfig or a context: then the pod's service account is not a fallback.
 fn is_explicit(flags: &ConnectionFlags) -> bool {
     flags.kubeconfig.is_some()
         || flags.context.is_some()

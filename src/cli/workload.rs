@@ -299,7 +299,7 @@ fn job(object: &Job) -> Progress {
 
 const UNOBSERVED: &str = "its controller has not seen the present spec yet";
 
-/// A strategy with which only a person knows when the rollout is complete.
+/// A strategy with which the status does not show when the rollout is complete.
 fn other_strategy(strategy: Option<&str>) -> Option<String> {
     let other = strategy.filter(|strategy| !matches!(*strategy, "RollingUpdate" | ""))?;
     Some(format!("its update strategy is {other}: nothing shows when its rollout is complete"))

@@ -17,7 +17,7 @@ pub(super) fn write_wrapped(out: &mut impl Write, width: usize, indent: usize, t
         .subsequent_indent(if indent == 0 { "" } else { &rest })
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation);
-    // Line breaks of a message from a cluster would look like further entries.
+    // Line breaks of a message from a cluster could pass as further entries.
     let text = printable(&text.replace(['\n', '\t'], " "));
     textwrap::wrap(&text, options).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

@@ -18,7 +18,7 @@ const MESSAGE_LIMIT: usize = 1024;
 pub struct WatchedEvent {
     /// Identifies the event among those about the same object. When an event occurs again, its count changes.
     pub id: u64,
-    /// Absent if it is no Warning, concerns no object, or could not be decoded.
+    /// Absent if it is not a Warning, does not concern an object, or could not be decoded.
     pub event: Option<Box<Event>>,
     pub resource_version: String,
 }

@@ -26,7 +26,7 @@ const ALWAYS: u64 = u64::MAX;
 pub(crate) enum Role {
     /// It watches, and neither writes nor sends.
     Follower {
-        /// Whether the Lease names another holder. If it does not, perhaps nobody leads.
+        /// Whether the Lease names another holder. If it does not, there may be no leader.
         is_led: bool,
     },
     Leader {
@@ -128,7 +128,7 @@ impl Leadership {
                 if left == Duration::MAX {
                     return Poll::Pending;
                 }
-                // The Lease may be renewed until then, so the loop looks again.
+                // The Lease may be renewed until then, so the loop checks it again.
                 timer.as_mut().reset(Instant::now() + left);
                 if timer.as_mut().poll(context).is_pending() {
                     return Poll::Pending;

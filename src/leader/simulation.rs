@@ -184,7 +184,7 @@ impl World {
         let replica = &mut self.replicas[index];
         replica.process = self.processes;
         replica.candidate = Candidate::new(format!("p{}", self.processes));
-        // By then, no leader is left that does not know of it.
+        // By then, every leader has noticed it.
         let starts = self.release_restored.map_or(0, |at| at + RELEASE_NOTICED);
         (replica.sent, replica.is_ending, replica.paused_until) = (None, false, starts);
     }

@@ -86,7 +86,7 @@ impl<T> LogQueue<T> {
         displaced
     }
 
-    /// The next task that may run, with its namespace and what `allow` returned for its node. `is_eligible` tells whether
+    /// The next task that may run, with its namespace and what `allow` returned for its node. `is_eligible` is whether
     /// tasks of a namespace may start.
     pub(super) fn pop<P>(
         &mut self,

@@ -70,7 +70,7 @@ pub struct LogRead {
 pub enum LogPlan {
     /// Read it from the kubelet.
     Read(LogRequest),
-    /// No log exists; the kubelet is not asked. The tail says why.
+    /// No log exists, so the kubelet is not asked. The tail contains the reason.
     Unavailable(Tail),
 }
 

@@ -30,7 +30,7 @@ pub enum Unhealthy {
     NotAlive,
 }
 
-/// Nothing is known at the beginning, and the process leads only once its event loop says so.
+/// At the beginning, nothing is synced, and the process is a follower until the event loop sets its role.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     is_synced: AtomicBool,

@@ -41,7 +41,7 @@ struct Shared {
     instruments: Instruments,
     terminations: Mutex<Terminations>,
     health: Health,
-    /// Absent if nobody reads the metrics: then the state of the objects takes no memory.
+    /// Absent if metrics are not served. Then the state of the objects takes no memory.
     state: Option<Mutex<State>>,
 }
 
@@ -155,7 +155,7 @@ impl Metrics {
         self.0.health.delivery_round()
     }
 
-    /// This replica delivers no longer, so it knows nothing about webhooks that fail.
+    /// This replica has stopped delivering, so it cannot report webhooks that fail.
     pub(crate) fn end_delivery(&self) {
         self.0.health.end_delivery();
     }

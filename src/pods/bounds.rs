@@ -200,7 +200,7 @@ impl Pod {
                 *text = partial_text::cut(text, message).into();
             }
             TextKind::Message | TextKind::OwnMessage => {}
-            // Half a URL is none, and their lengths are bounded.
+            // A URL that is cut would lead elsewhere, and the lengths of these texts are bounded already.
             TextKind::Label | TextKind::Annotation => {}
         });
     }

@@ -78,7 +78,7 @@ impl HeartbeatWebhook {
     /// Reads the URL.
     ///
     /// # Errors
-    /// If the file cannot be read, or its content is no URL that is allowed.
+    /// If the file cannot be read, or its content is not a URL that is allowed.
     pub fn destination(&self) -> Result<Destination, HeartbeatError> {
         let mut content = Vec::new();
         let file = File::open(&self.url_file).map_err(HeartbeatError::Read)?;

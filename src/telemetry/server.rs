@@ -126,7 +126,7 @@ async fn answer(stream: TcpStream, pages: Arc<Pages>) {
         .max_headers(REQUEST_HEADERS)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that ends or breaks the connection is no error of ours.
+    // A client may end or break the connection, which is not an error of the server.
     let _ = timeout(CONNECTION_TIMEOUT, connection).await;
 }
 

@@ -263,7 +263,7 @@ impl<W: Write> Text<'_, W> {
         self.line(indent, &format!("{ago}{kind} {reason}{count} ({about}{from}): {message}"))
     }
 
-    /// Entries under a heading; nothing if there are none.
+    /// Entries under a heading, which is left out if there are no entries.
     fn section<T>(
         &mut self,
         heading: &str,
@@ -286,7 +286,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn age(&self, time: &Time) -> String {
-        // A clock that is behind by seconds is no error.
+        // The clock may be behind by seconds.
         human_duration(self.now.duration_since(time.0).max(SignedDuration::ZERO))
     }
 }

@@ -50,8 +50,8 @@ struct Part<'a> {
     items: usize,
 }
 
-/// Renders the page, which is less than 1 MB. Clusters, pods and the beginnings of logs that have no room are left out, and the
-/// page says how many.
+/// Renders the page, which is less than 1 MB. Clusters, pods and the beginnings of logs that have no room are left out, and
+/// counted on the page.
 pub(in crate::cli) fn render_clusters(clusters: &Clusters<'_>) -> String {
     let parts = parts(&clusters.reports);
     let nothing: Vec<_> = parts.iter().map(|_| Shown::NOTHING).collect();

@@ -1,4 +1,4 @@
-//! The history of an object: a drawing, and a table that says the same in words.
+//! The history of an object: a drawing, and a table with the same content.
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};

@@ -105,8 +105,8 @@ pub(super) fn no_problems(watched: i64) -> String {
     format!("No problems: {}", counted(watched, "pod"))
 }
 
-/// Renders the page, which is less than 1 MB. Pods and the beginnings of logs that have no room are left out, and the page
-/// says how many.
+/// Renders the page, which is less than 1 MB. Pods and the beginnings of logs that have no room are left out, and
+/// counted on the page.
 pub(super) fn render(report: &Report<'_>) -> String {
     let used = page(report, &Shown::NOTHING).into_string().len();
     let mut shown = fit::fit(vec![report.content()], used);

@@ -93,7 +93,7 @@ fn row(entry: &Entry<'_>) -> String {
     )
 }
 
-/// The evidence and the logs of a pod. Absent if there are none.
+/// The evidence and the logs of a pod. Absent if it has neither.
 fn details(entry: &Entry<'_>, pod: &PodProblem) -> Option<String> {
     let mut inner = String::new();
     for evidence in &pod.evidence {

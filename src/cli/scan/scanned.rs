@@ -27,7 +27,7 @@ pub(super) struct Scanned {
     pub(super) notes: Vec<String>,
 }
 
-/// What the scan of each cluster came to.
+/// The result of the scan of each cluster.
 pub(super) struct Results {
     /// Whether each cluster is named, because several contexts or all of them were given.
     pub(super) are_named: bool,

@@ -8,7 +8,7 @@ use crate::api::{OrchestrStatus, condition, reason};
 /// The operator updates each status at least every five minutes.
 const STALE: SignedDuration = SignedDuration::from_mins(10);
 
-/// Ignored pods, every condition that limits what the status says, and whether it is old; a sentence each.
+/// Ignored pods, every condition that limits what the status can report, and whether it is old; a sentence each.
 pub(super) fn notes(status: &OrchestrStatus, generation: Option<i64>, now: Timestamp) -> Vec<String> {
     let mut notes = Vec::new();
     match status.ignored_pods {

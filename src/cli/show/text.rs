@@ -22,7 +22,7 @@ const REASON: Style = AnsiColor::Red.on_default();
 const LOG: Style = Style::new().dimmed();
 /// How many of the incidents that have ended are printed.
 const ENDED: usize = 5;
-/// The width of the text if the output is no terminal, in columns.
+/// The width of the text if the output is not a terminal, in columns.
 const WIDTH: usize = 80;
 /// The smallest and the largest width of the text on a terminal, in columns: longer lines are hard to read.
 const WIDTHS: (usize, usize) = (40, 120);
@@ -289,7 +289,7 @@ impl<W: Write> Text<'_, W> {
     }
 
     fn age(&self, time: &Time) -> String {
-        // A clock that is behind by seconds is no error.
+        // The clock may be behind by seconds.
         human_duration(self.now.duration_since(time.0).max(SignedDuration::ZERO))
     }
 }

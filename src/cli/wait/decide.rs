@@ -312,7 +312,7 @@ fn refusal(
     let progressed = facts.progressed;
     let (message, first, last, is_current) = match (workload.replica_failure(), latest) {
         (Some((message, since)), latest) => (message, since, latest.and_then(|event| event.last), true),
-        // The status of the others does not say so. An event from before the wait may be about an earlier rollout.
+        // The status of the others does not show it. An event from before the wait may be about an earlier rollout.
         (None, Some(event)) if workload.kind() != Kind::Deployment => {
             let is_new = event.last > progressed && event.last >= Some(facts.begun.at);
             (text(event), event.first, event.last.filter(|_| is_new), false)

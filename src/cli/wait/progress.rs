@@ -15,7 +15,7 @@ use crate::cli::{printable::cut, workflow_command::without_commands};
 const TICK: Duration = Duration::from_secs(1);
 /// The shortest time between two lines about a target in a pipe.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The width if the terminal does not say it, in columns.
+/// The width if that of the terminal is unknown, in columns.
 const WIDTH: usize = 80;
 const CLEAR: &str = "\r\x1b[K";
 

@@ -51,7 +51,7 @@ fn write_outcome(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     }
 }
 
-/// `said` is the sentence that the heading says already.
+/// `said` is the sentence that the heading contains already.
 fn write_detail(out: &mut impl Write, detail: &Detail, said: &str) -> io::Result<()> {
     let Detail { pod, alike, status, code, message, evidence, log_title, log } = detail;
     let alike = match alike {

@@ -294,7 +294,7 @@ impl Run<'_> {
     }
 }
 
-/// What to say about an outage.
+/// The note to print about an outage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OutageNote {
     None,
@@ -323,7 +323,7 @@ impl Outage {
         OutageNote::Began(failure)
     }
 
-    /// When there will be something to say.
+    /// When the next note will be due.
     fn due(&self) -> Option<Instant> {
         self.since.filter(|_| !self.is_noted).map(|since| since + OUTAGE)
     }

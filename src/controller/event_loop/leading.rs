@@ -12,7 +12,7 @@ impl Controller {
             Role::Leader { term } => Some(term),
         };
         self.metrics.set_leader(term.is_some());
-        // While nobody leads, as in an outage, the incidents stay: it is no recovery. Then the next leader reports them.
+        // Without a leader, as in an outage, the incidents stay: they have not ended. The next leader reports them.
         if matches!(role, Role::Follower { is_led: true }) {
             self.objects.keys().for_each(|key| self.metrics.object_withdrawn(key));
         }

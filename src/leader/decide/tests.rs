@@ -90,7 +90,7 @@ fn takes(candidate: &mut Candidate, lease: &Lease, now: Uptime) -> bool {
 
 #[test]
 fn leads_again_after_its_own_write_or_claim_without_an_answer_and_waits_for_those_of_others() {
-    // Its hold has ended, but nobody has changed the Lease since.
+    // Its hold has ended, but no replica has changed the Lease since.
     let (mut candidate, mut held) = leader();
     candidate.on_written(Answer::Failed, after(9.0), after(9.0), 0.5);
     assert!(takes(&mut candidate, &held, after(12.0)));

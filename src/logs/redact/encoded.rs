@@ -60,7 +60,7 @@ fn is_text(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')
 }
 
-/// The member that tells the type of a JSON web key.
+/// The member with the type of a JSON web key.
 pub(super) const KEY_TYPE: &str = "\"kty";
 
 /// How far from the type of a JSON web key its other members are searched, in bytes.

@@ -136,7 +136,7 @@ impl ProtobufResponse {
                 rest += self.buffer.skip(usize::MAX);
             }
         };
-        // The list is already complete, so a timeout is no error.
+        // The list is already complete, so a timeout is not an error.
         let _ = timeout(REST_TIMEOUT, rest).await;
     }
 

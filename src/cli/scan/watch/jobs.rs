@@ -122,7 +122,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Waits for the next result, forever if no read is under way. Returns what is to be noted.
+    /// Waits for the next result, forever if no read is under way. Returns the note to print, if any.
     pub(super) async fn next(&mut self) -> Option<&'static str> {
         let Some((uid, answer)) = self.reads.next().await else { return std::future::pending().await };
         let (pause, note) = match answer {
