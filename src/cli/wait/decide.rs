@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{api::Cause, diagnosis::classify_failed_create, events::Event, pods::Pod};
 
 use super::{
-    newest::{Newest, Revision},
+    newest::{Newest, Revision, Youngest},
     observed::Observed,
     outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, patience, persists, severity, text},
     target::{Kind, Target},
@@ -122,7 +122,7 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
             Decision { what, recheck: earlier(decision.recheck, Some(deadline(facts, workload))), ..decision }
         }
         Progress::Failed { reason, message } => {
-            // The sentence about a pod says more than that the deadline has passed.
+            // The sentence about a pod explains more than the deadline that has passed.
             let message = match decision.troubles.first() {
                 Some(trouble) => format!("{message}; {}", trouble.finding.explanation.message),
                 None => message,
@@ -165,8 +165,10 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
 
 fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
     let is_named = matches!(facts.target, Target::Named(..));
+    let youngest = Youngest::of(facts.pods.iter().map(|observed| &observed.pod));
     let fate = |pod: &Pod| match &pod.controller {
         Some(_) if is_named => Fate::Final,
+        Some(_) if youngest.supersedes(pod) => Fate::Superseded,
         Some(controller) if controller.kind == "Job" => Fate::Retried,
         Some(_) => Fate::Replaced,
         None => Fate::Final,

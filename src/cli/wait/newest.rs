@@ -1,5 +1,7 @@
 //! Which pods belong to the newest revision of a workload. Only these decide about a rollout. Pure.
 
+use std::collections::HashMap;
+
 use k8s_openapi::{
     api::{
         apps::v1::{ControllerRevision, ReplicaSet},
@@ -8,7 +10,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use crate::pods::Pod;
+use crate::{
+    diagnosis::{owner_names, revision_hash},
+    pods::Pod,
+};
 
 use super::workload::Workload;
 
@@ -135,6 +140,34 @@ impl Newest {
             Self::ControlledBy(uid) | Self::Hashed { controller: uid, .. } => Some(uid),
             Self::Unknown | Self::Unlisted => None,
         }
+    }
+}
+
+/// The youngest pod of each owner. Its revision is the newest one, as far as pods show that without their workloads.
+pub(super) struct Youngest<'a>(HashMap<(&'a str, &'a str), &'a Pod>);
+
+impl<'a> Youngest<'a> {
+    pub(super) fn of(pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let mut youngest: HashMap<_, &Pod> = HashMap::new();
+        for pod in pods {
+            if let Some(owner) = owner_names(pod) {
+                let known = youngest.entry(owner).or_insert(pod);
+                if pod.created > known.created {
+                    *known = pod;
+                }
+            }
+        }
+        Self(youngest)
+    }
+
+    /// Whether the owner of a pod has created one of another revision later.
+    pub(super) fn supersedes(&self, pod: &Pod) -> bool {
+        let youngest = owner_names(pod).and_then(|owner| self.0.get(&owner));
+        youngest.is_some_and(|youngest| {
+            let is_other =
+                revision_hash(pod).is_some_and(|hash| revision_hash(youngest).is_some_and(|own| own != hash));
+            is_other && youngest.created > pod.created
+        })
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) enum Fate {
     Replaced,
     /// Its Job decides whether to try again.
     Retried,
+    /// It is of an earlier revision: its controller deletes it, whatever its state.
+    Superseded,
     /// Nothing.
     Final,
 }
@@ -196,6 +198,7 @@ impl View<'_> {
         };
         let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
         match kind {
+            _ if self.fate == Fate::Superseded => Outlook::MayMend,
             // The image and the command are part of the pod, which never changes.
             ProblemKind::Image if explanation.cause == ImageNameInvalid => Outlook::Hopeless,
             ProblemKind::Image if matches!(explanation.cause, ImageNotFound | ImagePlatform) => {

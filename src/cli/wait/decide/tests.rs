@@ -323,6 +323,33 @@ fn selected_pods_are_done_when_all_are_ready_or_succeeded() {
 }
 
 #[test]
+fn selected_pods_of_an_earlier_revision_do_not_end_a_wait() {
+    let created = |hash: &str, name: &str, second: i64, status: Value| {
+        let mut pod = pod(hash, name, status);
+        (pod.created, pod.labels) = (Some(at(second)), vec![("pod-template-hash".into(), hash.into())]);
+        pod
+    };
+    let decided = |pods: Vec<Pod>| {
+        let target = Target::Selected("app=cart".to_owned());
+        let decision = Known { target, workload: None, pods: seen(pods), ..Known::default() }.decide(600);
+        (code(&decision).to_owned(), decision.what)
+    };
+    let old = |second: i64| created("old", "a", second, bad_image());
+    let waiting = |what: &str| ("waiting".to_owned(), what.to_owned());
+    let failed = |what: &str| ("ImageNameInvalid".to_owned(), what.to_owned());
+    assert_eq!(decided(vec![old(0), created("new", "b", 10, ready())]), waiting("1 of 2 pods ready"));
+    assert_eq!(decided(vec![created("new", "b", 10, bad_image()), old(0)]), failed("0 of 2 pods ready"));
+    // Within the second, their order is unknown.
+    assert_eq!(decided(vec![old(10), created("new", "b", 10, ready())]), failed("1 of 2 pods ready"));
+    assert_eq!(decided(vec![old(0), created("old", "b", 10, ready())]), failed("1 of 2 pods ready"));
+    let mut other = created("new", "b", 10, ready());
+    if let Some(controller) = &mut other.controller {
+        controller.name = "stock-new".into();
+    }
+    assert_eq!(decided(vec![old(0), other]), failed("1 of 2 pods ready"), "of another owner");
+}
+
+#[test]
 fn keeps_the_worst_troubles_and_counts_the_others() {
     let mut pods: Vec<_> =
         (0..9).map(|index| pod("new", &format!("p{index}"), waits("ContainerCreating", ""))).collect();
