@@ -4,8 +4,9 @@
 use std::fmt::Debug;
 
 use futures::{AsyncBufRead, AsyncBufReadExt, FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream};
+use http::Request as HttpRequest;
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::WatchParams,
     core::{self, Request},
 };
@@ -36,13 +37,7 @@ where
 
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
         let request = Request::new(self.api.resource_url()).list(&self.selection.list(token));
-        let map = self.map;
-        async move {
-            let request = request.map_err(kube::Error::BuildRequest)?;
-            let body = self.api.clone().into_client().request_stream(request).await?;
-            Ok(read_page(Box::pin(body), map))
-        }
-        .boxed()
+        request_page(self.api.clone().into_client(), request.map_err(kube::Error::BuildRequest), self.map).boxed()
     }
 
     fn watch<'a>(
@@ -59,8 +54,23 @@ where
     }
 }
 
+/// Requests a page.
+pub(super) async fn request_page<K, O, F>(
+    client: Client,
+    request: kube::Result<HttpRequest<Vec<u8>>>,
+    map: F,
+) -> kube::Result<Parts<O>>
+where
+    K: DeserializeOwned + Send + 'static,
+    O: Send + 'static,
+    F: Fn(K) -> O + Copy + Send + Sync + 'static,
+{
+    let body = client.request_stream(request?).await?;
+    Ok(read_page(Box::pin(body), map))
+}
+
 /// The objects of a page as they arrive.
-pub(super) fn read_page<K, O, B, F>(body: B, map: F) -> Parts<O>
+fn read_page<K, O, B, F>(body: B, map: F) -> Parts<O>
 where
     K: DeserializeOwned + Send + 'static,
     O: Send + 'static,

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     collection::{Collection, Parts, Selection, WatchEvents},
-    json::{read_page, watch_event},
+    json::{request_page, watch_event},
 };
 
 /// The metadata of a collection. `map` converts that of each object.
@@ -33,13 +33,7 @@ where
 
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
         let request = Request::new(self.api.resource_url()).list_metadata(&self.selection.list(token));
-        let map = self.map;
-        async move {
-            let request = request.map_err(kube::Error::BuildRequest)?;
-            let body = self.api.clone().into_client().request_stream(request).await?;
-            Ok(read_page(Box::pin(body), map))
-        }
-        .boxed()
+        request_page(self.api.clone().into_client(), request.map_err(kube::Error::BuildRequest), self.map).boxed()
     }
 
     fn watch<'a>(
