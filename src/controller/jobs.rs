@@ -248,13 +248,10 @@ pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
     };
     let mut facts = JobFacts::of(&job);
     let (mut denial, mut is_orphan) = (String::new(), false);
-    if let (Some(name), Some(failed_at)) = (&facts.cron_job, facts.failed) {
+    if let (Some(name), Some(_)) = (&facts.cron_job, facts.failed) {
         let api: Api<CronJob> = Api::namespaced(client.clone(), &query.namespace);
         match timeout(TIMEOUT, api.get(name)).await {
-            Ok(Ok(cron_job)) if JobFacts::belongs_to(&job, &cron_job) => {
-                let succeeded = cron_job.status.and_then(|status| status.last_successful_time);
-                facts.superseded = succeeded.is_some_and(|succeeded| succeeded.0 > failed_at);
-            }
+            Ok(Ok(cron_job)) if JobFacts::belongs_to(&job, &cron_job) => facts.add_cron_job(&job, &cron_job),
             Ok(Ok(_)) => is_orphan = true,
             Ok(Err(error)) => match unread(error) {
                 JobReading::Denied(message) => denial = message,

@@ -57,6 +57,13 @@ impl JobFacts {
         owner.is_some_and(|owner| cron_job.metadata.uid.as_ref() == Some(&owner.uid))
     }
 
+    /// Adds whether a later run of the Job's CronJob has succeeded. Another CronJob of the same name does not count.
+    pub(crate) fn add_cron_job(&mut self, job: &Job, cron_job: &CronJob) {
+        let status = cron_job.status.as_ref().filter(|_| Self::belongs_to(job, cron_job));
+        let succeeded = status.and_then(|status| status.last_successful_time.as_ref()).map(|time| time.0);
+        self.superseded = self.failed.is_some_and(|failed| succeeded > Some(failed));
+    }
+
     #[must_use]
     pub(crate) fn of(job: &Job) -> Self {
         let status = job.status.as_ref();

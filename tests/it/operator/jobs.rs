@@ -8,6 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
+    command::{ends, orchestr},
     pod_statuses::{ago, crash_looping},
     proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, condition, listed, watch_all},
@@ -170,6 +171,10 @@ async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
         env.wait_for_status("cluster", "the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
     let owner = &status.incidents[0].owner;
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "nightly"));
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let explain = ["explain", "nightly-1-a", "-n", &env.namespace, "--kubeconfig", kubeconfig];
+    let (code, out, _) = ends(&mut orchestr(&explain));
+    assert!(code == 1 && !out.contains("a later run"), "{out}");
 
     let second = run_of(&env, "nightly", "nightly-2", complete()).await;
     cron_job(&env, "nightly", 0).await;
@@ -178,6 +183,9 @@ async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
     let status =
         env.wait_for_status_within(soon, "cluster", "the failure is over", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
+    let (code, out, _) = ends(&mut orchestr(&explain));
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == 0 && words.contains("a later run of the CronJob nightly has succeeded"), "{out}");
     operator.stop().await;
 }
 

@@ -1,0 +1,143 @@
+//! Reads a workload, its revisions and its pods.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::{CronJob, Job},
+    core::v1::Pod as ApiPod,
+};
+use kube::{Resource, api::ListParams, core::Selector};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    cli::{
+        explain::reader::{Page, Reader},
+        kind::Kind,
+        workload::Workload,
+    },
+    diagnosis::{JobFacts, RevisionObject, owner_names},
+    pods::{Pod, WatchedPod},
+};
+
+use super::{Gathered, Pods, revisions::Revision};
+
+/// The most pods and revisions of a workload that are read.
+const PODS: u32 = 1000;
+const REVISIONS: u32 = 100;
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    #[serde(default)]
+    name: String,
+}
+
+/// Decodes a workload.
+pub(in crate::cli::explain) fn decode(kind: Kind, json: &str) -> serde_json::Result<Option<Workload>> {
+    Ok(Some(match kind {
+        Kind::Deployment => Workload::Deployment(serde_json::from_str(json)?),
+        Kind::StatefulSet => Workload::StatefulSet(serde_json::from_str(json)?),
+        Kind::DaemonSet => Workload::DaemonSet(serde_json::from_str(json)?),
+        Kind::Job => Workload::Job(serde_json::from_str(json)?),
+        Kind::Pod => return Ok(None),
+    }))
+}
+
+/// Reads the workload that a pod belongs to, as far as the pod names one of a kind that is explained.
+pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> Option<Gathered> {
+    let controller = pod.controller.as_ref()?;
+    let (kind, name) = owner_names(pod)?;
+    let kind = match (Kind::of_api(&controller.api_version, &controller.kind), kind) {
+        (Some(kind), _) => kind,
+        (None, "Deployment") if controller.api_version.starts_with("apps/") => Kind::Deployment,
+        _ => return None,
+    };
+    let workload = match kind {
+        Kind::Deployment => Workload::Deployment(Box::new(reader.get::<Deployment, _>(name).await.found()?)),
+        Kind::StatefulSet => Workload::StatefulSet(Box::new(reader.get::<StatefulSet, _>(name).await.found()?)),
+        Kind::DaemonSet => Workload::DaemonSet(Box::new(reader.get::<DaemonSet, _>(name).await.found()?)),
+        Kind::Job => Workload::Job(Box::new(reader.get::<Job, _>(name).await.found()?)),
+        Kind::Pod => return None,
+    };
+    // Another object may have taken the name of a deleted one.
+    let is_controller = kind == Kind::Deployment || workload.uid() == controller.uid.as_str();
+    if is_controller { Some(gather(reader, workload).await) } else { None }
+}
+
+/// Reads the revisions and the pods of a workload.
+pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload) -> Gathered {
+    let name = workload.metadata().name.clone().unwrap_or_default();
+    let labels = match workload.selector().cloned().map(Selector::try_from) {
+        Some(Ok(selector)) => selector.to_string(),
+        Some(Err(_)) => String::new(),
+        // The API server sets that of a Job.
+        None => format!("job-name={name}"),
+    };
+    if labels.is_empty() {
+        reader.not_read(&format!("the pods of {name}"), "its selector cannot be read");
+        return Gathered { workload, revisions: Vec::new(), pods: None, job: None };
+    }
+    let (revisions, pods, job) =
+        futures::join!(revisions(reader, &workload, &labels), pods(reader, &name, &labels), job(reader, &workload));
+    let mut gathered = Gathered { workload, revisions, pods, job };
+    if let Some(mut pods) = gathered.pods.take() {
+        pods.pods.retain(|pod| gathered.owns(pod));
+        gathered.pods = Some(pods);
+    }
+    gathered
+}
+
+async fn pods(reader: &Reader<'_>, name: &str, labels: &str) -> Option<Pods> {
+    let params = ListParams::default().labels(labels).limit(PODS);
+    let page = reader.list::<ApiPod, WatchedPod>(&format!("the pods of {name}"), &params).await?;
+    let more = !page.is_complete();
+    let (mut pods, mut unreadable) = (Vec::new(), 0);
+    for watched in page.into_items() {
+        match watched.pod {
+            Ok(pod) => pods.push(*pod),
+            Err(_) => unreadable += 1,
+        }
+    }
+    Some(Pods { pods, unreadable, more })
+}
+
+async fn revisions(reader: &Reader<'_>, workload: &Workload, labels: &str) -> Vec<Revision> {
+    match workload.kind() {
+        Kind::Deployment => list_revisions::<ReplicaSet>(reader, "the ReplicaSets", labels).await,
+        Kind::StatefulSet | Kind::DaemonSet => {
+            list_revisions::<ControllerRevision>(reader, "the ControllerRevisions", labels).await
+        }
+        Kind::Job | Kind::Pod => Vec::new(),
+    }
+}
+
+async fn list_revisions<K: Resource<DynamicType = ()>>(reader: &Reader<'_>, what: &str, labels: &str) -> Vec<Revision> {
+    let params = ListParams::default().labels(labels).limit(REVISIONS);
+    let page = reader.list::<K, Box<RawValue>>(what, &params).await;
+    let objects = page.map(Page::into_items).unwrap_or_default();
+    let decode = |json: Box<RawValue>| {
+        let Named { metadata } = serde_json::from_str(json.get()).ok()?;
+        let object = RevisionObject::from_json(json.get().as_bytes()).ok()?;
+        Some(Revision { name: metadata.name, object })
+    };
+    objects.into_iter().filter_map(decode).collect()
+}
+
+/// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob has
+/// succeeded.
+async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<Arc<JobFacts>> {
+    let Workload::Job(job) = workload else { return None };
+    let mut facts = JobFacts::of(job);
+    if let (Some(name), Some(_)) = (facts.cron_job.clone(), facts.failed)
+        && let Some(cron_job) = reader.get::<CronJob, CronJob>(&name).await.found()
+    {
+        facts.add_cron_job(job, &cron_job);
+    }
+    Some(Arc::new(facts))
+}
