@@ -1,7 +1,7 @@
 //! `orchestr explain`: prints everything that is known about a pod or a workload, with the rights of the caller.
 //!
-//! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails makes the
-//! explanation incomplete, which it says, and nothing else.
+//! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails ends
+//! nothing: the explanation lists it.
 
 mod describe;
 mod events;
@@ -26,7 +26,6 @@ use jiff::Timestamp;
 
 use crate::{
     api::Incident,
-    clock::ClusterClock,
     diagnosis::Finding,
     pods::Pod,
     report::{PodFinding, in_full},
@@ -34,10 +33,11 @@ use crate::{
 
 use super::{
     Failure,
-    connect::{Cluster, ConnectionFlags, Retries, connect},
+    connect::Retries,
     get::get_text,
     ignore_broken_pipe,
     kind::{Kind, is_object_name},
+    object_flags::{ConnectedNamespace, ObjectFlags},
     show::text::Layout,
     workload::Workload,
 };
@@ -62,20 +62,12 @@ pub(super) struct ExplainFlags {
     #[arg(value_name = "POD|KIND/NAME", value_parser = target)]
     target: (Kind, String),
 
-    /// The namespace of the object; that of the context by default
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-
-    /// How many lines of a log to print, the last ones
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
-    log_lines: u32,
-
     /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 
     #[command(flatten)]
-    connection: ConnectionFlags,
+    objects: ObjectFlags,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -107,14 +99,8 @@ fn target(text: &str) -> Result<(Kind, String), String> {
 }
 
 pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
-    let mut cluster = connect(&flags.connection, Retries::InTheClient).await?;
-    let clock = ClusterClock::default();
-    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
-    let namespace = flags.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned());
-    if !is_object_name(&namespace) {
-        return Err(Failure::new(format!("--namespace: {namespace:?} is not the name of a namespace")));
-    }
-    let explanation = gather(&flags, &cluster, &clock, &namespace).await?;
+    let connected = flags.objects.connect(Retries::InTheClient).await?;
+    let explanation = gather(&flags, &connected).await?;
     print(&explanation, flags.output)?;
     Ok(match explanation.state {
         State::Problem => ExitCode::from(PROBLEM),
@@ -123,17 +109,13 @@ pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn gather(
-    flags: &ExplainFlags,
-    cluster: &Cluster,
-    clock: &ClusterClock,
-    namespace: &str,
-) -> Result<Explanation, Failure> {
+async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<Explanation, Failure> {
+    let ConnectedNamespace { cluster, clock, namespace } = connected;
     let (kind, name) = &flags.target;
     let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
     let reader = Reader::new(&cluster.client, namespace);
     let now = clock.now();
-    let gathering = Gathering { reader: &reader, log_lines: flags.log_lines, now };
+    let gathering = Gathering { reader: &reader, log_lines: flags.objects.log_lines, now };
     let workload = workload::decode(*kind, &json);
     let workload = workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
     let (state, workload, pods) = match workload {
@@ -146,7 +128,7 @@ async fn gather(
     };
     Ok(Explanation {
         target: format!("{}/{name}", kind.singular()),
-        namespace: namespace.to_owned(),
+        namespace: namespace.clone(),
         time: events::seconds(now),
         state,
         workload,
@@ -155,7 +137,7 @@ async fn gather(
     })
 }
 
-/// What is gathered with.
+/// The means with which an explanation is gathered.
 struct Gathering<'a> {
     reader: &'a Reader<'a>,
     log_lines: u32,

@@ -13,12 +13,12 @@ use tokio::{
 use crate::cli::{
     Failure,
     connect::{ConnectionFlags, contexts},
+    duration::duration,
     runtime,
 };
 
 use super::{
     ScanFlags,
-    flags::duration,
     namespaces::Namespaces,
     progress::Progress,
     read::scan_cluster,
@@ -122,7 +122,7 @@ async fn scan_apart(context: String, flags: Arc<ScanFlags>, namespaces: Namespac
     });
     let late =
         || Failure::new(format!("no credentials within {} s: does its credential plugin hang?", timeout.as_secs_f32()));
-    // If the scan failed before it was connected, its result says why.
+    // If the scan failed before it was connected, the reason is in its result.
     timeout_at(deadline, is_connected).await.map_err(|_| late())?.ok();
     scan.await.unwrap_or_else(|_| Err(Failure::new("the scan ended unexpectedly")))
 }

@@ -5,10 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::{
-    api::{GoDuration, ParseDurationError},
-    diagnosis::Thresholds,
-};
+use crate::{cli::duration::duration, diagnosis::Thresholds};
 
 /// The same as `spec.thresholds` of an object, with the same defaults.
 #[derive(Clone, Debug, Args)]
@@ -37,10 +34,6 @@ pub(super) struct ThresholdFlags {
 
 pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
     text.parse().map_err(|_| "is not a time such as 2026-03-01T12:00:00Z or 2026-03-01T13:00:00+01:00")
-}
-
-pub(super) fn duration(text: &str) -> Result<Duration, ParseDurationError> {
-    GoDuration::from(text).parse()
 }
 
 impl ThresholdFlags {

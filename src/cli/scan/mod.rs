@@ -33,10 +33,10 @@ use std::{fmt::Display, path::PathBuf, process::ExitCode, time::Duration};
 use clap::Args;
 use jiff::Timestamp;
 
-use super::Failure;
+use super::{Failure, duration::duration};
 use clusters::{ClusterFlags, scan_clusters};
 use collector::Filter;
-use flags::{ThresholdFlags, duration, time};
+use flags::{ThresholdFlags, time};
 use groups::By;
 use namespaces::Namespaces;
 use output::Output;

@@ -29,21 +29,18 @@ use std::{
 use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
-use crate::{
-    api::{GoDuration, ParseDurationError},
-    clock::ClusterClock,
-};
-
 use super::{
     Failure,
-    connect::{Cluster, ConnectionFlags, Retries, connect},
+    connect::{Cluster, Retries},
+    duration::duration,
     ignore_broken_pipe,
+    object_flags::{ConnectedNamespace, ObjectFlags},
     workflow_command::without_commands,
     workload,
 };
 use outcome::{End, Outcome};
 use outlook::Limits;
-use target::{Argument, Target, argument, is_object_name};
+use target::{Argument, Target, argument};
 use waiter::Waiter;
 
 /// The exit code when a target has failed.
@@ -73,10 +70,6 @@ pub(super) struct WaitFlags {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
-    /// The namespace of the objects; that of the context by default
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-
     /// How long to wait, such as 90s or 10m; with 0, everything is checked once
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
     timeout: Duration,
@@ -93,16 +86,12 @@ pub(super) struct WaitFlags {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..=1000), default_value_t = 3)]
     restarts: i32,
 
-    /// How many lines of a log to print, the last ones
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
-    log_lines: u32,
-
     /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
 
     #[command(flatten)]
-    connection: ConnectionFlags,
+    objects: ObjectFlags,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -114,10 +103,6 @@ enum Output {
     Junit,
     /// Annotations of GitHub Actions
     Github,
-}
-
-fn duration(text: &str) -> Result<Duration, ParseDurationError> {
-    GoDuration::from(text).parse()
 }
 
 impl WaitFlags {
@@ -158,15 +143,10 @@ impl WaitFlags {
 pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let targets = flags.targets()?;
-    let mut cluster = connect(&flags.connection, Retries::AtTheCaller).await?;
-    let clock = ClusterClock::default();
-    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
-    let namespace = flags.namespace.clone().unwrap_or_else(|| cluster.client.default_namespace().to_owned());
-    if !is_object_name(&namespace) {
-        return Err(Failure::new(format!("--namespace: {namespace:?} is not the name of a namespace")));
-    }
+    let ConnectedNamespace { cluster, clock, namespace } = flags.objects.connect(Retries::AtTheCaller).await?;
     let limits = Limits { grace: flags.grace, crash_grace: flags.crash_grace, restarts: flags.restarts };
-    let waiter = Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.log_lines };
+    let waiter =
+        Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.objects.log_lines };
     let outcomes = waiter.wait_for(targets, flags.timeout).await?;
     print(&outcomes, flags.output, &namespace)?;
     let any = |is_so: fn(&End) -> bool| outcomes.iter().any(|outcome| is_so(&outcome.end));

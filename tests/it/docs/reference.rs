@@ -55,8 +55,10 @@ fn write_command(page: &mut String, name: &str, command: &Command) {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
     writeln!(page, "\n## {name}\n\n{}.\n\n```text\n{usage}\n```", about(command)).unwrap();
+    let options = command.get_arguments().filter(|flag| !flag.is_positional());
     let flags: Vec<&Arg> = command
-        .get_arguments()
+        .get_positionals()
+        .chain(options)
         .filter(|flag| !flag.is_hide_set() && !matches!(flag.get_id().as_str(), "help" | "version"))
         .collect();
     if !flags.is_empty() {
