@@ -163,6 +163,9 @@ async function takePictures(browser, html) {
     const context = await browser.newContext({ colorScheme, viewport: { width: 1040, height: 1180 } });
     const { page } = await open(context, "normal", html);
     await page.screenshot({ path: join(root, `docs/images/report-${colorScheme}.png`) });
+    if (colorScheme === "light") {
+      await page.locator(".timeline").screenshot({ path: join(root, "docs/images/history.png") });
+    }
     await context.close();
   }
 }
