@@ -2,7 +2,7 @@
 
 use super::{notification::Alert, sanitize};
 use crate::{
-    api::{LINK_LENGTH, Link, is_link, limits},
+    api::{Link, is_link, limits},
     spec_error::{SpecError, at_most, invalid, short_enough},
 };
 
@@ -86,7 +86,7 @@ impl LinkTemplate {
             Part::Placeholder(placeholder) => encode(placeholder.value(alert, cluster)),
         });
         let url: String = parts.collect();
-        (url.len() <= LINK_LENGTH && is_link(&url)).then_some(url)
+        is_link(&url).then_some(url)
     }
 }
 

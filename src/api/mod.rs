@@ -29,7 +29,7 @@ pub use lenient_list::LenientList;
 pub use namespaced_name::NamespacedName;
 pub use owner::Owner;
 pub use ownership::Ownership;
-pub(crate) use ownership::{LINK_LENGTH, TEAM_LENGTH, is_link};
+pub(crate) use ownership::{TEAM_LENGTH, is_link};
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
 pub use severity::Severity;
 pub use silence::{MuteMatch, QuietHours, Silence, Weekday};

@@ -18,8 +18,9 @@ const ANNOTATIONS: [&str; 4] = [SEVERITY_ANNOTATION, TEAM_ANNOTATION, RUNBOOK_AN
 
 /// The longest name of a team, in bytes: that of a label's value.
 pub(crate) const TEAM_LENGTH: usize = 63;
-/// The longest URL, in bytes.
-pub(crate) const LINK_LENGTH: usize = 512;
+/// The longest URL, in bytes of JSON. The API server writes `&` as `\u0026`, and Slack's format as `&amp;`, so without this a
+/// link could take six times as much of a status or message as it seems to.
+const LINK_LENGTH: usize = 512;
 
 /// The annotations of a pod or of a namespace. Its owners write them, so they are never trusted: they decide neither where
 /// alerts are sent nor whether a pod has a problem.
@@ -101,10 +102,11 @@ fn is_team(text: &str) -> bool {
 }
 
 /// Whether a text is a URL that a message may show as a link: http or https, without credentials, and only characters
-/// that RFC 3986 allows, so that it cannot end the markup around it.
+/// that RFC 3986 allows, so that it cannot end the markup around it. Of these, JSON escapes only `&`.
 pub(crate) fn is_link(text: &str) -> bool {
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte);
-    if text.len() > LINK_LENGTH || !text.as_bytes().iter().all(is_allowed) {
+    let size = |byte: u8| if byte == b'&' { r"\u0026".len() } else { 1 };
+    if text.bytes().map(size).sum::<usize>() > LINK_LENGTH || !text.as_bytes().iter().all(is_allowed) {
         return false;
     }
     // `Url` would also accept `https:host`, which browsers open but people do not recognize.
@@ -153,6 +155,7 @@ mod tests {
     fn ignores_and_names_invalid_values() {
         let long_team = "t".repeat(64);
         let long_url = format!("https://example.com/{}", "x".repeat(512));
+        let escaped_url = format!("https://example.com/?{}", "&".repeat(82));
         for (name, values) in [
             (SEVERITY_ANNOTATION, ["Critical", "page", " warning", "critical\n", "0"].as_slice()),
             (TEAM_ANNOTATION, &["-a", "a-", "a b", "<!channel>", "@here", "té", "a\u{0}", "\u{fffd}", &long_team]),
@@ -176,6 +179,7 @@ mod tests {
                     "https://example.com\\@evil.example",
                     "https://example.com/\u{202e}x",
                     &long_url,
+                    &escaped_url,
                 ],
             ),
         ] {
@@ -189,6 +193,19 @@ mod tests {
         let mut number = Ownership::default();
         number.set(TEAM_ANNOTATION, None);
         assert_eq!(number.invalid().collect::<Vec<_>>(), [TEAM_ANNOTATION]);
+    }
+
+    #[test]
+    fn a_link_is_measured_as_the_api_server_writes_it() {
+        // 21 bytes and 81 times 6 are 507 of 512.
+        let url = format!("https://example.com/?{}", "&".repeat(81));
+        assert_eq!(of(&[(RUNBOOK_ANNOTATION, &format!("{url}xxxxx"))]).invalid().count(), 0);
+        for longer in [format!("{url}xxxxxx"), format!("{url}&")] {
+            let ownership = of(&[(RUNBOOK_ANNOTATION, &longer)]);
+            assert_eq!((ownership.runbook.as_str(), ownership.invalid().count()), ("", 1), "{longer}");
+        }
+        let dashboard = "https://grafana.example/d/cart?orgId=1&var-namespace=shop&var-owner=cart&from=now-1h&to=now";
+        assert_eq!(of(&[(DASHBOARD_ANNOTATION, dashboard)]).dashboard, dashboard);
     }
 
     #[test]
@@ -226,7 +243,7 @@ mod tests {
             let ownership = of(&[(name, &value)]);
             prop_assert!(ownership.team.len() <= TEAM_LENGTH);
             for text in [&ownership.team, &ownership.runbook, &ownership.dashboard] {
-                prop_assert!(text.len() <= LINK_LENGTH);
+                prop_assert!(text.replace('&', "\\u0026").len() <= LINK_LENGTH);
                 prop_assert!(!text.contains(MARKUP));
                 prop_assert!(text.chars().all(|c| c.is_ascii_graphic()));
             }
