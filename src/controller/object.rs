@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::{
     api::{Incident, OrchestrStatus, StoredObject, WebhookStatus, condition},
     index::ViewId,
-    report::{Gap, KnownStatus, Step, Tracker, transitions},
+    report::{Gap, KnownStatus, OmittedIncidents, Step, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
     status_apply::{ObjectVersion, is_newer},
@@ -154,21 +154,30 @@ impl Object {
         event.is_some_and(|event| self.replace(ObservedStatus::new(&event, self.tracker.is_resumed()))) || changed
     }
 
-    /// Adds the history to a status that is written now. `is_unclear` is whether it cannot be known if an incident has ended.
+    /// Adds the history to a status that is written now, and omits these incidents. `is_unclear` is whether it cannot be known if an incident has ended,
+    /// and `only` the namespace that the object is confined to.
     pub(super) fn add_history(
         &self,
         status: &mut OrchestrStatus,
+        omitted: &OmittedIncidents,
+        only: Option<&str>,
         is_unclear: &dyn Fn(&Incident) -> bool,
         now: Timestamp,
     ) {
         let old = self.status.as_ref().map(KnownStatus::with_incidents);
         let history = self.status.as_ref().map(KnownStatus::history).unwrap_or_default();
-        let step = Step { old: old.as_ref(), gap: self.gap, is_unclear, now };
+        let selects = |namespace: &str| may_show(self.settings.as_deref().ok(), only, namespace);
+        let step = Step { old: old.as_ref(), gap: self.gap, omitted, is_unclear, selects: &selects, now };
         history.advance(status, &step).put_into(status);
     }
 
-    /// The events to publish after this status was written.
-    pub(super) fn events_after(&mut self, written: &OrchestrStatus, now: Instant) -> Vec<Event> {
+    /// The events to publish after this status was written, which omits these incidents.
+    pub(super) fn events_after(
+        &mut self,
+        written: &OrchestrStatus,
+        omitted: &OmittedIncidents,
+        now: Instant,
+    ) -> Vec<Event> {
         match &self.settings {
             Err(error) => {
                 let answered = self.status_head().and_then(|status| status.observed_generation);
@@ -177,10 +186,16 @@ impl Object {
             }
             Ok(_) => {
                 let old = self.status.as_ref().map(KnownStatus::with_incidents);
-                self.event_limiter.events(&transitions(old.as_ref(), written), written, now)
+                self.event_limiter.events(&transitions(old.as_ref(), written, omitted), written, now)
             }
         }
     }
+}
+
+/// Whether an object with these settings may show a namespace. `only` is the one that it is confined to. With a spec that
+/// cannot be used, it is not known what the object selects, so it may show what it has shown.
+pub(super) fn may_show(settings: Option<&Settings>, only: Option<&str>, namespace: &str) -> bool {
+    only.is_none_or(|only| only == namespace) && settings.is_none_or(|own| own.scope.selects_namespace(namespace))
 }
 
 /// The fields of the status that the field manager of deliveries owns.

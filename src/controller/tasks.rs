@@ -137,10 +137,10 @@ impl Tasks {
     }
 
     /// Writes the status of an object that is not watched because its namespace has more than `max`.
-    pub(super) fn write_notice(&mut self, key: NamespacedName, max: usize, wall: Timestamp) {
+    pub(super) fn write_notice(&mut self, key: NamespacedName, max: usize, own_namespace_only: bool, wall: Timestamp) {
         let client = self.client.clone();
         self.writes.spawn(async move {
-            let written = write_notice(&client, &key, max, wall).await;
+            let written = write_notice(&client, &key, max, own_namespace_only, wall).await;
             // If the object is gone, the watch will report that.
             let is_written = matches!(written, Ok(()) | Err(WriteError::NotFound));
             if let Err(error) = written {

@@ -1,12 +1,12 @@
 //! Compares two statuses: whether the new one needs to be written, and which incidents began and ended.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::api::{Incident, OrchestrStatus, condition};
 
-use super::summary;
+use super::{omitted::OmittedIncidents, summary};
 
 /// How much a new status differs from the one in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +93,16 @@ pub struct Transitions<'a> {
 ///
 /// - all of them, if PodsHealthy is Unknown in the new status (paused, no access…);
 /// - ends, if the spec changed: the pods may just not be selected any more;
-/// - an incident that may only have been cut from one of the lists. A cut list ends with its oldest incident, so these
-///   are the incidents that began no later than that one.
+/// - ends of incidents that the new status only omits;
+/// - beginnings of incidents that the old status may have omitted. A cut list contains the most recent incidents of each
+///   namespace, and one of each before a second one of any. So these are the incidents that began no later than the oldest
+///   one of their namespace, or, if it has none, than the most recent one of any namespace.
 #[must_use]
-pub fn transitions<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus) -> Transitions<'a> {
+pub fn transitions<'a>(
+    old: Option<&'a OrchestrStatus>,
+    new: &'a OrchestrStatus,
+    omitted: &OmittedIncidents,
+) -> Transitions<'a> {
     if find(new, condition::PODS_HEALTHY).is_none_or(|condition| condition.status == "Unknown") {
         return Transitions::default();
     }
@@ -104,23 +110,46 @@ pub fn transitions<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus)
     Transitions {
         began: missing(&new.incidents, old),
         ended: if old.observed_generation == new.observed_generation {
-            missing(&old.incidents, new)
+            gone(&old.incidents, new, omitted)
         } else {
             Vec::new()
         },
     }
 }
 
-/// The incidents that a status certainly does not have.
-pub(super) fn missing<'a>(incidents: &'a [Incident], status: &OrchestrStatus) -> Vec<&'a Incident> {
-    let listed: HashSet<&str> = status.incidents.iter().map(|incident| &*incident.key).collect();
-    let cut = status.omitted_incidents > 0;
-    let oldest: Option<&Time> = status.incidents.last().map(|incident| &incident.since);
-    incidents
-        .iter()
-        .filter(|incident| !listed.contains(&*incident.key))
-        .filter(|incident| !cut || oldest.is_some_and(|oldest| incident.since > *oldest))
-        .collect()
+/// The incidents that a status neither lists nor omits.
+pub(super) fn gone<'a>(
+    incidents: &'a [Incident],
+    status: &OrchestrStatus,
+    omitted: &OmittedIncidents,
+) -> Vec<&'a Incident> {
+    let listed = keys(status);
+    incidents.iter().filter(|own| !listed.contains(&*own.key) && !omitted.contains(&own.key)).collect()
+}
+
+/// The incidents that a status certainly did not have. Which ones it omitted is no longer known.
+fn missing<'a>(incidents: &'a [Incident], status: &OrchestrStatus) -> Vec<&'a Incident> {
+    let listed = keys(status);
+    let others = incidents.iter().filter(|incident| !listed.contains(&*incident.key));
+    if status.omitted_incidents == 0 {
+        return others.collect();
+    }
+    // The most recent and the oldest incident of each namespace.
+    let mut namespaces = HashMap::<&str, [&Time; 2]>::new();
+    for Incident { namespace, since, .. } in &status.incidents {
+        let [newest, oldest] = namespaces.entry(namespace).or_insert([since, since]);
+        (*newest, *oldest) = ((*newest).max(since), (*oldest).min(since));
+    }
+    let of_others = namespaces.values().map(|[newest, _]| *newest).min();
+    let certain = |incident: &&Incident| {
+        let last = namespaces.get(&*incident.namespace).map(|[_, oldest]| *oldest).or(of_others);
+        last.is_some_and(|last| incident.since > *last)
+    };
+    others.filter(certain).collect()
+}
+
+fn keys(status: &OrchestrStatus) -> HashSet<&str> {
+    status.incidents.iter().map(|incident| &*incident.key).collect()
 }
 
 #[cfg(test)]
@@ -138,6 +167,11 @@ mod tests {
 
     fn keys(incidents: &[&Incident]) -> Vec<String> {
         incidents.iter().map(|incident| format!("{}/{}", incident.namespace, incident.owner.name)).collect()
+    }
+
+    /// Of statuses that list all incidents.
+    fn between<'a>(old: Option<&'a OrchestrStatus>, new: &'a OrchestrStatus) -> Transitions<'a> {
+        transitions(old, new, &OmittedIncidents::default())
     }
 
     #[test]
@@ -234,25 +268,25 @@ mod tests {
         let new = Scenario::of([crashing("shop", "pay", "Error", 40), crashing("shop", "web", "Error", 60)]);
         let old = old.status(None);
         let new = new.status(Some(&old));
-        let found = transitions(Some(&old), &new);
+        let found = between(Some(&old), &new);
         assert_eq!(
             (keys(&found.began), keys(&found.ended)),
             (vec!["shop/web".to_owned()], vec!["shop/cart".to_owned()])
         );
-        assert_eq!(keys(&transitions(None, &new).began), ["shop/web", "shop/pay"]);
-        assert_eq!(transitions(Some(&new), &new), Transitions::default());
+        assert_eq!(keys(&between(None, &new).began), ["shop/web", "shop/pay"]);
+        assert_eq!(between(Some(&new), &new), Transitions::default());
     }
 
     #[test]
     fn incidents_of_pods_that_are_not_watched_have_not_ended() {
         let old = Scenario::of([crashing("shop", "cart", "OOMKilled", 50)]).status(None);
         for state in [NotWatching::Paused, NotWatching::AlertsNotSet, NotWatching::Syncing] {
-            assert_eq!(transitions(Some(&old), &not_watching(&state, 3, Some(&old), at(900))), Transitions::default());
+            assert_eq!(between(Some(&old), &not_watching(&state, 3, Some(&old), at(900))), Transitions::default());
         }
         let narrowed = Scenario { generation: 4, ..Scenario::default() }.status(Some(&old));
-        assert_eq!(transitions(Some(&old), &narrowed), Transitions::default());
+        assert_eq!(between(Some(&old), &narrowed), Transitions::default());
         let recovered = Scenario::default().status(Some(&old));
-        assert_eq!(keys(&transitions(Some(&old), &recovered).ended), ["shop/cart"]);
+        assert_eq!(keys(&between(Some(&old), &recovered).ended), ["shop/cart"]);
     }
 
     #[test]
@@ -261,20 +295,23 @@ mod tests {
         let full = i64::try_from(fit::MAX_INCIDENTS).unwrap();
         let few = Scenario::of(seconds(1..full)).status(None);
         assert_eq!(few.omitted_incidents, 0);
-        let many = Scenario::of(seconds(0..full + 5)).status(Some(&few));
+        let (many, omitted) = Scenario::of(seconds(0..full + 5)).listed(Some(&few));
         assert_eq!(many.omitted_incidents, 5);
 
-        let grown = transitions(Some(&few), &many);
+        let grown = transitions(Some(&few), &many, &omitted);
         assert_eq!(keys(&grown.ended), Vec::<String>::new(), "d001 to d004 were cut");
         assert_eq!(grown.began.len(), 5, "d100 to d104; d000 is not listed");
-        let shrunk = transitions(Some(&many), &few);
+        let shrunk = between(Some(&many), &few);
         assert_eq!(keys(&shrunk.began), Vec::<String>::new(), "d001 to d004 are shown again");
         assert_eq!(shrunk.ended.len(), 5);
 
-        let without = Scenario::of(seconds(0..50).chain(seconds(51..full + 5))).status(Some(&many));
-        assert_eq!(without.omitted_incidents, 4);
-        let one_less = transitions(Some(&many), &without);
-        assert_eq!(keys(&one_less.ended), ["shop/d050"], "it is younger than the oldest that is listed");
+        for (gone, left) in [(50, 4), (5, 4)] {
+            let others = Scenario::of(seconds(0..gone).chain(seconds(gone + 1..full + 5)));
+            let (without, omitted) = others.listed(Some(&many));
+            assert_eq!(without.omitted_incidents, left);
+            let one_less = transitions(Some(&many), &without, &omitted);
+            assert_eq!(keys(&one_less.ended), [format!("shop/d{gone:03}")], "also if it was the oldest of the list");
+        }
 
         // d000 and d001 began in the same second, and only one of them fits.
         let tied = |pods: std::ops::Range<i64>| {
@@ -284,7 +321,30 @@ mod tests {
         let all = tied(0..full + 1).status(None);
         let without = tied(1..full + 1).status(Some(&all));
         assert_eq!((all.omitted_incidents, without.omitted_incidents), (1, 0));
-        assert_eq!(keys(&transitions(Some(&all), &without).began), Vec::<String>::new(), "d001 may have been cut");
+        assert_eq!(keys(&between(Some(&all), &without).began), Vec::<String>::new(), "d001 may have been cut");
+    }
+
+    #[test]
+    fn a_full_list_hides_neither_beginnings_nor_ends_in_other_namespaces() {
+        let evil = || (0..500).map(|n| crashing("evil", &format!("e{n:03}"), "Error", 500 + n));
+        let with = |others: &[(&str, i64)]| {
+            let others: Vec<_> = others.iter().map(|(owner, since)| crashing("shop", owner, "Error", *since)).collect();
+            Scenario::of(others.into_iter().chain(evil()))
+        };
+        let found = |old: &[(&str, i64)], new: &[(&str, i64)]| {
+            let old = with(old).status(None);
+            let (new, omitted) = with(new).listed(Some(&old));
+            assert!(new.omitted_incidents >= 400);
+            let found = transitions(Some(&old), &new, &omitted);
+            (keys(&found.began), keys(&found.ended))
+        };
+        let (cart, pay) = (("cart", 10), ("pay", 20));
+        let (none, named) = (Vec::<String>::new(), |name: &str| vec![format!("shop/{name}")]);
+        assert_eq!(found(&[cart], &[]), (none.clone(), named("cart")), "it is the oldest of all");
+        assert_eq!(found(&[cart], &[cart, pay]), (named("pay"), none.clone()));
+        assert_eq!(found(&[cart, pay], &[pay]), (none.clone(), named("cart")));
+        assert_eq!(found(&[], &[("cart", 1_000)]), (named("cart"), none.clone()));
+        assert_eq!(found(&[], &[cart]), (none.clone(), none), "it may have been omitted");
     }
 
     #[test]

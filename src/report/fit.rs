@@ -109,7 +109,7 @@ fn in_order<'p, 'a>(problems: &[&'p Problem<'a>]) -> Vec<&'p Problem<'a>> {
 }
 
 /// The size of an item in a list, including its comma.
-fn listed(item: &impl Serialize) -> usize {
+pub(super) fn listed(item: &impl Serialize) -> usize {
     json_size::size(item).saturating_add(1)
 }
 

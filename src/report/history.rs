@@ -12,6 +12,9 @@
 //!   annotation, or their namespace is not watched any more ([`Step::is_unclear`]);
 //! - if it was cut from a list that is too long.
 //!
+//! Entries of namespaces that the object does not select any more are dropped: who may read the object may not be allowed to
+//! read these namespaces ([`Step::selects`]).
+//!
 //! If the pods were not watched just before, it is only known that an incident ended in that time, and the entry says so
 //! ([`EndedIncident::last_seen`]).
 
@@ -25,8 +28,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{EndedIncident, Incident, OrchestrStatus, UnwatchedSpan, condition, reason};
 
 use super::{
-    change::{find, missing},
-    fit, truncate,
+    change::{find, gone},
+    fair, fit,
+    omitted::OmittedIncidents,
+    truncate,
     wire::{count, seconds, wire_time},
 };
 
@@ -85,8 +90,12 @@ pub(crate) struct Step<'a> {
     pub(crate) old: Option<&'a OrchestrStatus>,
     /// Absent if this process has watched the pods without interruption since it wrote or confirmed the status in the API.
     pub(crate) gap: Option<Gap>,
+    /// The incidents that the new status does not list.
+    pub(crate) omitted: &'a OmittedIncidents,
     /// Whether it cannot be known if the incident has ended.
     pub(crate) is_unclear: &'a dyn Fn(&Incident) -> bool,
+    /// Whether the object may show this namespace now.
+    pub(crate) selects: &'a dyn Fn(&str) -> bool,
     pub(crate) now: Timestamp,
 }
 
@@ -101,6 +110,11 @@ pub(super) fn most_pods(incident: &Incident) -> i64 {
 }
 
 impl History {
+    /// Whether a status has only entries of selected namespaces.
+    pub(crate) fn has_only(status: &OrchestrStatus, selects: &dyn Fn(&str) -> bool) -> bool {
+        status.history.iter().all(|own| selects(&own.namespace))
+    }
+
     /// Moves the history out of a status.
     pub(crate) fn take(status: &mut OrchestrStatus) -> Self {
         let (entries, unwatched) = (std::mem::take(&mut status.history), std::mem::take(&mut status.unwatched));
@@ -138,6 +152,7 @@ impl History {
         } else if self.since.is_some() {
             self.not_watched(new, step, now);
         }
+        self.drop_other_namespaces(step.selects);
         self.cut(now);
         self
     }
@@ -164,7 +179,8 @@ impl History {
         }
         self.since.get_or_insert(now);
 
-        let gone = step.old.filter(|_| is_comparable).map_or_else(Vec::new, |old| missing(&old.incidents, new));
+        let gone =
+            step.old.filter(|_| is_comparable).map_or_else(Vec::new, |old| gone(&old.incidents, new, step.omitted));
         for incident in gone.into_iter().filter(|incident| !(step.is_unclear)(incident)) {
             let entry = ended(incident, last_seen, now);
             self.entries.retain(|own| own.key != entry.key || own.began != entry.began);
@@ -234,6 +250,11 @@ impl History {
             let began = seconds(own.began.0).min(ended);
             own.last_seen = own.last_seen.take().map(|seen| Time(seconds(seen.0).clamp(began, ended)));
             (own.began, own.ended, own.pods) = (Time(began), Time(ended), own.pods.max(0));
+            for name in
+                [&mut own.namespace, &mut own.owner.kind, &mut own.owner.name, &mut own.container, &mut own.reason]
+            {
+                name.truncate(truncate::name(name).len());
+            }
             own.message = truncate::with_ellipsis(&own.message, MESSAGE_LIMIT).into_owned();
         }
         self.unwatched.sort_by_key(|span| Reverse(span.from.0));
@@ -249,7 +270,14 @@ impl History {
         self.since = self.since.map(|since| seconds(since).min(now));
     }
 
-    /// Drops what is too old, and the oldest of what is too much.
+    /// Drops the entries of namespaces that the object does not select. They are not counted as omitted, because no bound has
+    /// dropped them.
+    fn drop_other_namespaces(&mut self, selects: &dyn Fn(&str) -> bool) {
+        let dropped = self.entries.extract_if(.., |own| !selects(&own.namespace));
+        self.since = dropped.map(|own| Some(own.ended.0)).fold(self.since, Option::max);
+    }
+
+    /// Drops what is too old, and of what is too much the oldest of the namespaces that take the most.
     fn cut(&mut self, now: Timestamp) {
         self.entries.sort_by(|one, other| {
             (other.ended.0, other.began.0, &one.key).cmp(&(one.ended.0, one.began.0, &other.key))
@@ -259,9 +287,14 @@ impl History {
         let mut dropped = |time: Timestamp| complete_since = complete_since.max(Some(time));
 
         let fresh = self.entries.iter().take_while(|own| own.ended.0 >= oldest).count();
-        let kept = fit::prefix(self.entries.iter().take(fresh.min(MAX_ENTRIES)), ENTRY_BYTES).len();
-        self.omitted = self.omitted.saturating_add(count(fresh - kept));
-        self.entries.drain(kept..).for_each(|own| dropped(own.ended.0));
+        self.entries.drain(fresh..).for_each(|own| dropped(own.ended.0));
+        let namespaces: Vec<&str> = self.entries.iter().map(|own| &*own.namespace).collect();
+        let room = fair::Room { items: MAX_ENTRIES, bytes: ENTRY_BYTES };
+        let kept = fair::take_turns(&namespaces, room, |index| self.entries.get(index).map_or(0, fit::listed));
+        self.omitted = self.omitted.saturating_add(count(fresh - kept.len()));
+        let mut index = 0..;
+        let cut = self.entries.extract_if(.., |_| index.next().is_none_or(|own| kept.binary_search(&own).is_err()));
+        cut.for_each(|own| dropped(own.ended.0));
 
         let end = |span: &UnwatchedSpan| span.until.as_ref().map_or(now, |until| until.0);
         let kept = self.unwatched.iter().take(MAX_SPANS).take_while(|span| end(span) >= oldest).count();

@@ -175,6 +175,10 @@ pub(super) fn ordered<'a>(
 }
 
 impl Group<'_> {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The cause and the sentence: those of the example unless another one was proven before.
     pub(super) fn explanation(&self) -> &Explanation {
         let own = self.example.explanation();

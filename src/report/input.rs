@@ -13,7 +13,10 @@ use crate::{
     pods::Pod,
 };
 
-use super::{incidents::Group, missing::MissingPods, problem::Problem, revision::FailingRevision, tracker::Tracker};
+use super::{
+    incidents::Group, missing::MissingPods, omitted::OmittedIncidents, problem::Problem, revision::FailingRevision,
+    tracker::Tracker,
+};
 
 /// A pod with a problem.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +84,8 @@ pub struct Input<'a> {
 /// The outcome of one reconcile of an object whose pods are watched.
 pub struct Report<'a> {
     pub status: OrchestrStatus,
+    /// The incidents that the status does not list.
+    pub omitted: OmittedIncidents,
     /// All incidents, for alerts; empty without webhooks. Unlike the status' list it is never cut.
     pub incidents: Vec<alerts::Incident>,
     /// The containers that the status lists, each with its pod. The status shows their logs.

@@ -17,7 +17,7 @@ use super::{
     fit,
     history::{History, MESSAGE_LIMIT, StoredHistory, most_pods},
     truncate,
-    wire::wire_time,
+    wire::{number, wire_time},
 };
 
 /// The most bytes of JSON that are kept of the incidents and of the pods to resume from: more than a status of the operator
@@ -157,11 +157,6 @@ fn json(value: &impl Serialize) -> Box<[u8]> {
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
-/// The key of an incident as a number, which takes less memory.
-fn number(key: &str) -> Option<u64> {
-    u64::from_str_radix(key, 16).ok()
-}
-
 fn named(incident: &Incident) -> Named<'_> {
     let Incident { key, kind, namespace, owner, container, reason, since, cause, message, .. } = incident;
     let owner = [owner.kind.as_str().into(), owner.name.as_str().into()];
@@ -224,7 +219,7 @@ mod tests {
         diagnosis::Finding,
         pods::{Pod, Uid},
         report::{
-            differs,
+            OmittedIncidents, differs,
             tests::{Scenario, crashing},
             transitions,
         },
@@ -309,8 +304,9 @@ mod tests {
         let old = large(1);
         let known = KnownStatus::new(old.clone(), true).with_incidents();
         let new = Scenario::default().status(Some(&old));
-        let found = transitions(Some(&known), &new);
-        let expected = transitions(Some(&old), &new);
+        let none = OmittedIncidents::default();
+        let found = transitions(Some(&known), &new, &none);
+        let expected = transitions(Some(&old), &new, &none);
         assert_eq!((found.ended.len(), found.began.len()), (expected.ended.len(), 0));
         for (found, expected) in found.ended.iter().zip(expected.ended) {
             let named = |own: &Incident| {
@@ -319,7 +315,7 @@ mod tests {
             };
             assert_eq!(named(found), named(expected));
         }
-        assert_eq!(transitions(Some(&known), &old), transitions(Some(&old), &old));
+        assert_eq!(transitions(Some(&known), &old, &none), transitions(Some(&old), &old, &none));
     }
 
     #[test]

@@ -85,6 +85,14 @@ impl Scenario {
         self.with_input(previous, |input| watching(input, &|pod, container| self.tail(pod, container)).status)
     }
 
+    /// The status, and the incidents that it omits.
+    pub(super) fn listed(&self, previous: Option<&OrchestrStatus>) -> (OrchestrStatus, OmittedIncidents) {
+        self.with_input(previous, |input| {
+            let report = watching(input, &|pod, container| self.tail(pod, container));
+            (report.status, report.omitted)
+        })
+    }
+
     pub(super) fn alert_incidents(&self) -> Vec<crate::alerts::Incident> {
         self.with_input(None, |input| watching(input, &|pod, container| self.tail(pod, container)).incidents)
     }

@@ -4,14 +4,29 @@ use std::borrow::Cow;
 
 use crate::api::Owner;
 
+use super::json_size;
+
 /// The longest message of a condition, in bytes.
 pub(super) const CONDITION_MESSAGE_LIMIT: usize = 1024;
-/// The longest name in bytes. Kubernetes limits names to 253; kubelets and owner references may hold longer ones.
+/// The longest name, in bytes of JSON. Kubernetes limits names to 253 bytes, and JSON escapes none of their characters;
+/// kubelets and owner references may hold longer ones, and characters that take six bytes.
 const NAME_LIMIT: usize = 253;
 
 /// The beginning of a name, reason or other identifier, without an ellipsis.
 pub(super) fn name(name: &str) -> &str {
-    &name[..name.floor_char_boundary(NAME_LIMIT)]
+    // No character takes more than six times its bytes.
+    if name.len() <= NAME_LIMIT / 6 {
+        return name;
+    }
+    let mut left = NAME_LIMIT;
+    let end = name.char_indices().find(|(_, character)| match left.checked_sub(json_size::escaped(*character)) {
+        Some(rest) => {
+            left = rest;
+            false
+        }
+        None => true,
+    });
+    end.map_or(name, |(end, _)| &name[..end])
 }
 
 /// The beginning of a name that may contain anything, such as that of an owner: characters that hide or reorder others, and
@@ -72,6 +87,23 @@ mod tests {
         assert_eq!(with_ellipsis("ééé", 5), "é…");
         assert_eq!(with_ellipsis("ééé", 3), "…");
         assert_eq!(name(&"é".repeat(200)).len(), 252);
+    }
+
+    #[test]
+    fn cuts_names_to_their_bytes_in_json() {
+        let valid = "a-b.c".repeat(50) + "abc";
+        assert_eq!(name(&valid), valid);
+        for (hostile, characters) in [("<", 42), ("&", 42), ("\u{1}", 42), ("\"", 126), ("\u{2028}", 42), ("💥", 63)]
+        {
+            let cut = name(&hostile.repeat(253)).to_owned();
+            assert_eq!(cut.chars().count(), characters, "{hostile:?}");
+            assert!(json_size::size(&cut) <= NAME_LIMIT + 2, "{hostile:?}");
+            let owner = shown_owner(&hostile.repeat(4096), &hostile.repeat(4096));
+            assert!(
+                [owner.kind, owner.name].iter().all(|shown| json_size::size(shown) <= NAME_LIMIT + 2),
+                "{hostile:?}"
+            );
+        }
     }
 
     #[test]

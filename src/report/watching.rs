@@ -1,6 +1,6 @@
 //! Builds the status of an object whose pods are watched, and the incidents for its alerts.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::alerts;
 use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition, reason};
@@ -8,9 +8,11 @@ use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition, r
 use super::{
     alert_incidents, common_causes,
     conditions::Conditions,
-    fair, fit, health, incidents,
+    fair, fit, health,
+    incidents::{self, Group},
     input::{FindTail, Input, PodFinding, Report, Workload},
     json_size,
+    omitted::OmittedIncidents,
     problem::{self, Problem},
     summary,
     tracker::Tracker,
@@ -55,8 +57,8 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         omitted_pods: count(problems.len()),
         ..OrchestrStatus::default()
     };
-    let listed = incidents.iter().take(fit::MAX_INCIDENTS).map(incidents::Group::incident);
-    status.incidents = fit::prefix(listed, fit::INCIDENT_BYTES);
+    let (listed, omitted) = list(&incidents);
+    status.incidents = listed;
     status.omitted_incidents = count(incidents.len() - status.incidents.len());
 
     let budget = fit::budget(input.has_webhooks).saturating_sub(json_size::size(&status));
@@ -78,7 +80,23 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
             ..alert_incidents::alert_incident(group, input.masking, find_tail)
         })
         .collect();
-    Report { status, incidents: alerted, shown, problems, groups: incidents }
+    Report { status, omitted, incidents: alerted, shown, problems, groups: incidents }
+}
+
+/// The incidents that the status lists, and those for which it has no room.
+fn list(incidents: &[Group<'_>]) -> (Vec<Incident>, OmittedIncidents) {
+    let namespaces: Vec<&str> = incidents.iter().map(|own| own.identity.namespace).collect();
+    let room = fair::Room { items: fit::MAX_INCIDENTS, bytes: fit::INCIDENT_BYTES };
+    let mut measured = BTreeMap::new();
+    let chosen = fair::take_turns(&namespaces, room, |index| {
+        let Some(incident) = incidents.get(index).map(Group::incident) else { return 0 };
+        let size = fit::listed(&incident);
+        measured.insert(index, incident);
+        size
+    });
+    let others = incidents.iter().enumerate().filter(|(index, _)| chosen.binary_search(index).is_err());
+    let omitted = OmittedIncidents::new(others.map(|(_, own)| own.key()));
+    (chosen.iter().filter_map(|index| measured.remove(index)).collect(), omitted)
 }
 
 /// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it

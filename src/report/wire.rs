@@ -15,3 +15,8 @@ pub(super) fn seconds(time: Timestamp) -> Timestamp {
 pub(super) fn wire_time(time: Timestamp) -> Time {
     Time(seconds(time))
 }
+
+/// The key of an incident as a number, which takes less memory.
+pub(super) fn number(key: &str) -> Option<u64> {
+    u64::from_str_radix(key, 16).ok()
+}

@@ -151,11 +151,11 @@ impl Replay {
             now: self.now,
         };
         let report = report::watching(&input, &|_, _| None);
-        let (status, incidents) = (report.status, report.incidents);
+        let (status, omitted, incidents) = (report.status, report.omitted, report.incidents);
         self.incidents = incidents;
         let t = |time: Timestamp| time.duration_since(self.start).as_secs();
         if self.status.is_some() {
-            let changes = report::transitions(self.status.as_ref(), &status);
+            let changes = report::transitions(self.status.as_ref(), &status, &omitted);
             let began = changes.began.iter().map(|incident| format!("{} {} began", t(self.now), incident.kind));
             let ended = changes.ended.iter().map(|incident| format!("{} {} ended", t(self.now), incident.kind));
             self.transitions.extend(began.chain(ended));

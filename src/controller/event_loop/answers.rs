@@ -74,7 +74,7 @@ impl Controller {
         result: Result<Box<ObservedStatus>, WriteError>,
         now: Instant,
     ) {
-        let StatusWrite { key, uid, term, status: written, .. } = write;
+        let StatusWrite { key, uid, term, status: written, omitted, .. } = write;
         self.metrics.status_written(result.as_ref().err().map_or("written", WriteError::as_str));
         // If another object has the name now, this write is not its own.
         let Some(object) = self.objects.get_mut(key).filter(|object| object.uid == *uid) else { return };
@@ -90,7 +90,7 @@ impl Controller {
                 if let Some(since) = write.dirty_since {
                     self.metrics.detected(now.saturating_duration_since(since));
                 }
-                (Some(*answer), object.events_after(written, now))
+                (Some(*answer), object.events_after(written, omitted, now))
             }
             Err(error) => {
                 let (delay, failures) = self.queue.write_failed(key, now);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
-    api::{NamespacedName, OrchestrStatus, StoredObject},
+    api::{Incident, NamespacedName, OrchestrStatus, StoredObject},
     clock::ClusterClock,
     config::RunConfig,
     events::{Event, WatchedEvent},
@@ -22,7 +22,7 @@ use crate::{
     metrics::Metrics,
     namespaces::WatchedNamespace,
     pods::WatchedPod,
-    report::{self, Change},
+    report::{self, Change, OmittedIncidents},
     watch::WatchUpdate,
     watchdog::{Heartbeat, Phase},
 };
@@ -246,7 +246,7 @@ impl Controller {
             self.tasks.read_object(key);
         }
         for key in self.objects.limit.take_notices(now) {
-            self.tasks.write_notice(key, self.objects.limit.max(), self.clock.now());
+            self.tasks.write_notice(key, self.objects.limit.max(), self.own_namespace_only, self.clock.now());
         }
         for query in self.reconciler.take_due_workloads(now) {
             self.tasks.read_workload(query);
@@ -346,7 +346,7 @@ impl Controller {
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
         rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
         let Some(schedule) = self.queue.schedule(key) else { return };
-        let NewStatus { status, keeps_lists, gap, lacks_logs, recheck, incidents, gone } = match outcome {
+        let NewStatus { status, omitted, keeps_lists, gap, lacks_logs, recheck, incidents, gone } = match outcome {
             Outcome::Status(new) => *new,
             Outcome::Postponed(until) => {
                 schedule.pause();
@@ -400,7 +400,7 @@ impl Controller {
                 schedule.recheck_at(Some(next_count.min(recheck)));
                 object.gap = object.gap.filter(|_| gap.is_some());
             }
-            _ => self.write(key, status, keeps_lists, now, wall),
+            _ => self.write(key, status, omitted, keeps_lists, now, wall),
         }
     }
 
@@ -408,6 +408,7 @@ impl Controller {
         &mut self,
         key: &NamespacedName,
         mut status: OrchestrStatus,
+        omitted: OmittedIncidents,
         keeps_lists: bool,
         now: Instant,
         wall: Timestamp,
@@ -417,10 +418,12 @@ impl Controller {
         let bytes = object.bytes + report::json_size(&status);
         let dirty_since = self.queue.dirty_since(key);
         if let Some(permit) = self.queue.begin_write(key, bytes, now) {
-            object.add_history(&mut status, &|incident| self.reconciler.is_unclear(object.view, incident), wall);
+            let only = self.own_namespace_only.then_some(&*key.namespace);
+            let is_unclear = |incident: &Incident| self.reconciler.is_unclear(object.view, incident);
+            object.add_history(&mut status, &omitted, only, &is_unclear, wall);
             let is_resumed = object.tracker.is_resumed();
             let (key, uid, version, term) = (key.clone(), object.uid.clone(), object.version.clone(), object.term);
-            let write = StatusWrite { key, uid, version, term, status, keeps_lists, is_resumed, dirty_since };
+            let write = StatusWrite { key, uid, version, term, status, omitted, keeps_lists, is_resumed, dirty_since };
             self.tasks.write_status(permit, Box::new(write));
         }
     }

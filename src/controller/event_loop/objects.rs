@@ -4,14 +4,18 @@ use tokio::time::Instant;
 
 use crate::{
     api::{NamespacedName, StoredObject},
-    report::{self, Change, NotWatching},
+    report::{self, Change, History, NotWatching},
     spec_error::SpecError,
     watch::WatchUpdate,
 };
 
 use super::{
     super::{
-        object::Object, object_limit::Admission, observed::settings, pattern_checks::PatternCheck, watch_health::Scope,
+        object::{Object, may_show},
+        object_limit::Admission,
+        observed::settings,
+        pattern_checks::PatternCheck,
+        watch_health::Scope,
     },
     Controller,
 };
@@ -69,9 +73,11 @@ impl Controller {
             Admission::Watched { displaced } => displaced.iter().for_each(|displaced| self.abandon(displaced)),
             Admission::Waiting => {
                 let state = NotWatching::TooManyObjects { max: self.objects.limit.max() };
+                let only = self.own_namespace_only.then_some(&*key.namespace);
                 let is_informed = observed.status().is_some_and(|old| {
                     let new = report::not_watching(&state, observed.generation, Some(&old), self.clock.now());
                     report::differs(Some(&old), &new) == Change::None
+                        && History::has_only(&old, &|namespace| may_show(None, only, namespace))
                 });
                 self.objects.limit.set_informed(&key, is_informed);
                 return;

@@ -19,7 +19,7 @@ use crate::{
     api::{self, NamespacedName, OrchestrStatus, ProblemKind},
     index::{Index, ViewId},
     metrics::Metrics,
-    report::{self, Gap, KnownStatus, NotWatching, PodFinding, Report, UpdateContext},
+    report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, UpdateContext},
     settings::Settings,
 };
 
@@ -85,6 +85,8 @@ pub(super) enum Outcome {
 
 pub(super) struct NewStatus {
     pub(super) status: OrchestrStatus,
+    /// The incidents that the status does not list.
+    pub(super) omitted: OmittedIncidents,
     /// Whether the lists in the API stay.
     pub(super) keeps_lists: bool,
     /// Since when and why the pods are not watched; absent if they are.
@@ -184,7 +186,8 @@ impl Reconciler {
             }
             let gap = Some(Gap { from: wall.checked_sub(lasted).unwrap_or(wall), reason: state.reason() });
             let (lacks_logs, recheck, incidents, gone) = (false, None, None, GoneAlerts::default());
-            let new = NewStatus { status, keeps_lists, gap, lacks_logs, recheck, incidents, gone };
+            let omitted = OmittedIncidents::default();
+            let new = NewStatus { status, omitted, keeps_lists, gap, lacks_logs, recheck, incidents, gone };
             Reconciled::with(Outcome::Status(Box::new(new)))
         };
         let not_watching = |state: &NotWatching, object: &Object| not_watching_for(Duration::ZERO, state, object);
@@ -307,7 +310,7 @@ impl Reconciler {
         if self.metrics.wants_state() {
             self.metrics.object_reported(key, &report.for_metrics(), report.incidents_for_metrics());
         }
-        let Report { mut status, incidents, shown, .. } = report;
+        let Report { mut status, omitted, incidents, shown, .. } = report;
         if let Some(known) = &object.status {
             known.keep_most_pods(&mut status.incidents);
         }
@@ -343,7 +346,7 @@ impl Reconciler {
         if let Some(status) = &mut object.status {
             status.resumed();
         }
-        let new = NewStatus { status, keeps_lists: false, gap: None, lacks_logs, recheck, incidents, gone };
+        let new = NewStatus { status, omitted, keeps_lists: false, gap: None, lacks_logs, recheck, incidents, gone };
         Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
     }
 

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::report::{
-    KnownStatus, NotWatching, json_size, not_watching,
+    KnownStatus, NotWatching, OmittedIncidents, json_size, not_watching,
     tests::{Scenario, at, crashing},
 };
 
@@ -15,6 +15,8 @@ struct Sim {
     now: i64,
     generation: i64,
     unclear: bool,
+    /// The namespace that the object selects now, if it does not select all.
+    only: Option<&'static str>,
 }
 
 /// An owner, and since when its pods fail.
@@ -22,7 +24,7 @@ type Failing = (&'static str, i64);
 
 impl Sim {
     fn new() -> Self {
-        Self { stored: None, gap: None, now: 10_000, generation: 3, unclear: false }
+        Self { stored: None, gap: None, now: 10_000, generation: 3, unclear: false, only: None }
     }
 
     fn status(&self) -> &OrchestrStatus {
@@ -33,11 +35,13 @@ impl Sim {
         self.stored.clone().map(|stored| KnownStatus::new(stored, true))
     }
 
-    fn with_history(&self, mut new: OrchestrStatus) -> OrchestrStatus {
+    fn with_history(&self, mut new: OrchestrStatus, omitted: &OmittedIncidents) -> OrchestrStatus {
         let known = self.known();
         let old = known.as_ref().map(KnownStatus::with_incidents);
         let unclear = self.unclear;
-        let step = Step { old: old.as_ref(), gap: self.gap, is_unclear: &|_| unclear, now: at(self.now) };
+        let selects = |namespace: &str| self.only.is_none_or(|only| only == namespace);
+        let (is_unclear, now) = (|_: &Incident| unclear, at(self.now));
+        let step = Step { old: old.as_ref(), gap: self.gap, omitted, is_unclear: &is_unclear, selects: &selects, now };
         let history = known.as_ref().map(KnownStatus::history).unwrap_or_default();
         history.advance(&new, &step).put_into(&mut new);
         // As it is read back.
@@ -51,13 +55,16 @@ impl Sim {
 
     /// The same, and the write may be lost.
     fn watch_and(&mut self, failing: &[Failing], is_written: bool) -> &mut Self {
-        let pods = failing.iter().map(|(owner, since)| crashing("shop", owner, "OOMKilled", *since));
+        // An owner may be given with its namespace.
+        let place = |owner: &'static str| owner.split_once('/').unwrap_or(("shop", owner));
+        let pods = failing.iter().map(|(owner, since)| (place(owner), *since));
+        let pods = pods.map(|((namespace, owner), since)| crashing(namespace, owner, "OOMKilled", since));
         let scenario = Scenario { generation: self.generation, now: at(self.now), ..Scenario::of(pods) };
-        let mut new = scenario.status(self.stored.as_ref());
+        let (mut new, omitted) = scenario.listed(self.stored.as_ref());
         if let Some(known) = self.known() {
             known.keep_most_pods(&mut new.incidents);
         }
-        let new = self.with_history(new);
+        let new = self.with_history(new, &omitted);
         if is_written {
             (self.stored, self.gap) = (Some(new), None);
         }
@@ -67,7 +74,7 @@ impl Sim {
     fn stop_watching(&mut self, state: &NotWatching) -> &mut Self {
         self.gap = self.gap.or(Some(Gap { from: at(self.now), reason: state.reason() }));
         let new = not_watching(state, self.generation, self.stored.as_ref(), at(self.now));
-        self.stored = Some(self.with_history(new));
+        self.stored = Some(self.with_history(new, &OmittedIncidents::default()));
         self
     }
 
@@ -242,6 +249,31 @@ fn messages_are_dropped_when_the_spec_changes_because_it_may_mask_more() {
 }
 
 #[test]
+fn entries_of_namespaces_that_the_object_does_not_select_are_dropped() {
+    let refused = NotWatching::InvalidSpec { message: "spec.pods.namespaces: must be [\"shop\"]".to_owned() };
+    type Change<'a> = &'a dyn Fn(&mut Sim);
+    let changes: [(&str, Change<'_>); 4] = [
+        ("a narrower spec", &|sim| _ = sim.change_spec().watch(&[])),
+        ("a narrower spec before pods can be read", &|sim| _ = sim.change_spec().stop_watching(&NotWatching::Syncing)),
+        ("a pause", &|sim| _ = sim.change_spec().stop_watching(&NotWatching::Paused)),
+        ("a refusal by --own-namespace-only", &|sim| _ = sim.restart().stop_watching(&refused)),
+    ];
+    for (what, change) in changes {
+        let mut sim = Sim::new();
+        sim.watch(&[("cart", 9_000), ("bank/ledger", 9_100), ("bank/audit", 9_200)]).wait(60);
+        sim.watch(&[("bank/audit", 9_200)]).wait(60).watch(&[]).wait(60).watch(&[("pay", 10_100)]).wait(60).watch(&[]);
+        assert_eq!(sim.entries().iter().map(|own| own.0).collect::<Vec<_>>(), ["pay", "audit", "ledger", "cart"]);
+        sim.only = Some("shop");
+        change(sim.wait(60));
+        assert_eq!(sim.entries().iter().map(|own| own.0).collect::<Vec<_>>(), ["pay", "cart"], "{what}");
+        assert!(!serde_json::to_string(sim.status()).unwrap().contains("bank"), "{what}");
+        // The end of bank/audit. It is no longer known what else had ended until then, if the object selects bank again.
+        assert_eq!(sim.status().history_since, Some(Time(at(10_120))), "{what}");
+        assert_eq!(sim.status().omitted_history, 0, "{what}");
+    }
+}
+
+#[test]
 fn short_interruptions_are_not_recorded() {
     let mut sim = Sim::new();
     sim.watch(&[]).wait(300).restart().wait(60).watch(&[]);
@@ -292,6 +324,47 @@ fn drops_what_is_old_and_counts_what_is_too_much() {
     }
     assert_eq!((sim.spans().len(), sim.spans()[19].0), (20, 10_000 + 10 * 20));
     assert_eq!(sim.status().history_since, Some(Time(at(10_000 + 9 * 20 + 10))));
+}
+
+#[test]
+fn a_namespace_that_takes_the_most_loses_its_oldest_entries_first() {
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let plain = |number: usize| leak(format!("evil/pod-{number:03}"));
+    // As many bytes in a few entries.
+    let large = |number: usize| leak(format!("evil/{number:03}{}", "<".repeat(250)));
+    for (what, name) in [("many", &plain as &dyn Fn(usize) -> &'static str), ("large", &large)] {
+        let mut sim = Sim::new();
+        sim.watch(&[("cart", 9_000), ("bank/ledger", 9_500)]).wait(60).watch(&[("bank/ledger", 9_500)]);
+        sim.wait(60).watch(&[]);
+        for number in 0..70 {
+            sim.watch(&[(name(number), sim.now)]).wait(20).watch(&[]).wait(20);
+        }
+        let status = sim.status();
+        let of = |namespace: &str| status.history.iter().filter(|own| own.namespace == namespace).count();
+        let (entries, omitted) = (status.history.len(), usize::try_from(status.omitted_history).unwrap());
+        assert_eq!((of("shop"), of("bank"), of("evil"), omitted), (1, 1, entries - 2, 72 - entries), "{what}");
+        assert!(entries > 10, "{what}: {entries}");
+        assert!(status.history.is_sorted_by(|one, other| one.ended >= other.ended), "{what}");
+        // The end of the last one that was dropped; there may be earlier ones.
+        let dropped = 70 - of("evil");
+        let ended = 10_120 + 40 * i64::try_from(dropped - 1).unwrap() + 20;
+        assert_eq!(status.history_since, Some(Time(at(ended))), "{what}");
+        let before = status.history.clone();
+        sim.wait(10).watch(&[]);
+        assert_eq!((&sim.status().history, sim.status().omitted_history), (&before, omitted as i64), "{what}");
+    }
+}
+
+#[test]
+fn an_incident_that_ends_while_another_namespace_fills_the_list_gets_an_entry() {
+    let many: Vec<Failing> = (0..300_i64)
+        .map(|number| (&*Box::leak(format!("evil/pod-{number:03}").into_boxed_str()), 9_500 + number))
+        .collect();
+    let mut sim = Sim::new();
+    sim.watch(&[&[("cart", 9_000)], &*many].concat());
+    assert_eq!((sim.status().incidents.len(), sim.status().omitted_incidents), (100, 201));
+    sim.wait(60).watch(&many);
+    assert_eq!(sim.entries(), [("cart", 9_000, None, 10_060)]);
 }
 
 #[test]

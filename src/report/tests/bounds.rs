@@ -15,7 +15,7 @@ use crate::{
         fair,
         fit::{LOG_ROOM, MAX_INCIDENTS, budget},
         incidents, json_size, keep_lists, problem,
-        truncate::CONDITION_MESSAGE_LIMIT,
+        truncate::{self, CONDITION_MESSAGE_LIMIT},
         wire::wire_time,
     },
 };
@@ -38,8 +38,9 @@ fn check(scenario: &Scenario, status: &OrchestrStatus) {
     check_messages(status);
 
     for shown in &status.problematic_pods {
-        let (pod, finding) =
-            scenario.pods.iter().find(|(pod, _)| *shown.name == pod.name && shown.namespace == pod.namespace).unwrap();
+        let is_shown =
+            |pod: &Pod| shown.name == truncate::name(&pod.name) && shown.namespace == truncate::name(&pod.namespace);
+        let (pod, finding) = scenario.pods.iter().find(|(pod, _)| is_shown(pod)).unwrap();
         let omitted = finding.containers.len() - shown.container_issues.len();
         assert_eq!(shown.message.ends_with("left out to fit the status"), omitted > 0);
         assert!(omitted == 0 || shown.message.contains(&omitted.to_string()), "{}", shown.message);
@@ -414,14 +415,43 @@ fn the_largest_input_fits() {
 
 #[test]
 fn incidents_leave_room_for_pods() {
-    let mut scenario =
-        Scenario::of((0..300).map(|n| crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n)));
+    let large = |n| {
+        let (pod, mut finding) = crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n);
+        finding.explanation.message = "<".repeat(512);
+        (pod, finding)
+    };
+    let mut scenario = Scenario::of((0..300).map(large));
     scenario.max_pods = 500;
     let status = scenario.status(None);
     check(&scenario, &status);
     assert!(status.incidents.len() < MAX_INCIDENTS);
     assert_eq!(status.incidents.len() as i64 + status.omitted_incidents, 300);
     assert!(status.problematic_pods.len() > 20, "{} pods", status.problematic_pods.len());
+}
+
+#[test]
+fn a_namespace_with_large_incidents_leaves_room_for_those_of_others() {
+    let mut ownership = Ownership::default();
+    for name in ["kopf.dev/runbook", "kopf.dev/dashboard"] {
+        ownership.set(name, Some(&format!("https://r.example/{}", "r".repeat(490))));
+    }
+    let hostile = "<".repeat(512);
+    let of_evil = |n: i64| {
+        let (mut pod, mut finding) = crashing("evil", &format!("{n}{hostile}"), "Error", 600 + n);
+        pod.ownership = ownership.clone().non_empty();
+        finding.owner = Some(Owner { kind: hostile.clone(), name: format!("{n}{hostile}") });
+        finding.explanation.message.clone_from(&hostile);
+        (pod, finding)
+    };
+    let of_shop = (0..60).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n));
+    let scenario = Scenario::of((0..100).map(of_evil).chain(of_shop));
+    let status = scenario.status(None);
+    check(&scenario, &status);
+    let of = |namespace: &str| status.incidents.iter().filter(|own| own.namespace == namespace).count();
+    assert_eq!(of("shop"), 60);
+    assert!(of("evil") >= 10, "{}", of("evil"));
+    assert_eq!(status.omitted_incidents, 160 - status.incidents.len() as i64);
+    assert!(status.incidents.is_sorted_by(|one, other| one.since >= other.since));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{MissingPods, NotWatching, Scenario, Transitions, at, crashing, differs, not_watching, transitions};
+use super::{
+    MissingPods, NotWatching, OmittedIncidents, Scenario, Transitions, at, crashing, differs, not_watching, transitions,
+};
 use crate::{
     api::{Cause, OrchestrStatus, Owner, ProblemKind},
     diagnosis::Explanation,
@@ -125,9 +127,15 @@ fn missing_pods_begin_and_end_like_other_incidents() {
     let of = |own| Scenario { missing: own, watched: 12, ..Scenario::default() };
     let none = of(vec![]).status(None);
     let some = of(vec![missing("api", 3, 3)]).status(Some(&none));
-    assert_eq!(transitions(Some(&none), &some), Transitions { began: vec![&some.incidents[0]], ended: vec![] });
+    assert_eq!(
+        transitions(Some(&none), &some, &OmittedIncidents::default()),
+        Transitions { began: vec![&some.incidents[0]], ended: vec![] }
+    );
     let over = of(vec![]).status(Some(&some));
-    assert_eq!(transitions(Some(&some), &over), Transitions { began: vec![], ended: vec![&some.incidents[0]] });
+    assert_eq!(
+        transitions(Some(&some), &over, &OmittedIncidents::default()),
+        Transitions { began: vec![], ended: vec![&some.incidents[0]] }
+    );
 }
 
 #[test]
