@@ -126,7 +126,7 @@ impl<'a> Timeline<'a> {
             until: now,
             incidents,
             unwatched,
-            // What was dropped is older than the rest.
+            // What was dropped ended before the history is complete.
             dropped: if earliest.is_some_and(|earliest| since.is_some_and(|since| since <= earliest)) {
                 0
             } else {
@@ -143,12 +143,19 @@ impl<'a> Timeline<'a> {
         (self.incidents.len() - lasting, lasting)
     }
 
+    /// Whether an incident ended before this time. The namespace that takes the most of a history loses its oldest incidents
+    /// first, so older ones of others may be left.
+    fn has_ended_before(&self, time: Timestamp) -> bool {
+        self.incidents.iter().any(|own| own.end.last().is_some_and(|ended| ended < time))
+    }
+
     /// Whether the pods were watched last, so that no incident can be missing that lasts now.
     pub(super) fn is_known_until_now(&self) -> bool {
         self.since.is_some() && self.unwatched.iter().all(|own| own.until.is_some())
     }
 
-    /// Such as `3 incidents ended since 2026-03-01 11:00 UTC, and 1 lasts`.
+    /// Such as `3 incidents ended since 2026-03-01 11:00 UTC, and 1 lasts`. If some of them ended before all are known, it says
+    /// since when they are.
     pub(super) fn headline(&self) -> String {
         let (ended, lasting) = self.counts();
         let ended = match ended {
@@ -156,7 +163,11 @@ impl<'a> Timeline<'a> {
             1 => "1 incident ended".to_owned(),
             many => format!("{many} incidents ended"),
         };
-        let since = self.since.map(|since| format!(" since {} UTC", minute(since))).unwrap_or_default();
+        let since = match self.since {
+            None => String::new(),
+            Some(since) if self.has_ended_before(since) => format!(" (complete since {} UTC)", minute(since)),
+            Some(since) => format!(" since {} UTC", minute(since)),
+        };
         let lasting = match lasting {
             0 => String::new(),
             1 => ", and 1 lasts".to_owned(),

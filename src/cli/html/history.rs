@@ -57,11 +57,15 @@ pub(super) fn section(timeline: &Timeline<'_>) -> Markup {
     }
 }
 
-/// The time at which the drawing begins: the beginning of what it shows, but not before the history.
+/// The time at which the drawing begins: the beginning of what it shows, but not before the history or an incident that ended
+/// before it.
 fn start(until: Timestamp, since: Option<Timestamp>, shown: &[Past<'_>], spans: &[Unwatched<'_>]) -> Timestamp {
     let latest = until.checked_sub(SignedDuration::from_secs(60)).unwrap_or(until);
     let began = shown.iter().map(|own| own.began).chain(spans.iter().map(|own| own.from));
-    began.min().unwrap_or(latest).max(since.unwrap_or(Timestamp::MIN)).min(latest)
+    let earlier =
+        shown.iter().filter(|own| own.end.last().is_some_and(|ended| Some(ended) < since)).map(|own| own.began);
+    let first = earlier.chain(since).min().unwrap_or(Timestamp::MIN);
+    began.min().unwrap_or(latest).max(first).min(latest)
 }
 
 /// A bar for each incident, numbered as in the table, above the times in which the pods were not watched. Their forms differ,

@@ -492,6 +492,22 @@ fn draws_the_history_and_lists_it() {
 }
 
 #[test]
+fn the_drawing_contains_an_incident_that_ended_before_the_history_is_complete() {
+    let mut status = crate::cli::timeline::tests::status();
+    status.history_since = status.history[0].ended.clone().into();
+    let now = crate::cli::timeline::tests::noon();
+    let page = render_history(&NamespacedName::new("ops", "cluster"), &status, &Timeline::of(&status, None, now));
+    let attribute = |element: &Element, name: &str| {
+        element.attributes.iter().find(|own| own.0 == name).map(|own| own.1.clone()).unwrap_or_default()
+    };
+    let elements = elements(&page);
+    let bars: Vec<_> = elements.iter().filter(|own| own.name == "rect" && attribute(own, "class") != "gap").collect();
+    assert_eq!(bars.len(), 4, "two of them belong to the incident whose end is not exact");
+    let places: std::collections::BTreeSet<_> = bars.iter().map(|own| attribute(own, "x")).collect();
+    assert_eq!(places.len(), 4, "none is cut off: {places:?}");
+}
+
+#[test]
 fn a_long_history_does_not_make_the_page_larger() {
     let mut status = crate::cli::timeline::tests::status();
     let now = crate::cli::timeline::tests::noon();

@@ -73,6 +73,14 @@ fn since_selects_what_lasted_or_ended_in_that_time() {
 }
 
 #[test]
+fn the_headline_says_since_when_all_incidents_are_known_if_older_ones_are_left() {
+    let mut status = status();
+    status.history_since = status.history[0].ended.clone().into();
+    let expected = "2 incidents ended (complete since 2026-03-01 10:34 UTC), and 1 lasts";
+    assert_eq!(Timeline::of(&status, None, noon()).headline(), expected);
+}
+
+#[test]
 fn says_what_is_missing_and_that_the_operator_has_stopped() {
     let mut status = status();
     (status.omitted_history, status.omitted_incidents) = (7, 1);
