@@ -14,7 +14,7 @@ use crate::alerts::{Notification, times::later};
 /// no replica leads, so that none sends.
 const VALID_FOR: Duration = Duration::from_secs(60 * 60);
 
-const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000 };
+const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
 /// Alertmanager sets no limit. Only logs and messages are cut, as every message contains every alert.
 const LIMIT: usize = 256 * 1024;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection},
+    message_text::{self, Fact, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -18,8 +18,9 @@ const DESCRIPTION: usize = 4_096;
 const RED: u32 = 0x00d0_3027;
 const GREEN: u32 = 0x002e_a043;
 
-/// Discord accepts ten embeds; incidents with one line and the totals need at most two.
-const FULL: Layout = Layout { detailed: 8, logs: 1_500, message: 300 };
+/// Discord accepts ten embeds; incidents with one line and the totals need at most two. The facts leave room for the log in
+/// a description.
+const FULL: Layout = Layout { detailed: 8, logs: 1_500, message: 300, facts: 2_300 };
 /// Discord's limit of the titles and descriptions of all embeds together.
 const LIMIT: usize = 6_000;
 /// The part of the limit for the names of incidents.
@@ -80,8 +81,10 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
-    let facts = message_text::facts(alert, notification.now, layout.message);
-    let mut lines: Vec<String> = facts.iter().map(|fact| format!("**{}:** {}", fact.name, join(&fact.value))).collect();
+    let line = |fact: &Fact<'_>| format!("**{}:** {}", fact.name, join(&fact.value));
+    let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
+    let facts = message_text::facts_within(alert, notification.now, layout, size);
+    let mut lines: Vec<String> = facts.iter().map(line).collect();
     let (logs, note) = message_text::logs(alert, layout.logs);
     if !note.is_empty() {
         lines.push(format!("**Log:** {}", code(&note)));

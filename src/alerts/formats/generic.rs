@@ -14,7 +14,7 @@ use crate::alerts::{Notification, sanitize};
 /// `endsAt` of a firing alert: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
 
-const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000 };
+const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
 /// Alertmanager sets no limit, but proxies and receivers often do.
 const LIMIT: usize = 20_000;
 

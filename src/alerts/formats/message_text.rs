@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::layout::Layout;
+use super::layout::{Layout, SHORT_MESSAGE};
 use crate::{
     alerts::{Alert, Notification, Source, Storm, notification::count_reasons, sanitize, times::duration_between},
     api::{Cause, MessageKind, ProblemKind, Revision, TEAM_LENGTH, is_link},
@@ -280,12 +280,47 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'
     if message > 0 {
         let links = links(alert).into_iter();
         facts.extend(links.map(|(name, url)| Fact { name, value: vec![Segment::Link(url.to_owned())] }));
-        if alert.omitted_links > 0 {
-            let omitted = pluralize(alert.omitted_links as u64, "link");
-            facts.push(Fact { name: "Links", value: vec![literal(format!("{omitted} too long to show"))] });
-        }
+        facts.extend(omitted_links(alert.omitted_links));
     }
     facts
+}
+
+/// The facts about an incident within the part of a message that it may take. If they take more, the links are left out first,
+/// and then texts are cut, so that one incident does not displace what is shown of others. `size` is that of a fact in the
+/// message.
+pub(super) fn facts_within<'a>(
+    alert: &'a Alert,
+    now: Timestamp,
+    layout: Layout,
+    size: impl Fn(&Fact<'_>) -> usize,
+) -> Vec<Fact<'a>> {
+    let fits = |facts: &[Fact<'_>]| facts.iter().map(&size).fold(0, usize::saturating_add) <= layout.facts;
+    let whole = facts(alert, now, layout.message);
+    if fits(&whole) {
+        return whole;
+    }
+    let is_link = |fact: &Fact<'_>| matches!(fact.value.as_slice(), [Segment::Link(_)]);
+    let links = whole.iter().filter(|fact| is_link(fact)).count();
+    let without_links = |mut facts: Vec<Fact<'a>>| {
+        facts.retain(|fact| !is_link(fact) && fact.name != OMITTED_LINKS);
+        facts.extend(omitted_links(alert.omitted_links + links));
+        facts
+    };
+    let mut shown = without_links(whole);
+    for message in [SHORT_MESSAGE, 0] {
+        if message < layout.message && !fits(&shown) {
+            shown = without_links(facts(alert, now, message));
+        }
+    }
+    shown
+}
+
+/// The name of the fact that counts the links that are not shown.
+const OMITTED_LINKS: &str = "Links";
+
+fn omitted_links<'a>(number: usize) -> Option<Fact<'a>> {
+    let text = || format!("{} too long to show", pluralize(number as u64, "link"));
+    (number > 0).then(|| Fact { name: OMITTED_LINKS, value: vec![literal(text())] })
 }
 
 /// The severity, and the team that is responsible.

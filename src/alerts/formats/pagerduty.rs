@@ -15,7 +15,7 @@ use crate::{
 
 /// PagerDuty's limit of a summary, in characters.
 const SUMMARY: usize = 1_024;
-const FULL: Layout = Layout { detailed: 1, logs: 16_000, message: 2_000 };
+const FULL: Layout = Layout { detailed: 1, logs: 16_000, message: 2_000, facts: 0 };
 /// PagerDuty accepts 512 KB, which is more than people read.
 const LIMIT: usize = 64 * 1024;
 

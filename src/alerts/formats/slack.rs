@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection},
+    message_text::{self, Fact, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -17,7 +17,8 @@ use crate::alerts::{Alert, Notification, sanitize};
 const SECTION: usize = 3_000;
 const HEADER: usize = 150;
 const FALLBACK: usize = 500;
-const FULL: Layout = Layout { detailed: 20, logs: 1_500, message: 300 };
+/// The facts leave some room for the log in a section.
+const FULL: Layout = Layout { detailed: 20, logs: 1_500, message: 300, facts: SECTION - 300 };
 /// Slack truncates very long messages, and people do not read them.
 const LIMIT: usize = 12_000;
 /// The part of the limit for the names of incidents.
@@ -70,16 +71,19 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
-    let facts = message_text::facts(alert, notification.now, layout.message);
-    let mut lines: Vec<String> = facts.iter().map(|fact| format!("*{}:* {}", fact.name, join(&fact.value))).collect();
+    let line = |fact: &Fact<'_>| format!("*{}:* {}", fact.name, join(&fact.value));
+    let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
+    let facts = message_text::facts_within(alert, notification.now, layout, size);
+    let mut text = facts.iter().map(line).collect::<Vec<_>>().join("\n");
     let (logs, note) = message_text::logs(alert, layout.logs);
-    if !note.is_empty() {
-        lines.push(format!("*Log:* {}", code(&note)));
+    let note = if note.is_empty() { note } else { format!("\n*Log:* {}", code(&note)) };
+    if sanitize::utf16_len(&text) + sanitize::utf16_len(&note) <= SECTION {
+        text.push_str(&note);
     }
-    let mut text = lines.join("\n");
     if !logs.is_empty() {
-        // Escaping may turn one character into five: shorten the log until it fits into the section.
-        let room = SECTION.saturating_sub(sanitize::utf16_len(&text) + 10);
+        // Escaping may turn one character into five: shorten the log until it fits into the section, and takes no more than
+        // those of other incidents.
+        let room = SECTION.saturating_sub(sanitize::utf16_len(&text) + 10).min(layout.logs);
         let mut logs = logs;
         let mut escaped = escape(&neutralized(&logs));
         while sanitize::utf16_len(&escaped) > room && !logs.is_empty() {

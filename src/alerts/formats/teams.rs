@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection},
+    message_text::{self, Fact, Segment, Selection},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
-const FULL: Layout = Layout { detailed: 20, logs: 2_000, message: 500 };
+const FULL: Layout = Layout { detailed: 20, logs: 2_000, message: 500, facts: LIMIT };
 /// Teams accepts about 28 KB, including what the workflow adds.
 const LIMIT: usize = 20_000;
 /// The part of the limit for the names of incidents.
@@ -69,15 +69,11 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<Value> {
-    let mut blocks = Vec::new();
-    for (index, fact) in message_text::facts(alert, notification.now, layout.message).iter().enumerate() {
-        let mut text = run(&join(&fact.value));
-        if let [Segment::Link(url)] = fact.value.as_slice() {
-            text["selectAction"] = json!({ "type": "Action.OpenUrl", "url": url });
-        }
-        let runs = vec![bold(&format!("{}: ", fact.name)), text];
-        blocks.push(block(runs, if index == 0 { "Medium" } else { "None" }));
-    }
+    let size = |fact: &Fact<'_>| fact_block(fact, "Medium").to_string().len() + 1;
+    let facts = message_text::facts_within(alert, notification.now, layout, size);
+    let spacing = |index| if index == 0 { "Medium" } else { "None" };
+    let mut blocks: Vec<Value> =
+        facts.iter().enumerate().map(|(index, fact)| fact_block(fact, spacing(index))).collect();
     let (logs, note) = message_text::logs(alert, layout.logs);
     if !note.is_empty() {
         blocks.push(block(vec![bold("Log: "), run(&note)], "None"));
@@ -89,6 +85,14 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<V
         blocks.push(block(vec![run], if index == 0 { "Small" } else { "None" }));
     }
     blocks
+}
+
+fn fact_block(fact: &Fact<'_>, spacing: &str) -> Value {
+    let mut text = run(&join(&fact.value));
+    if let [Segment::Link(url)] = fact.value.as_slice() {
+        text["selectAction"] = json!({ "type": "Action.OpenUrl", "url": url });
+    }
+    block(vec![bold(&format!("{}: ", fact.name)), text], spacing)
 }
 
 fn block(runs: Vec<Value>, spacing: &str) -> Value {

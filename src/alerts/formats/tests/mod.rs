@@ -1,6 +1,7 @@
 //! Renders every kind of message in every format, and compares with the snapshots and with published examples.
 
 mod ownership;
+mod share;
 mod untrusted;
 
 use std::{env, fs, path::PathBuf};
