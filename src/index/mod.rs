@@ -4,6 +4,7 @@
 //! in which it was last seen. Only the other pods, the suspects, are kept whole, to be judged with each object's own
 //! thresholds.
 
+mod hidden;
 mod label_set;
 mod memory;
 mod nodes;
@@ -22,8 +23,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::Owner,
-    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job, owner_names},
+    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
     pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
@@ -37,6 +37,7 @@ use self::{
     view::{View, Views},
 };
 
+pub(crate) use self::hidden::HiddenSuspects;
 pub use self::view::ViewId;
 
 /// A number of pods, and how many of them are suspects: those that may not be healthy.
@@ -326,25 +327,16 @@ impl Index {
         suspects.map(|suspect| &*suspect.pod)
     }
 
-    /// Whether an owner has pods that may not be healthy, and that the view does not select or an annotation excludes. The
-    /// owner is compared by name if a pod does not name it: a pod that has lost the labels of its ReplicaSet names no
-    /// controller any more, and that of a CronJob names the Job.
+    /// The pods that may not be healthy, in the namespaces that a view selects, and that the view does not select or an
+    /// annotation excludes.
     #[must_use]
-    pub(crate) fn has_hidden_suspects(&self, id: ViewId, namespace: &str, owner: &Owner) -> bool {
-        let view = self.views.get(id);
-        let begins_with_owner =
-            |name: &str| name.strip_prefix(&*owner.name).is_some_and(|suffix| suffix.starts_with('-'));
-        let is_of_owner = |pod: &Pod| match owner_names(pod) {
-            Some(("Job", name)) if owner.kind == "CronJob" => begins_with_owner(name),
-            Some((kind, name)) => kind == owner.kind && name == owner.name,
-            None if owner.kind == "Pod" => owner.name == *pod.name,
-            None => begins_with_owner(&pod.name),
-        };
-        self.suspects.values().any(|suspect| {
-            *suspect.pod.namespace == *namespace
-                && (suspect.pod.ignored || view.is_none_or(|view| !view.contains(suspect.label_set)))
-                && is_of_owner(&suspect.pod)
-        })
+    pub(crate) fn hidden_suspects(&self, id: ViewId) -> HiddenSuspects<'_> {
+        let mut hidden = HiddenSuspects::default();
+        let Some(view) = self.views.get(id) else { return hidden };
+        let is_hidden = |suspect: &&Suspect| suspect.pod.ignored || !view.contains(suspect.label_set);
+        let suspects = self.suspects.values().filter(is_hidden);
+        suspects.filter(|own| view.selects_namespace(&own.pod.namespace)).for_each(|own| hidden.add(&own.pod));
+        hidden
     }
 
     /// The number of undecodable pods in a view, and the first of them by namespace and name. Their labels are unknown, so

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{pods::DecodeError, settings::Settings};
+use crate::{api::Owner, pods::DecodeError, settings::Settings};
 
 const LOOKBACK: Duration = Duration::from_secs(600);
 
@@ -95,7 +95,7 @@ fn finds_hidden_suspects_that_do_not_name_their_owner() {
     let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
     let hidden = |index: &Index, kind: &str, name: &str| {
         let owner = Owner { kind: kind.to_owned(), name: name.to_owned() };
-        index.has_hidden_suspects(view, "shop", &owner)
+        index.hidden_suspects(view).has("shop", &owner)
     };
     let named = |name: &str, app: &str| Box::new(Pod { name: name.into(), ..*pod(1, "shop", app, false) });
     index.apply(named("cart-5d9f7c6b84-x2x7k", "web"), now());
@@ -110,18 +110,38 @@ fn finds_hidden_suspects_that_do_not_name_their_owner() {
     assert!(!hidden(&index, "CronJob", "expo") && !hidden(&index, "Deployment", "export"));
 }
 
+/// The index once compared every suspect with every incident that had ended.
+#[test]
+fn finds_the_owners_of_many_hidden_suspects_by_name() {
+    let mut index = Index::new(LOOKBACK);
+    let view = index.add_view(scope(json!({"namespaces": ["shop"], "selector": {"matchLabels": {"app": "web"}}})));
+    for number in 0..300 {
+        let namespace = if number % 2 == 0 { "shop" } else { "bank" };
+        let name = format!("cart{number}-5d9f7c6b84-x2x7k");
+        index.apply(Box::new(Pod { name: name.as_str().into(), ..*pod(number, namespace, "debug", false) }), now());
+    }
+    let hidden = index.hidden_suspects(view);
+    for number in 0..300 {
+        let owner = Owner { kind: "Deployment".to_owned(), name: format!("cart{number}") };
+        assert_eq!(hidden.has("shop", &owner), number % 2 == 0, "cart{number}");
+        assert!(!hidden.has("bank", &owner), "the object does not select the namespace");
+    }
+    let part = Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() };
+    assert!(!hidden.has("shop", &part) && !hidden.has("shop", &Owner { name: String::new(), ..part.clone() }));
+}
+
 #[test]
 fn finds_suspects_of_an_owner_that_are_out_of_view() {
     let mut index = Index::new(LOOKBACK);
     let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
     let owner = |name: &str| Owner { kind: "Pod".to_owned(), name: name.to_owned() };
-    let hidden = |index: &Index| index.has_hidden_suspects(view, "shop", &owner("pod-1"));
+    let hidden = |index: &Index| index.hidden_suspects(view).has("shop", &owner("pod-1"));
     index.apply(pod(1, "shop", "web", false), now());
     assert!(!hidden(&index));
     index.apply(pod(1, "shop", "debug", false), now());
     assert!(hidden(&index), "it has lost its label");
-    assert!(!index.has_hidden_suspects(view, "shop", &owner("pod-2")));
-    assert!(!index.has_hidden_suspects(view, "ml", &owner("pod-1")));
+    assert!(!index.hidden_suspects(view).has("shop", &owner("pod-2")));
+    assert!(!index.hidden_suspects(view).has("ml", &owner("pod-1")));
     index.apply(pod(1, "shop", "debug", true), now());
     assert!(!hidden(&index), "it is healthy");
     let mut ignored = pod(1, "shop", "web", false);

@@ -5,7 +5,7 @@ mod revisions;
 mod updates;
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, GoneAlerts, Incident},
     api::{self, NamespacedName, OrchestrStatus, ProblemKind},
-    index::{Index, ViewId},
+    index::{HiddenSuspects, Index, ViewId},
     metrics::Metrics,
     report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, UpdateContext},
     settings::Settings,
@@ -99,6 +99,31 @@ pub(super) struct NewStatus {
     pub(super) incidents: Option<Vec<Incident>>,
     /// What is known about the alerts whose incidents are gone.
     pub(super) gone: GoneAlerts,
+}
+
+/// What may be out of sight of an object. It is collected once for all incidents of a status, and only if one has left it.
+pub(super) struct OutOfSight<'a> {
+    reconciler: &'a Reconciler,
+    view: Option<ViewId>,
+    undecodable: OnceCell<HashSet<&'a str>>,
+    hidden: OnceCell<HiddenSuspects<'a>>,
+}
+
+impl OutOfSight<'_> {
+    /// Whether it cannot be known if an incident that the object listed has ended.
+    pub(super) fn may_have(&self, incident: &api::Incident) -> bool {
+        let api::Incident { namespace, owner, .. } = incident;
+        let Reconciler { index, watch_health, .. } = self.reconciler;
+        let is_watched = || match watch_health.namespaces() {
+            Some(watched) => watched.contains(&namespace.as_str()),
+            None => true,
+        };
+        self.undecodable.get_or_init(|| index.undecodable_namespaces()).contains(namespace.as_str())
+            || !is_watched()
+            || self
+                .view
+                .is_none_or(|view| self.hidden.get_or_init(|| index.hidden_suspects(view)).has(namespace, owner))
+    }
 }
 
 impl Reconciler {
@@ -369,16 +394,9 @@ impl Reconciler {
         GoneAlerts { ended, unclear: unclear.into_iter().map(|alert| alert.key.clone()).collect() }
     }
 
-    /// Whether it cannot be known if an incident that an object listed has ended: its pods may only be out of sight.
-    pub(super) fn is_unclear(&self, view: Option<ViewId>, incident: &api::Incident) -> bool {
-        let api::Incident { namespace, owner, .. } = incident;
-        let is_watched = || match self.watch_health.namespaces() {
-            Some(watched) => watched.contains(&namespace.as_str()),
-            None => true,
-        };
-        self.index.undecodable_namespaces().contains(namespace.as_str())
-            || !is_watched()
-            || view.is_none_or(|view| self.index.has_hidden_suspects(view, namespace, owner))
+    /// What decides whether incidents that an object with this view listed may only be out of sight.
+    pub(super) fn out_of_sight(&self, view: Option<ViewId>) -> OutOfSight<'_> {
+        OutOfSight { reconciler: self, view, undecodable: OnceCell::new(), hidden: OnceCell::new() }
     }
 
     /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.
