@@ -4,6 +4,9 @@
 //! Each problem names at most one subject, which the API has proven to be its cause. Problems have a common cause only if
 //! they have the same subject, so unrelated faults are never merged. A subject becomes a common cause if it explains the
 //! problems of several owners.
+//!
+//! Refused credentials are a common cause within one namespace only, because `imagePullSecrets` are objects of the pods'
+//! namespace: those of one namespace prove nothing about those of another.
 
 use std::{
     cmp::Reverse,
@@ -255,7 +258,14 @@ impl<'a> Trouble<'a> {
                 | Cause::RegistryUnreachable
         );
         let name = self.image_name();
-        (is_of_image && !name.is_empty()).then(|| Subject::cluster_wide(SubjectKind::Image, name))
+        let namespace = self.namespace_of_credentials();
+        (is_of_image && !name.is_empty())
+            .then(|| Subject { namespace, ..Subject::cluster_wide(SubjectKind::Image, name) })
+    }
+
+    /// The namespace whose credentials a registry refused; empty if the problem has another cause.
+    fn namespace_of_credentials(&self) -> &'a str {
+        if self.explanation.cause == Cause::ImageAuth { self.incident.namespace } else { "" }
     }
 
     /// The subject of the explanation, if it is of one of these kinds.
@@ -284,7 +294,8 @@ impl<'a> Trouble<'a> {
             Cause::ImageAuth => image.rsplit_once('/').map_or(registry, |(project, _)| project),
             _ => registry,
         };
-        Some(Subject { cause, ..Subject::cluster_wide(SubjectKind::Registry, name) })
+        let namespace = self.namespace_of_credentials();
+        Some(Subject { cause, namespace, ..Subject::cluster_wide(SubjectKind::Registry, name) })
     }
 
     fn image_name(&self) -> &'a str {
@@ -406,20 +417,22 @@ impl CommonCause<'_> {
                 format!("{name} {fault}: {of}, of {} owners, {effect}", self.owners)
             }
             SubjectKind::Image => {
+                let name = truncate::shown_name(self.subject.name);
                 let fault = match self.cause {
                     Cause::ImageNotFound => "does not exist",
                     Cause::ImagePlatform => "does not exist for the platform of the nodes",
                     Cause::ImageNameInvalid => "has an invalid name",
-                    Cause::ImageAuth => "is refused by its registry",
+                    Cause::ImageAuth => &format!("is refused to the namespace {}", self.subject.namespace),
                     Cause::ImageRateLimited => "is refused by its registry, which limits the rate of pulls",
                     _ => "cannot be pulled, because its registry cannot be reached",
                 };
                 format!("image {name} {fault}: {affected} cannot start")
             }
             SubjectKind::Registry => {
+                let name = truncate::shown_name(self.subject.name);
                 let fault = match self.cause {
                     Cause::ImageRateLimited => "limits the rate of pulls",
-                    Cause::ImageAuth => "refuses access",
+                    Cause::ImageAuth => &format!("refuses access to the namespace {}", self.subject.namespace),
                     _ => "cannot be reached",
                 };
                 format!("registry {name} {fault}: {affected} cannot pull {} images", self.images)

@@ -101,7 +101,10 @@ fn an_image_and_a_registry_explain_three_owners() {
     for (cause, message) in [
         (Cause::RegistryUnreachable, "registry ghcr.io cannot be reached: 3 pods of 3 owners cannot pull 3 images"),
         (Cause::ImageRateLimited, "registry ghcr.io limits the rate of pulls: 3 pods of 3 owners cannot pull 3 images"),
-        (Cause::ImageAuth, "registry ghcr.io/acme refuses access: 3 pods of 3 owners cannot pull 3 images"),
+        (
+            Cause::ImageAuth,
+            "registry ghcr.io/acme refuses access to the namespace shop: 3 pods of 3 owners cannot pull 3 images",
+        ),
     ] {
         assert_eq!(messages_of(different(cause)), [message]);
     }
@@ -110,6 +113,28 @@ fn an_image_and_a_registry_explain_three_owners() {
     let message =
         "image cart:1 is refused by its registry, which limits the rate of pulls: 3 pods of 3 owners cannot start";
     assert_eq!(messages_of(same.to_vec()), [message]);
+}
+
+/// The same in another namespace.
+fn in_namespace(namespace: &str, (pod, finding): (Pod, Finding)) -> (Pod, Finding) {
+    (Pod { namespace: namespace.into(), ..pod }, finding)
+}
+
+#[test]
+fn refused_credentials_of_one_namespace_explain_nothing_in_another() {
+    for images in [["acme/x1", "acme/x2", "acme/x3", "acme/cart"], ["acme/cart"; 4]] {
+        let [x1, x2, x3, cart] = images.map(|image| format!("registry.corp/{image}"));
+        let pulls = |namespace, owner, image: &str, cause| in_namespace(namespace, pulling(owner, image, cause));
+        let evil =
+            |cause| [("a", &x1), ("b", &x2), ("c", &x3)].map(|(owner, image)| pulls("evil", owner, image, cause));
+        let members = |cause| {
+            let pods = evil(cause).into_iter().chain([pulls("payments", "cart", &cart, cause)]);
+            grouped(Scenario::of(pods)).into_iter().map(|(_, owners)| owners.join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(members(Cause::ImageAuth), ["cart", "a b c"], "{images:?}");
+        // A registry that cannot be reached is the same for all namespaces.
+        assert_eq!(members(Cause::RegistryUnreachable), ["a b c cart"], "{images:?}");
+    }
 }
 
 #[test]
