@@ -7,11 +7,16 @@
 //! The alert about the first cause then lasts until each of its members is over or has no common cause. Incidents that
 //! it reported do not start an alert about the second cause, unless that has other members too.
 //!
+//! A cause may be one that somebody provoked, for example by pods whose images another team will use. It must not hide the
+//! incidents of others: an incident that joins after the alert was sent, from a namespace without an incident that was
+//! reported, or more severe than those, gets an alert of its own. Further incidents of this namespace join silently.
+//!
 //! If the common cause is over, its members stay silent until its alert is resolved, because most of them are about to
 //! end as well. Those that remain are then sent one by one, and the end of the alert says how many they are: a node that
 //! now explains the problems of two owners only may be as broken as before.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
@@ -26,7 +31,7 @@ use super::{
     times::{duration_between, has_elapsed, whole_seconds},
     webhook_state::MAX_MEMBERS,
 };
-use crate::api::{AlertPhase, AlertStatus, Cause, Owner, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus, Cause, Owner, Severity, WebhookStatus};
 
 /// How many members an alert about a common cause needs.
 const MEMBERS: usize = 2;
@@ -52,13 +57,15 @@ impl<'a> Grouped<'a> {
         let sent: HashSet<&str> =
             active.iter().filter(|alert| alert.members.is_empty()).map(|alert| alert.key.as_str()).collect();
 
-        let candidates: Vec<&'a Incident> = matching
+        let mut candidates: Vec<&'a Incident> = matching
             .iter()
             .copied()
             .filter(|incident| incident.common_cause.is_some() && !sent.contains(incident.key.as_str()))
             .collect();
         let alerts: HashMap<&str, &AlertStatus> =
             active.iter().filter(|alert| !alert.members.is_empty()).map(|alert| (alert.key.as_str(), *alert)).collect();
+        let unreported = unreported(previous, &active, &matching, &candidates);
+        candidates.retain(|incident| !unreported.contains(incident.key.as_str()));
         let mut members = members_by_cause(&alerts, &candidates);
         let reported: HashSet<&str> = members
             .iter()
@@ -152,6 +159,68 @@ fn matching<'a>(previous: &WebhookStatus, active: &[&AlertStatus], input: &PlanI
     input.incidents.iter().filter(matches).collect()
 }
 
+/// The keys of the incidents that need an alert of their own, because the alert about their common cause was sent and says
+/// nothing about incidents of their namespace that are as severe.
+fn unreported<'a>(
+    previous: &WebhookStatus,
+    active: &[&AlertStatus],
+    matching: &[&'a Incident],
+    candidates: &[&'a Incident],
+) -> HashSet<&'a str> {
+    let may_be_delivered =
+        previous.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered);
+    let is_sent =
+        |alert: &AlertStatus| alert.sent_at.is_some() || alert.phase == AlertPhase::Announcing && may_be_delivered;
+    let causes: HashMap<&str, (&AlertStatus, HashSet<&str>)> = active
+        .iter()
+        .filter(|alert| !alert.members.is_empty() && is_sent(alert))
+        .map(|alert| (alert.key.as_str(), (*alert, alert.members.iter().map(String::as_str).collect())))
+        .collect();
+    if causes.is_empty() {
+        return HashSet::new();
+    }
+    let own: HashSet<&str> = active
+        .iter()
+        .filter(|alert| alert.members.is_empty() && is_sent(alert))
+        .map(|alert| alert.key.as_str())
+        .collect();
+    // By cause and namespace, the highest severity that was reported.
+    let mut reported: HashMap<(&str, &str), Severity> = HashMap::new();
+    let mut stored_anywhere: HashSet<&str> = HashSet::new();
+    let mut namespaces: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for incident in matching {
+        let mut report = |cause| {
+            let highest = reported.entry((cause, incident.namespace.as_str())).or_insert(incident.severity);
+            *highest = incident.severity.max(*highest);
+        };
+        for (cause, (_, members)) in &causes {
+            if members.contains(incident.key.as_str()) {
+                report(*cause);
+                stored_anywhere.insert(&incident.key);
+                namespaces.entry(cause).or_default().insert(&incident.namespace);
+            }
+        }
+        if let Some(common) = incident.common_cause.as_ref().filter(|_| own.contains(incident.key.as_str())) {
+            report(&common.key);
+        }
+    }
+    // The status stores only some of many members. If those are of many namespaces, more were reported with them.
+    let is_perhaps_reported = |cause: &str, (alert, members): &(&AlertStatus, HashSet<&str>), incident: &Incident| {
+        members.len() >= MAX_MEMBERS
+            && namespaces.get(cause).is_some_and(|namespaces| namespaces.len() * 2 >= MAX_MEMBERS)
+            && is_reported(incident, alert)
+    };
+    let is_unreported = |incident: &&&'a Incident| {
+        let Some(common) = &incident.common_cause else { return false };
+        let Some(alert) = causes.get(common.key.as_str()) else { return false };
+        let highest = reported.get(&(common.key.as_str(), incident.namespace.as_str()));
+        !stored_anywhere.contains(incident.key.as_str())
+            && highest.is_none_or(|highest| incident.severity > *highest)
+            && !is_perhaps_reported(&common.key, alert, incident)
+    };
+    candidates.iter().filter(is_unreported).map(|incident| incident.key.as_str()).collect()
+}
+
 /// The incidents that an alert about each common cause stands for, by the key of the cause. An incident that moved to
 /// another cause still belongs to the alert that stores it as a member, so that this alert does not end before.
 fn members_by_cause<'a, 'b>(
@@ -211,8 +280,17 @@ fn combine(
     let new = members.iter().filter(|member| !is_old(member));
     let tolerated = new.map(problem_at).min().map_or(Duration::ZERO, |at| duration_between(since, at));
     let mut ordered = members.to_vec();
-    // The status stores, and a message names, only the first of many members.
-    ordered.sort_by(|a, b| (is_old(a), a.since, &a.key).cmp(&(is_old(b), b.since, &b.key)));
+    let rank = |member: &Incident| (is_old(member), Reverse(member.severity), member.since);
+    ordered.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key)));
+    // The status stores, and a message names, only the first of many members: one of each namespace, then a second.
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut round = |member: &Incident, namespace| {
+        let count = counts.entry(namespace).or_default();
+        *count += 1;
+        (is_old(member), *count)
+    };
+    let mut ordered: Vec<_> = ordered.into_iter().map(|member| (round(member, &member.namespace), member)).collect();
+    ordered.sort_by_key(|(round, _)| *round);
     let common = members.iter().filter_map(|member| member.common_cause.as_ref()).find(|common| common.key == cause);
     let description = match (common, alert) {
         (Some(common), _) => Incident {
@@ -242,7 +320,7 @@ fn combine(
         team: common_team(members),
         members: ordered
             .into_iter()
-            .map(|member| Member {
+            .map(|(_, member)| Member {
                 key: member.key.clone(),
                 namespace: member.namespace.clone(),
                 owner: member.owner.clone(),

@@ -70,7 +70,7 @@ pub struct Incident {
     /// The cause that the incident has in common with others.
     pub common_cause: Option<Arc<CommonCause>>,
     /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
-    /// another common cause reported, the oldest first.
+    /// another common cause reported; of these, the most severe of each namespace, then the second of each, and so on.
     pub members: Vec<Member>,
 }
 
