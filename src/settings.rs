@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use kube::core::Expression;
 
 use crate::{
-    alerts::{LinkTemplate, MuteRules, ValidatedWebhook},
+    alerts::{LinkTemplate, MuteRules, ValidatedWebhook, is_one_namespace},
     api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
     diagnosis::{Thresholds, is_known_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
@@ -112,8 +112,10 @@ pub(crate) fn only_namespace(spec: &OrchestrSpec, namespace: &str) -> Result<(),
 fn webhooks(spec: &OrchestrSpec) -> Result<Arc<[ValidatedWebhook]>, SpecError> {
     let links: Arc<[LinkTemplate]> = LinkTemplate::validate_all(spec.links.as_deref().unwrap_or_default())?.into();
     let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?;
+    let namespaces = spec.pods.as_ref().and_then(|pods| pods.namespaces.as_deref()).unwrap_or_default();
     for webhook in &mut webhooks {
         webhook.policy.links = Arc::clone(&links);
+        webhook.policy.is_of_one_namespace |= is_one_namespace(namespaces);
     }
     Ok(webhooks.into())
 }

@@ -12,7 +12,7 @@ use super::{
     plan_input::PlanInput,
     retry, storm,
     times::{elapses_at, has_elapsed, later},
-    webhook_state::{WebhookState, reverted},
+    webhook_state::{WebhookState, counted_in, reverted},
 };
 use crate::{
     api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, StormStatus, WebhookStatus},
@@ -98,7 +98,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         unsent: count_unsent(webhook, storm.is_some()),
         muted: if resend { 0 } else { webhook.muted.len() as u64 },
         ended_while_muted: muted.filter(|_| has_text).map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default()),
-        mentions: mentions(webhook, kind, &started),
+        mentions: mentions(webhook, kind, &started, storm.as_ref()),
         started,
         ongoing,
         resolved,
@@ -109,15 +109,23 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
 }
 
 /// Whom a message mentions: only if it announces alerts, and not if it repeats or resolves them. A storm counts if it was
-/// not sent yet.
-fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert]) -> Vec<String> {
+/// not sent yet, or if a critical incident joined it. The incidents of one namespace cause a mention once per
+/// `mention_interval`.
+fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert], storm: Option<&Storm>) -> Vec<String> {
     if kind != MessageKind::Firing {
         return Vec::new();
     }
     let new_storm =
         webhook.status.storm.as_ref().filter(|own| own.phase == AlertPhase::Announcing && own.sent_at.is_none());
-    let overflow = webhook.overflow.iter().filter(|_| new_storm.is_some()).map(|incident| incident.severity);
-    let severities: Vec<Severity> = started.iter().map(|alert| alert.severity).chain(overflow).collect();
+    let overflow = webhook.overflow.iter().filter(|_| new_storm.is_some());
+    let overflow = overflow.map(|incident| (counted_in(incident), incident.severity));
+    let announced = started.iter().map(|alert| (alert.mentioned_namespace(), alert.severity)).chain(overflow);
+    let joined = storm.iter().flat_map(|storm| &storm.critical).map(|_| Severity::Critical);
+    let severities: Vec<Severity> = announced
+        .filter(|(namespace, severity)| !webhook.was_mentioned(namespace, *severity))
+        .map(|(_, severity)| severity)
+        .chain(joined)
+        .collect();
     webhook.policy.mentions.of(&severities)
 }
 
@@ -147,7 +155,9 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     let is_resolving = storm.phase == AlertPhase::Resolving;
     let resolved_at =
         if is_resolving { storm.gone_since.as_ref().map(|at| at.0).or(Some(envelope.created)) } else { None };
-    Some(Storm { count, since: storm.since.0, resolved_at })
+    let announces = storm.phase == AlertPhase::Announcing && envelope.kind == MessageKind::Firing;
+    let critical = if announces { storm::new_critical(webhook, storm) } else { Vec::new() };
+    Some(Storm { count, since: storm.since.0, resolved_at, critical })
 }
 
 /// How many current incidents the receiver was sent neither before nor in this message, without those that are held back.
@@ -277,7 +287,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         }
     }
     if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_firing(storm.phase, storm.sent_at.is_some())) {
-        let storm = Storm { count: 0, since: storm.since.0, resolved_at: Some(now) };
+        let storm = Storm { count: 0, since: storm.since.0, resolved_at: Some(now), critical: Vec::new() };
         match messages.last_mut().filter(|_| !policy.pacing.single_incident) {
             Some(message) => message.storm = Some(storm),
             None => messages.push(Notification { storm: Some(storm), ..empty(messages.len()) }),

@@ -28,6 +28,7 @@ mod sanitize;
 pub mod signature;
 #[cfg(test)]
 mod simulation;
+mod slots;
 mod storm;
 mod times;
 mod validated_webhook;
@@ -43,6 +44,7 @@ pub use notification::{Alert, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;
 pub use policy::NotificationPolicy;
+pub(crate) use policy::is_one_namespace;
 pub use record::record;
 pub use validated_webhook::ValidatedWebhook;
 pub(crate) use webhook_state::{ALERT_BYTES, alert_bytes};

@@ -102,6 +102,14 @@ pub struct Storm {
     pub since: Timestamp,
     /// `None` while the storm lasts.
     pub resolved_at: Option<Timestamp>,
+    /// The namespaces of critical incidents that joined since the last message about the storm, without those that such a
+    /// message named less than `mention_interval` ago. At most [`Storm::NAMESPACES`].
+    pub critical: Vec<String>,
+}
+
+impl Storm {
+    /// How many namespaces a message about a storm names.
+    pub(super) const NAMESPACES: usize = 8;
 }
 
 impl Notification {
@@ -186,6 +194,15 @@ impl Notification {
 }
 
 impl Alert {
+    /// The namespace that a mention because of this alert counts for; empty if it is about a common cause in several.
+    pub(super) fn mentioned_namespace(&self) -> &str {
+        let mut members = self.members.iter().map(|member| member.namespace.as_str());
+        match members.next() {
+            Some(first) if self.namespace.is_empty() && members.all(|other| other == first) => first,
+            _ => &self.namespace,
+        }
+    }
+
     pub(super) fn new(
         status: &AlertStatus,
         incident: Option<&Incident>,
@@ -255,7 +272,8 @@ mod tests {
 
     #[test]
     fn counts_everything_that_fires() {
-        let storm = |count| Some(Storm { count, since: Timestamp::UNIX_EPOCH, resolved_at: None });
+        let storm =
+            |count| Some(Storm { count, since: Timestamp::UNIX_EPOCH, resolved_at: None, critical: Vec::new() });
         let alert = message().started;
         let (none, two) = (Vec::new(), [alert.clone(), alert.clone()].concat());
         for (started, ongoing, omitted, storm, firing) in [

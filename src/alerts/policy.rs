@@ -34,6 +34,8 @@ pub struct NotificationPolicy {
     pub links: Arc<[LinkTemplate]>,
     pub(super) mentions: Mentions,
     pub(super) pacing: Pacing,
+    /// Whether the object or the webhook is about one namespace, so that others need no space for their alerts.
+    pub(crate) is_of_one_namespace: bool,
     namespaces: Option<Vec<Glob>>,
     namespace_cache: NamespaceCache,
     reasons: Option<Vec<String>>,
@@ -63,6 +65,10 @@ pub(super) struct Pacing {
     pub resolved_retention: Duration,
     /// The minimum time between two messages about a storm whose incidents change but do not double.
     pub storm_interval: Duration,
+    /// The same if a critical incident joined it.
+    pub critical_storm_interval: Duration,
+    /// The minimum time between two mentions because of incidents of one namespace.
+    pub mention_interval: Duration,
 }
 
 /// The clock of a pod's node may be ahead of ours. The age of an incident that begins more than this in the future is
@@ -88,6 +94,8 @@ impl Pacing {
             keep_deleted_firing_for: Duration::from_secs(2),
             resolved_retention: Duration::from_secs(15 * 60),
             storm_interval: Duration::from_secs(5 * 60),
+            critical_storm_interval: Duration::from_secs(60),
+            mention_interval: Duration::from_secs(5 * 60),
         };
         match format {
             WebhookFormat::Generic
@@ -119,6 +127,8 @@ impl Pacing {
             keep_deleted_firing_for: self.keep_deleted_firing_for / divisor,
             resolved_retention: self.resolved_retention / divisor,
             storm_interval: self.storm_interval / divisor,
+            critical_storm_interval: self.critical_storm_interval / divisor,
+            mention_interval: self.mention_interval / divisor,
             ..self
         }
     }
@@ -149,6 +159,7 @@ impl NotificationPolicy {
             links: Arc::default(),
             mentions: Mentions::new(index, webhook)?,
             pacing: Pacing::of(webhook.format),
+            is_of_one_namespace: namespaces.as_deref().is_some_and(is_one_namespace),
             namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
             namespace_cache: NamespaceCache::default(),
             reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()),
@@ -221,6 +232,12 @@ impl NotificationPolicy {
             if self.pacing.single_incident { u32::try_from(self.pacing.max_incidents).unwrap_or(u32::MAX) } else { 1 };
         self.keep_firing_for(returns).saturating_add(self.pacing.group_interval.saturating_mul(turns.saturating_add(1)))
     }
+}
+
+/// Whether these patterns are the name of one namespace.
+pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
+    let is_name = |pattern: &String| pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    patterns.first().is_some_and(|first| is_name(first) && patterns.iter().all(|pattern| pattern == first))
 }
 
 #[cfg(test)]
@@ -329,7 +346,20 @@ mod tests {
             keep_deleted_firing_for: Duration::from_millis(200),
             resolved_retention: Duration::from_secs(90),
             storm_interval: Duration::from_secs(30),
+            critical_storm_interval: Duration::from_secs(6),
+            mention_interval: Duration::from_secs(30),
         };
         assert_eq!(pacing.divided_by(10), expected);
+    }
+
+    #[test]
+    fn recognizes_the_name_of_one_namespace() {
+        let is_one = |patterns: &[&str]| {
+            is_one_namespace(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(is_one(&["shop"]) && is_one(&["team-1", "team-1"]));
+        for patterns in [&[][..], &["*"], &["shop", "payments"], &["shop-*"], &["sho?"], &["{a,b}"], &["[ab]"]] {
+            assert!(!is_one(patterns), "{patterns:?}");
+        }
     }
 }

@@ -9,10 +9,13 @@ use super::{
     sanitize,
     times::{later, whole_seconds},
 };
-use crate::api::{AlertPhase, DeliveryError, Detail, MessageKind, WebhookStatus};
+use crate::api::{AlertPhase, DeliveryError, Detail, Mention, MessageKind, Severity, WebhookStatus};
 
 /// The limit of an error message, in UTF-16 code units.
 const ERROR_LIMIT: usize = 256;
+/// The most namespaces that are stored with their last mention. Beyond them, the oldest is forgotten, so that too many
+/// namespaces cause further mentions instead of none.
+const MENTIONED: usize = 8;
 
 /// Returns the status after an attempt to send a message.
 ///
@@ -111,6 +114,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         alert.phase = phase;
         alert.sent_at = Some(whole_seconds(now));
     }
+    record_mentions(state, sent, now);
     let Some(storm) = &mut state.storm else { return };
     match storm.phase {
         AlertPhase::Resolving => state.storm = None,
@@ -120,6 +124,26 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         }
         _ => {}
     }
+}
+
+/// Stores the namespaces whose incidents the message announced with a mention, or as critical incidents of a storm.
+fn record_mentions(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
+    if sent.kind != MessageKind::Firing {
+        return;
+    }
+    let mentioned = sent.started.iter().filter(|_| !sent.mentions.is_empty());
+    let mentioned = mentioned.map(|alert| (alert.mentioned_namespace(), alert.severity));
+    let critical = sent.storm.iter().flat_map(|storm| &storm.critical);
+    for (namespace, severity) in mentioned.chain(critical.map(|namespace| (namespace.as_str(), Severity::Critical))) {
+        // The more severe incident was the reason of the mention.
+        if state.mentioned.iter().any(|own| own.namespace == namespace && own.severity > severity) {
+            continue;
+        }
+        state.mentioned.retain(|own| own.namespace != namespace);
+        state.mentioned.push(Mention { namespace: namespace.to_owned(), severity, at: whole_seconds(now) });
+    }
+    let excess = state.mentioned.len().saturating_sub(MENTIONED);
+    state.mentioned.drain(..excess);
 }
 
 /// Rounds up to a second, so that the wait is not shorter than what the receiver asked for.
@@ -198,7 +222,7 @@ mod tests {
             (Firing, true, Some((Firing, true))),
             (Resolving, true, None),
         ] {
-            let storm = Storm { count: 3, since: now, resolved_at: None };
+            let storm = Storm { count: 3, since: now, resolved_at: None, critical: Vec::new() };
             let sent = Notification { kind: MessageKind::Firing, storm: included.then_some(storm), ..message(now) };
             let storm = serde_json::json!({"since": now, "count": 3, "members": "", "phase": phase});
             let state: WebhookStatus =

@@ -2,14 +2,17 @@
 //!
 //! The status stores only their count and a hash of their keys, so that a thousand need no more space than one. The
 //! receiver is sent the exact count, again when it has doubled, and otherwise at most every `storm_interval` while the
-//! incidents change.
+//! incidents change. If a critical incident joins, the message is sent after `critical_storm_interval`, and names the
+//! namespace: whoever keeps a storm going must not hide it.
 
 use super::{
     incident::Incident,
+    notification::Storm,
+    sanitize,
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::WebhookState,
+    webhook_state::{WebhookState, counted_in},
 };
-use crate::api::{AlertPhase, StormStatus};
+use crate::api::{AlertPhase, Severity, StormStatus};
 
 /// Updates the storm from the incidents in `overflow`.
 pub(super) fn update(webhook: &mut WebhookState<'_>) {
@@ -94,10 +97,39 @@ pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> 
         AlertPhase::Firing if has_changed(webhook, storm) && !is_muted(webhook) => {
             let sent = usize::try_from(storm.count).unwrap_or_default();
             webhook.overflow.len() >= sent.saturating_mul(2)
-                || has_elapsed(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval, webhook.now)
+                || has_elapsed(storm.sent_at.as_ref(), interval(webhook, storm), webhook.now)
         }
         _ => false,
     }
+}
+
+/// The minimum time from the last message about a storm to one about its change.
+fn interval(webhook: &WebhookState<'_>, storm: &StormStatus) -> std::time::Duration {
+    let pacing = &webhook.policy.pacing;
+    if new_critical(webhook, storm).is_empty() { pacing.storm_interval } else { pacing.critical_storm_interval }
+}
+
+/// The namespaces of the critical incidents that became due after the last message about the storm, those that are due for
+/// longest first. Empty for common causes of several namespaces.
+pub(super) fn new_critical(webhook: &WebhookState<'_>, storm: &StormStatus) -> Vec<String> {
+    let is_new = |incident: &&&Incident| {
+        let due = webhook.policy.due_at(incident, webhook.now);
+        let sent = storm.sent_at.as_ref().map(|sent| sent.0);
+        incident.severity == Severity::Critical
+            && sent.is_none_or(|sent| due.is_some_and(|due| due > sent))
+            && !webhook.mutes.contains_key(incident.key.as_str())
+    };
+    let mut incidents: Vec<&&Incident> = webhook.overflow.iter().filter(is_new).collect();
+    incidents.sort_by_key(|incident| (incident.since, &incident.key));
+    let mut namespaces = Vec::new();
+    for incident in incidents {
+        let namespace = sanitize::single_line(counted_in(incident), 63);
+        let is_known = namespaces.contains(&namespace) || webhook.was_mentioned(&namespace, Severity::Critical);
+        if !is_known && namespaces.len() < Storm::NAMESPACES {
+            namespaces.push(namespace);
+        }
+    }
+    namespaces
 }
 
 fn began_elsewhere(storm: &StormStatus) -> bool {
@@ -110,7 +142,7 @@ pub(super) fn wakes_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Optio
         return elapses_at(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0));
     }
     let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm) && !is_muted(webhook);
-    if changed { elapses_at(storm.sent_at.as_ref(), webhook.policy.pacing.storm_interval) } else { None }
+    if changed { elapses_at(storm.sent_at.as_ref(), interval(webhook, storm)) } else { None }
 }
 
 /// Whether the incidents differ from those that the receiver was last sent.

@@ -12,7 +12,8 @@
 //! ```
 
 use std::{
-    collections::{HashMap, HashSet},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
@@ -27,7 +28,9 @@ use super::{
     muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    retry, sanitize, storm,
+    retry, sanitize,
+    slots::{Slots, Space},
+    storm,
     times::{has_elapsed, later, whole_seconds},
 };
 use crate::{
@@ -191,6 +194,17 @@ impl<'a> WebhookState<'a> {
         alerts || self.status.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Announcing)
     }
 
+    /// Whether incidents of this namespace that are at least this severe must not cause another mention yet.
+    pub fn was_mentioned(&self, namespace: &str, severity: Severity) -> bool {
+        let interval = self.policy.pacing.mention_interval;
+        let mut mentioned = self.status.mentioned.iter();
+        mentioned.any(|mention| {
+            mention.namespace == namespace
+                && mention.severity >= severity
+                && !has_elapsed(Some(&mention.at), interval, self.now)
+        })
+    }
+
     /// How many problems of a common cause continue although its alert is resolved.
     pub fn remaining(&self, alert: &AlertStatus) -> u64 {
         match alert.phase {
@@ -234,6 +248,11 @@ impl<'a> WebhookState<'a> {
         let now = self.now;
         limit(&mut self.status.next_attempt, later(now, retry::MAX_WAIT).unwrap_or(Timestamp::MAX));
         limit(&mut self.status.last_success, now);
+        let mention_interval = self.policy.pacing.mention_interval;
+        for mention in &mut self.status.mentioned {
+            mention.at.0 = mention.at.0.min(now);
+        }
+        self.status.mentioned.retain(|mention| !has_elapsed(Some(&mention.at), mention_interval, now));
         for alert in &mut self.status.alerts {
             limit(&mut alert.sent_at, now);
             limit(&mut alert.gone_since, now);
@@ -307,27 +326,30 @@ impl<'a> WebhookState<'a> {
 
     /// Stores the members that joined a common cause. They keep silent when it is over, also after a restart.
     fn update_members(&mut self) {
-        let bytes: usize = self.status.alerts.iter().map(max_json_len).sum();
-        let mut free = self.bytes.saturating_sub(bytes);
+        let mut slots = self.slots(|_| true);
         for alert in self.status.alerts.iter_mut().filter(|alert| alert.phase != AlertPhase::Resolved) {
             let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
             if incident.members.iter().take(MAX_MEMBERS).all(|member| alert.members.contains(&member.key)) {
                 continue;
             }
+            let mut freed = 0;
             if alert.members.len() >= MAX_MEMBERS {
                 alert.members.retain(|key| {
                     let is_present = incident.members.iter().any(|member| member.key == *key);
-                    free += if is_present { 0 } else { member_json_len(key) };
+                    freed += if is_present { 0 } else { member_json_len(key) };
                     is_present
                 });
             }
+            let free = freed + slots.free_bytes(counted_in(incident));
+            let mut used = 0;
             for member in &incident.members {
                 let size = member_json_len(&member.key);
-                if alert.members.len() < MAX_MEMBERS && size <= free && !alert.members.contains(&member.key) {
+                if alert.members.len() < MAX_MEMBERS && used + size <= free && !alert.members.contains(&member.key) {
                     alert.members.push(member.key.clone());
-                    free -= size;
+                    used += size;
                 }
             }
+            slots.add(counted_in(incident), Space { alerts: 0, bytes: used.saturating_sub(freed) });
         }
     }
 
@@ -377,8 +399,7 @@ impl<'a> WebhookState<'a> {
             .filter(|incident| !tracked.contains(incident.key.as_str()))
             .filter(|incident| self.policy.due_at(incident, self.now).is_some_and(|due| due <= self.now))
             .collect();
-        // A common cause explains several incidents, so it is tracked before any other.
-        due.sort_by(|a, b| (a.members.is_empty(), a.since, &a.key).cmp(&(b.members.is_empty(), b.since, &b.key)));
+        due.sort_by(|a, b| order(a).cmp(&order(b)));
         let muted: Vec<&Incident> =
             due.extract_if(.., |incident| self.mutes.contains_key(incident.key.as_str())).collect();
         let held_back_before = self.status.muted.as_ref().map_or(0, |muted| muted.count);
@@ -387,33 +408,64 @@ impl<'a> WebhookState<'a> {
         self.newly_held_back = held_back.saturating_sub(usize::try_from(held_back_before).unwrap_or_default());
         self.muted = muted;
 
-        let max = self.policy.pacing.max_incidents;
-        let count = tracked.len();
-        let mut bytes: usize = self.status.alerts.iter().filter(active).map(max_json_len).sum();
-        let fresh: Vec<AlertStatus> =
-            due.iter().take(max.saturating_sub(count)).map(|incident| self.queued_alert(incident)).collect();
-        // Hysteresis: track the storm's incidents one by one only when a quarter of the limits is free. Otherwise each
-        // incident that ends would make room for a message about another.
-        let calm = count + due.len() <= max * 3 / 4
-            && bytes + fresh.iter().map(max_json_len).sum::<usize>() <= self.bytes * 3 / 4;
-        if self.status.storm.is_some() && !calm {
-            overflow.extend(due);
-            self.overflow = overflow;
-            return;
+        let mut slots = self.slots(active);
+        let mut queues: BTreeMap<&str, VecDeque<&Incident>> = BTreeMap::new();
+        for incident in due {
+            queues.entry(counted_in(incident)).or_default().push_back(incident);
         }
-        let mut added = 0;
-        for (alert, incident) in fresh.into_iter().zip(&due) {
-            if bytes + max_json_len(&alert) > self.bytes {
-                break;
+        if self.status.storm.is_some() {
+            queues.retain(|namespace, queue| {
+                let is_calm = slots.is_calm(namespace, self.space_of(queue));
+                if !is_calm {
+                    overflow.extend(queue.drain(..));
+                }
+                is_calm
+            });
+        }
+        // The namespace with the fewest alerts is next.
+        let turn = |slots: &Slots, namespace, first: &Incident| {
+            (slots.used_by(namespace).alerts, order(first).0, order(first).1, first.since, namespace)
+        };
+        let mut turns: BTreeSet<_> =
+            queues.iter().filter_map(|(namespace, queue)| Some(turn(&slots, *namespace, queue.front()?))).collect();
+        while let Some((.., namespace)) = turns.pop_first() {
+            let Some(queue) = queues.get_mut(namespace) else { continue };
+            let Some(incident) = queue.pop_front() else { continue };
+            let alert = self.queued_alert(incident);
+            let space = Space::of_alert(max_json_len(&alert));
+            if !slots.has_space(namespace, space) {
+                overflow.push(incident);
+                overflow.extend(queue.drain(..));
+                continue;
             }
-            bytes += max_json_len(&alert);
-            added += 1;
+            slots.add(namespace, space);
             self.newly_tracked += incident.members.len().max(1);
             self.status.alerts.retain(|known| known.key != alert.key);
             self.status.alerts.push(alert);
+            turns.extend(queue.front().map(|next| turn(&slots, namespace, next)));
         }
-        overflow.extend(due.split_off(added));
         self.overflow = overflow;
+    }
+
+    /// The space for alerts, and what some of the alerts use of it.
+    fn slots(&self, is_counted: impl Fn(&&AlertStatus) -> bool) -> Slots {
+        let limit = Space { alerts: self.policy.pacing.max_incidents, bytes: self.bytes };
+        let mut slots = Slots::new(limit, !self.policy.is_of_one_namespace);
+        for alert in self.status.alerts.iter().filter(is_counted) {
+            slots.add(self.namespace_of(alert), Space::of_alert(max_json_len(alert)));
+        }
+        slots
+    }
+
+    fn namespace_of<'b>(&'b self, alert: &'b AlertStatus) -> &'b str {
+        self.incidents.get(alert.key.as_str()).map_or(&alert.namespace, |incident| counted_in(incident))
+    }
+
+    /// The space that alerts about these incidents need. Their bytes are counted only if the number may be tracked.
+    fn space_of(&self, due: &VecDeque<&Incident>) -> Space {
+        let is_possible = due.len() <= self.policy.pacing.max_incidents;
+        let counted = due.iter().filter(|_| is_possible).map(|incident| max_json_len(&self.queued_alert(incident)));
+        Space { alerts: due.len(), bytes: counted.sum() }
     }
 
     fn queued_alert(&self, incident: &Incident) -> AlertStatus {
@@ -503,6 +555,20 @@ fn labels(
     let severity = policy.matching_severity(incident, &earlier.severities).unwrap_or(incident.severity);
     let team = policy.matching_team(incident, &earlier.teams).unwrap_or(&incident.team);
     (severity, sanitize::single_line(team, TEAM_LENGTH))
+}
+
+/// The namespace that an alert about an incident takes space from; empty if it is about a common cause in several.
+pub(super) fn counted_in(incident: &Incident) -> &str {
+    let mut members = incident.members.iter().map(|member| member.namespace.as_str());
+    match members.next() {
+        Some(first) if incident.namespace.is_empty() && members.all(|other| other == first) => first,
+        _ => &incident.namespace,
+    }
+}
+
+/// The order in which incidents of a namespace are tracked. A common cause explains several, so it comes first.
+fn order(incident: &Incident) -> (bool, Reverse<Severity>, Timestamp, &str) {
+    (incident.members.is_empty(), Reverse(incident.severity), incident.since, &incident.key)
 }
 
 fn namespace(incident: &Incident) -> String {

@@ -43,7 +43,7 @@ pub use status::{
 };
 pub(crate) use stored_object::{KOPF_ANNOTATION, KOPF_FINALIZER, StoredObject};
 pub use webhook_status::{
-    AlertPhase, AlertStatus, DeliveryError, Detail, MessageKind, MutedIncident, MutedStatus, PendingMessage,
+    AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, PendingMessage,
     StormStatus, WebhookStatus,
 };
 

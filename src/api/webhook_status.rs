@@ -58,6 +58,23 @@ pub struct WebhookStatus {
     /// The incidents that silences and quiet hours hold back. Absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub muted: Option<MutedStatus>,
+    /// The namespaces whose incidents caused a mention in the last five minutes, or whose critical incidents a message about
+    /// a storm announced. At most the latest 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub mentioned: Vec<Mention>,
+}
+
+/// A mention because of the incidents of a namespace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Mention {
+    /// The namespace; empty for common causes of several namespaces.
+    pub namespace: String,
+    /// The highest severity of these incidents.
+    pub severity: Severity,
+    /// When the receiver accepted the message.
+    pub at: Time,
 }
 
 /// Incidents that are due, but held back by silences or quiet hours.

@@ -69,13 +69,15 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
             Some(_) if notification.object_deleted => NO_LONGER_WATCHED.to_owned(),
             Some(_) => "The problems that were too many to list are over".to_owned(),
         };
+        let mut annotations = BTreeMap::from([
+            ("summary", summary),
+            ("problems", storm.count.to_string()),
+            ("reasons", message_text::reason_counts(&notification.reasons)),
+        ]);
+        annotations.extend(message_text::critical_namespaces(storm).map(|named| ("critical_namespaces", named)));
         alerts.push(LabelledAlert {
             labels,
-            annotations: BTreeMap::from([
-                ("summary", summary),
-                ("problems", storm.count.to_string()),
-                ("reasons", message_text::reason_counts(&notification.reasons)),
-            ]),
+            annotations,
             starts: storm.since.min(notification.now),
             ends: storm.resolved_at.map(|ended| ended.max(storm.since)),
         });

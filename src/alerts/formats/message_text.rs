@@ -397,6 +397,13 @@ pub(super) fn short_summary_line(alert: &Alert, now: Timestamp) -> Vec<Segment> 
 /// By how much a line may grow between two attempts, because its duration and number of pods do.
 pub(super) const LINE_GROWTH: usize = 24;
 
+/// The namespaces of the critical incidents that joined a storm.
+pub(super) fn critical_namespaces(storm: &Storm) -> Option<String> {
+    let named = storm.critical.iter().map(|name| if name.is_empty() { "several namespaces" } else { name });
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!named.is_empty()).then(|| sanitize::truncate(&named, 200))
+}
+
 /// Lines with the exact numbers of incidents that the message does not name, and of all that are firing.
 pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     let mut lines = Vec::new();
@@ -404,11 +411,15 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
         lines.push(vec![literal(format!("{}, reported before.", pluralize(notification.omitted, "more problem")))]);
     }
     match &notification.storm {
-        Some(Storm { count: more, resolved_at: None, since }) => lines.push(vec![literal(format!(
-            "{} since {}, too many to list.",
-            pluralize(*more, "more problem"),
-            timestamp(*since)
-        ))]),
+        Some(storm @ Storm { count: more, resolved_at: None, since, .. }) => {
+            lines.push(vec![literal(format!(
+                "{} since {}, too many to list.",
+                pluralize(*more, "more problem"),
+                timestamp(*since)
+            ))]);
+            let critical = critical_namespaces(storm).map(Segment::Untrusted);
+            lines.extend(critical.map(|namespaces| vec![literal("New critical problems among them: "), namespaces]));
+        }
         Some(Storm { resolved_at: Some(_), .. }) if notification.object_deleted => {}
         Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![literal(format!(
             "The problems that were too many to list are over: from {} to {}.",

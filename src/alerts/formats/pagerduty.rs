@@ -87,6 +87,9 @@ fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value>
 
 fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> Value {
     let mut details = json!({ "problems": storm.count, "reasons": reasons });
+    if let Some(named) = message_text::critical_namespaces(storm) {
+        details["New critical problems in"] = json!(named);
+    }
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if !cluster.is_empty() {
         details["Cluster"] = json!(cluster);

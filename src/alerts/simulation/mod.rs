@@ -34,6 +34,7 @@ mod resending;
 mod returning;
 mod scenarios;
 mod storms;
+mod tenants;
 
 use mutes::Mutes;
 pub(super) use receiver::Behaviour;
@@ -153,6 +154,9 @@ fn kibibyte_key(prefix: &str) -> String {
 impl Simulation {
     pub fn new(format: WebhookFormat) -> Self {
         let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
+        let mut policy = NotificationPolicy::new(0, &webhook(format)).unwrap();
+        // The default incidents are of one namespace.
+        policy.is_of_one_namespace = true;
         Self {
             source: Source { object, uid: "0a1b2c3d-uid".to_owned(), cluster: String::new() },
             causes: BTreeMap::new(),
@@ -167,7 +171,7 @@ impl Simulation {
             receiver_number: 0,
             usable: true,
             interrupted: None,
-            policy: NotificationPolicy::new(0, &webhook(format)).unwrap(),
+            policy,
             now: "2026-07-01T10:00:00Z".parse().unwrap(),
             active: BTreeMap::new(),
             stored: WebhookStatus::default(),
