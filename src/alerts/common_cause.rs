@@ -25,7 +25,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
-    incident::{Incident, IncidentMemory, Member},
+    incident::{Earlier, Incident, IncidentMemory, Member},
     plan_input::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
@@ -117,7 +117,7 @@ impl<'a> Grouped<'a> {
 
 /// The status stores only some of many members. Memory has the others until a restart.
 fn was_member(incident: &Incident, alert: &AlertStatus, memory: &IncidentMemory) -> bool {
-    alert.members.contains(&incident.key)
+    alert.members.iter().any(|key| *key == *incident.key)
         || alert.members.len() >= MAX_MEMBERS && memory.common_cause(&incident.key) == Some(alert.key.as_str())
 }
 
@@ -148,6 +148,9 @@ fn matching<'a>(previous: &WebhookStatus, active: &[&AlertStatus], input: &PlanI
     let matches = |incident: &&Incident| {
         if has_matched(&incident.key) {
             return policy.matches_namespace(incident);
+        }
+        if policy.matches(incident, &Earlier::default()) {
+            return true;
         }
         let mut earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
         // After a restart, only the alert about the common cause shows what its members were.
@@ -294,25 +297,25 @@ fn combine(
     let common = members.iter().filter_map(|member| member.common_cause.as_ref()).find(|common| common.key == cause);
     let description = match (common, alert) {
         (Some(common), _) => Incident {
-            namespace: common.namespace.clone(),
-            owner: Owner { kind: common.kind.clone(), name: common.name.clone() },
-            reason: common.cause.as_str().to_owned(),
+            namespace: common.namespace.as_str().into(),
+            owner: Owner { kind: common.kind.clone(), name: common.name.clone() }.into(),
+            reason: common.cause.as_str().into(),
             cause: common.cause,
             message: common.message.clone(),
             ..Incident::default()
         },
         // All members moved to other causes. An earlier sentence about this one may be wrong by now.
         (None, Some(alert)) => Incident {
-            namespace: alert.namespace.clone(),
-            owner: alert.owner.clone(),
-            reason: alert.reason.clone(),
+            namespace: alert.namespace.as_str().into(),
+            owner: alert.owner.clone().into(),
+            reason: alert.reason.as_str().into(),
             cause: Cause::from_name(&alert.reason),
             ..Incident::default()
         },
         (None, None) => return None,
     };
     Some(Incident {
-        key: cause.to_owned(),
+        key: cause.into(),
         since,
         tolerated,
         pods: members.iter().map(|member| member.pods).fold(0, u64::saturating_add),
@@ -321,9 +324,9 @@ fn combine(
         members: ordered
             .into_iter()
             .map(|(_, member)| Member {
-                key: member.key.clone(),
-                namespace: member.namespace.clone(),
-                owner: member.owner.clone(),
+                key: member.key.to_string(),
+                namespace: member.namespace.to_string(),
+                owner: Owner::clone(&member.owner),
                 pods: member.pods,
             })
             .collect(),

@@ -1,6 +1,10 @@
 //! Incidents in the form in which receivers are sent them, and the reasons that are remembered while an incident lasts.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
@@ -25,20 +29,22 @@ impl From<NamespacedName> for Source {
 
 /// Current problems with the same namespace, owner, container and kind.
 ///
-/// [`super::plan`] receives all incidents, including those that the status has no space for.
+/// [`super::plan`] receives all incidents, including those that the status has no space for. Many objects may select the
+/// same failing pods, so the names are shared between their incidents (`delivery/shared_names.rs`), and those that cannot be
+/// sent one by one have no texts (`report/alert_incidents.rs`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// A hash of namespace, owner, container and kind, as in the status.
-    pub key: String,
-    pub namespace: String,
+    pub key: ArcStr,
+    pub namespace: ArcStr,
     /// The top controller, derived from names; a pod without controller is its own owner.
-    pub owner: Owner,
+    pub owner: Arc<Owner>,
     /// The failing container; empty if the problem is not of one container.
-    pub container: String,
+    pub container: ArcStr,
     /// Part of the incident's identity, unlike the reason.
     pub kind: ProblemKind,
     /// The most specific reason of its pods, such as OOMKilled. May change while the incident lasts.
-    pub reason: String,
+    pub reason: ArcStr,
     /// Unknown unless it is proven. May become known while the incident lasts.
     pub cause: Cause,
     /// When it began. Must not move forward while the incident lasts, or it never gets older than a webhook's `after`.
@@ -66,7 +72,7 @@ pub struct Incident {
     /// The last lines of an example pod's log, redacted; may be empty.
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
-    pub log_note: String,
+    pub log_note: ArcStr,
     /// The cause that the incident has in common with others.
     pub common_cause: Option<Arc<CommonCause>>,
     /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
@@ -100,10 +106,10 @@ pub struct CommonCause {
     pub message: String,
 }
 
-/// What an incident was while it lasts, each value once.
+/// What an incident was while it lasts, each value once. Empty as long as it has not changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Earlier {
-    pub reasons: Vec<String>,
+    pub reasons: Vec<ArcStr>,
     pub severities: Vec<Severity>,
     pub teams: Vec<ArcStr>,
 }
@@ -111,9 +117,19 @@ pub(super) struct Earlier {
 /// Remembers the reasons, severities, teams and common causes of the current incidents from one reconcile to the next.
 #[derive(Debug, Default)]
 pub struct IncidentMemory {
-    earlier: HashMap<String, Earlier>,
-    /// The keys of the latest common causes.
-    common_causes: HashMap<String, String>,
+    incidents: HashMap<ArcStr, Remembered>,
+}
+
+/// An incident as it was at the last reconcile.
+#[derive(Debug)]
+struct Remembered {
+    reason: ArcStr,
+    severity: Severity,
+    team: ArcStr,
+    /// Absent if it has always been the same: most incidents never change.
+    earlier: Option<Box<Earlier>>,
+    /// The latest one.
+    common_cause: Option<Arc<CommonCause>>,
 }
 
 impl IncidentMemory {
@@ -124,48 +140,77 @@ impl IncidentMemory {
     pub fn update(&mut self, incidents: &[Incident]) {
         let mut current = HashMap::with_capacity(incidents.len());
         for incident in incidents {
-            let mut earlier = self.earlier.remove(&incident.key).unwrap_or_default();
-            remember(&mut earlier.reasons, &incident.reason);
-            remember(&mut earlier.severities, &incident.severity);
-            if !incident.team.is_empty() {
-                remember(&mut earlier.teams, &incident.team);
-            }
-            current.insert(incident.key.clone(), earlier);
+            let known = self.incidents.remove(&incident.key);
+            current.insert(incident.key.clone(), Remembered::new(incident, known));
         }
-        self.earlier = current;
-        let mut common_causes = HashMap::new();
-        for incident in incidents {
-            let earlier = self.common_causes.remove(&incident.key);
-            if let Some(common) = incident.common_cause.as_ref().map(|common| common.key.clone()).or(earlier) {
-                common_causes.insert(incident.key.clone(), common);
-            }
-        }
-        self.common_causes = common_causes;
+        self.incidents = current;
     }
 
     /// The key of the common cause that a current incident had last.
     pub(super) fn common_cause(&self, key: &str) -> Option<&str> {
-        self.common_causes.get(key).map(String::as_str)
+        self.incidents.get(key)?.common_cause.as_ref().map(|common| common.key.as_str())
     }
 
-    /// The reasons that a current incident had.
-    pub(super) fn reasons(&self, key: &str) -> &[String] {
-        self.earlier.get(key).map_or(&[], |earlier| &earlier.reasons)
+    /// The reasons that a current incident had, if it had several.
+    pub(super) fn reasons(&self, key: &str) -> &[ArcStr] {
+        self.get(key).map_or(&[], |earlier| &earlier.reasons)
+    }
+
+    fn get(&self, key: &str) -> Option<&Earlier> {
+        self.incidents.get(key)?.earlier.as_deref()
     }
 
     /// What a current incident was. A webhook that matched it continues to match it. `alert` is the stored state of the
     /// incident at the webhook: it lasts longer than this memory, and has values that matched.
     pub(super) fn earlier(&self, key: &str, alert: Option<&AlertStatus>) -> Earlier {
-        let mut earlier = self.earlier.get(key).cloned().unwrap_or_default();
+        let mut earlier = self.get(key).cloned().unwrap_or_default();
         if let Some(alert) = alert {
-            earlier.reasons.push(alert.reason.clone());
+            earlier.reasons.push(alert.reason.as_str().into());
             earlier.add_labels(alert);
         }
         earlier
     }
 }
 
+impl Remembered {
+    fn new(incident: &Incident, known: Option<Self>) -> Self {
+        let (mut earlier, last_cause) = match known {
+            Some(mut known) => (known.add(incident), known.common_cause),
+            None => (None, None),
+        };
+        if let Some(earlier) = &mut earlier {
+            earlier.add(&incident.reason, incident.severity, &incident.team);
+        }
+        Self {
+            reason: incident.reason.clone(),
+            severity: incident.severity,
+            team: incident.team.clone(),
+            earlier,
+            common_cause: incident.common_cause.clone().or(last_cause),
+        }
+    }
+
+    /// What the incident was so far, unless it has always been the same and still is.
+    fn add(&mut self, incident: &Incident) -> Option<Box<Earlier>> {
+        let is_same =
+            self.reason == incident.reason && self.severity == incident.severity && self.team == incident.team;
+        self.earlier.take().or_else(|| {
+            let mut earlier = Box::<Earlier>::default();
+            earlier.add(&self.reason, self.severity, &self.team);
+            (!is_same).then_some(earlier)
+        })
+    }
+}
+
 impl Earlier {
+    fn add(&mut self, reason: &ArcStr, severity: Severity, team: &ArcStr) {
+        remember(&mut self.reasons, reason);
+        remember(&mut self.severities, &severity);
+        if !team.is_empty() {
+            remember(&mut self.teams, team);
+        }
+    }
+
     /// Adds the severity and the team that an alert was sent with.
     pub(super) fn add_labels(&mut self, alert: &AlertStatus) {
         self.severities.extend(alert.severity);
@@ -181,7 +226,7 @@ fn remember<T: Clone + PartialEq>(values: &mut Vec<T>, value: &T) {
 }
 
 /// What is known about the [`gone_alerts`]: the keys of some of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GoneAlerts {
     /// Their incidents cannot come back, because their owners have no pods left.
     pub ended: Vec<String>,
@@ -194,9 +239,9 @@ pub(crate) fn gone_alerts<'a>(
     webhooks: &'a [crate::api::WebhookStatus],
     incidents: &[Incident],
 ) -> impl Iterator<Item = &'a AlertStatus> {
-    let present: std::collections::HashSet<String> = incidents.iter().map(|incident| incident.key.clone()).collect();
+    let present: HashSet<ArcStr> = incidents.iter().map(|incident| incident.key.clone()).collect();
     let alerts = webhooks.iter().flat_map(|webhook| &webhook.alerts);
-    alerts.filter(move |alert| alert.phase != AlertPhase::Resolved && !present.contains(&alert.key))
+    alerts.filter(move |alert| alert.phase != AlertPhase::Resolved && !present.contains(alert.key.as_str()))
 }
 
 #[cfg(test)]
@@ -205,11 +250,11 @@ mod tests {
 
     fn incident(reason: &str) -> Incident {
         Incident {
-            key: "a".to_owned(),
-            namespace: "shop".to_owned(),
-            owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
+            key: "a".into(),
+            namespace: "shop".into(),
+            owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
             kind: ProblemKind::Crash,
-            reason: reason.to_owned(),
+            reason: reason.into(),
             pods: 1,
             ..Incident::default()
         }
@@ -219,7 +264,9 @@ mod tests {
     fn remembers_four_reasons_of_an_incident_until_it_is_gone() {
         let mut memory = IncidentMemory::default();
         for (reason, remembered) in [
-            ("A", ["A"].as_slice()),
+            // As long as nothing has changed, nothing is remembered.
+            ("A", [].as_slice()),
+            ("A", &[]),
             ("B", &["A", "B"]),
             ("A", &["A", "B"]),
             ("C", &["A", "B", "C"]),

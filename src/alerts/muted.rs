@@ -28,11 +28,10 @@ const MAX_INCIDENTS: usize = 16;
 /// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
 /// are.
 pub(super) fn find_all<'a>(grouped: &'a Grouped<'a>, input: &PlanInput<'_>) -> HashMap<&'a str, Mute> {
-    let rules = input.mute_rules.active(input.now);
-    if rules.is_empty() {
+    if input.mutes.is_empty() {
         return HashMap::new();
     }
-    let find = |incident: &Incident| find_mute(&rules, incident, input.memory.reasons(&incident.key));
+    let find = |incident: &Incident| input.mutes.get(&incident.key).cloned();
     let single: HashMap<&str, &Incident> =
         input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
     let find_common = |common: &Incident| {
@@ -51,12 +50,12 @@ fn would_be_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
         return false;
     }
     let incident = Incident {
-        key: alert.key.clone(),
-        namespace: alert.namespace.clone(),
-        owner: alert.owner.clone(),
-        container: alert.container.clone(),
+        key: alert.key.as_str().into(),
+        namespace: alert.namespace.as_str().into(),
+        owner: alert.owner.clone().into(),
+        container: alert.container.as_str().into(),
         kind: alert.kind,
-        reason: alert.reason.clone(),
+        reason: alert.reason.as_str().into(),
         severity: alert.severity.unwrap_or_default(),
         ..Incident::default()
     };

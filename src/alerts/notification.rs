@@ -225,7 +225,7 @@ impl Alert {
             ..Self::default()
         };
         if let Some(incident) = incident {
-            alert.reason.clone_from(&incident.reason);
+            alert.reason = incident.reason.to_string();
             alert.cause = incident.cause;
             alert.severity = incident.severity;
             alert.runbook.clone_from(&incident.runbook);
@@ -237,7 +237,7 @@ impl Alert {
             alert.revision.clone_from(&incident.revision);
             alert.evidence.clone_from(&incident.evidence);
             alert.logs = Arc::clone(&incident.logs);
-            alert.log_note.clone_from(&incident.log_note);
+            alert.log_note = incident.log_note.to_string();
             alert.members.clone_from(&incident.members);
             // A common cause has no owner that runs pods.
             let links: &[LinkTemplate] = if alert.is_common_cause { &[] } else { links };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     incident::{GoneAlerts, Incident, IncidentMemory, Source},
-    mute::MuteRules,
+    mute::{CurrentMutes, MuteRules},
     policy::NotificationPolicy,
 };
 
@@ -21,6 +21,8 @@ pub struct PlanInput<'a> {
     pub gone: &'a GoneAlerts,
     /// The silences and quiet hours of the object.
     pub mute_rules: &'a MuteRules,
+    /// Which of the incidents they hold back now.
+    pub mutes: &'a CurrentMutes,
     /// A hash of the webhook's spec and its Secrets. When it changes, retries start over.
     pub config: &'a str,
     /// Identifies the receiver. `None` while the webhook is unusable: nothing is sent.

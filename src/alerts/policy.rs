@@ -9,10 +9,11 @@ use super::{
     incident::{Earlier, Incident},
     link_template::LinkTemplate,
     mentions::Mentions,
+    reason_set::ReasonSet,
     times::later,
 };
 use crate::{
-    api::{GoDuration, Severity, Webhook, WebhookFormat, limits, matches_reason},
+    api::{GoDuration, Severity, Webhook, WebhookFormat, limits},
     backoff::doubled,
     glob::{Glob, NamespaceCache},
     spec_error::{SpecError, at_most, duration, globs},
@@ -38,7 +39,7 @@ pub struct NotificationPolicy {
     pub(crate) is_of_one_namespace: bool,
     namespaces: Option<Vec<Glob>>,
     namespace_cache: NamespaceCache,
-    reasons: Option<Vec<String>>,
+    reasons: Option<ReasonSet>,
     severities: Option<Vec<Severity>>,
     teams: Option<Vec<String>>,
 }
@@ -162,7 +163,7 @@ impl NotificationPolicy {
             is_of_one_namespace: namespaces.as_deref().is_some_and(is_one_namespace),
             namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
             namespace_cache: NamespaceCache::default(),
-            reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()),
+            reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()).map(ReasonSet::new),
             severities: wanted.severities.filter(|severities| !severities.is_empty()),
             teams,
         })
@@ -191,18 +192,14 @@ impl NotificationPolicy {
     }
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
-    pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [String]) -> Option<&'a str> {
-        let wanted = |reason: &&String| {
-            self.reasons
-                .as_ref()
-                .is_none_or(|names| names.iter().any(|name| matches_reason(name, incident.kind, reason)))
-        };
+    pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a str> {
+        let wanted = |reason: &&ArcStr| self.reasons.as_ref().is_none_or(|names| names.contains(incident.kind, reason));
         [&incident.reason]
             .into_iter()
             .chain(earlier)
             .find(wanted)
             .filter(|_| self.matches_namespace(incident))
-            .map(String::as_str)
+            .map(ArcStr::as_str)
     }
 
     pub(super) fn matches_namespace(&self, incident: &Incident) -> bool {
@@ -304,11 +301,11 @@ mod tests {
         let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut incident = Incident {
-            key: "k".to_owned(),
-            namespace: "shop".to_owned(),
-            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
+            key: "k".into(),
+            namespace: "shop".into(),
+            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
             kind: crate::api::ProblemKind::Unschedulable,
-            reason: "Unschedulable".to_owned(),
+            reason: "Unschedulable".into(),
             since: at(1000),
             tolerated: Duration::from_secs(60),
             pods: 1,

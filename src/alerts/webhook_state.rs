@@ -88,10 +88,11 @@ impl<'a> WebhookState<'a> {
     pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>, grouped: &'a Grouped<'a>) -> Self {
         let PlanInput { policy, memory, gone, mute_rules, bytes, now, incidents: current, .. } = *input;
         // An alert about another incident with the same key must end first: it is not about this one.
-        let is_of_other = |incident: &Incident| {
-            let with_key = |alert: &&AlertStatus| alert.key == incident.key && alert.phase != AlertPhase::Resolved;
-            previous.alerts.iter().find(with_key).is_some_and(|alert| !is_about(alert, incident))
-        };
+        let active = previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved);
+        // Of several alerts with the same key, the first counts.
+        let active: HashMap<&str, &AlertStatus> = active.rev().map(|alert| (alert.key.as_str(), alert)).collect();
+        let is_of_other =
+            |incident: &Incident| active.get(incident.key.as_str()).is_some_and(|alert| !is_about(alert, incident));
         let mut incidents = HashMap::new();
         for incident in grouped.iter().filter(|incident| !is_of_other(incident)) {
             incidents.entry(incident.key.as_str()).or_insert(incident);
@@ -469,12 +470,12 @@ impl<'a> WebhookState<'a> {
     }
 
     fn queued_alert(&self, incident: &Incident) -> AlertStatus {
-        let previous = self.status.alerts.iter().find(|alert| alert.key == incident.key);
+        let previous = self.status.alerts.iter().find(|alert| alert.key == *incident.key);
         let earlier = self.memory.earlier(&incident.key, None);
         let reason = self.policy.matching_reason(incident, &earlier.reasons);
         let (severity, team) = labels(self.policy, self.memory, incident, None);
         AlertStatus {
-            key: incident.key.clone(),
+            key: incident.key.to_string(),
             namespace: namespace(incident),
             owner: owner(incident),
             container: container(incident),
@@ -532,7 +533,7 @@ impl<'a> WebhookState<'a> {
 
 /// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.
 fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
-    alert.key == incident.key
+    alert.key == *incident.key
         && alert.kind == incident.kind
         && alert.namespace == namespace(incident)
         && alert.owner == owner(incident)

@@ -36,8 +36,12 @@ open_enum! {
 /// Whether a name in a spec is the kind or the reason of a problem. Reasons that alternate during one incident are
 /// synonyms: a crash is an Error before it is a CrashLoopBackOff, and a failed pull is an ErrImagePull before its back-off.
 pub fn matches_reason(name: &str, kind: ProblemKind, reason: &str) -> bool {
+    reason_names(kind, reason).any(|own| own == name)
+}
+
+/// The names by which a spec may mean a problem of this kind and reason.
+pub fn reason_names(kind: ProblemKind, reason: &str) -> impl Iterator<Item = &str> {
     const SYNONYMS: [[&str; 2]; 2] = [["ErrImagePull", "ImagePullBackOff"], ["Error", "CrashLoopBackOff"]];
-    name == reason
-        || name == kind.as_str()
-        || SYNONYMS.iter().any(|synonyms| synonyms.contains(&name) && synonyms.contains(&reason))
+    let synonyms = SYNONYMS.into_iter().filter(move |synonyms| synonyms.contains(&reason)).flatten();
+    [reason, kind.as_str()].into_iter().chain(synonyms)
 }

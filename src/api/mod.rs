@@ -24,7 +24,7 @@ mod webhook_status;
 pub use cause::Cause;
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
-pub use kind::{ProblemKind, matches_reason};
+pub use kind::{ProblemKind, matches_reason, reason_names};
 pub use lenient_list::LenientList;
 pub use namespaced_name::NamespacedName;
 pub use owner::Owner;

@@ -1,15 +1,25 @@
 //! Converts incidents into the form that alerts are made from.
+//!
+//! A webhook tracks at most 250 incidents one by one, and only counts the others, which need no texts. So texts go to those
+//! that are tracked, and then to those that may be tracked next, as far as they fit.
 
-use std::sync::Arc;
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use arcstr::ArcStr;
 
 use crate::{
     alerts,
+    api::{AlertPhase, OrchestrStatus, Severity},
     logs::{Masking, clean_text},
 };
 
 use super::{
     incidents::{Example, Group},
-    input::FindTail,
+    input::{FindTail, Input},
     problem, truncate,
 };
 
@@ -17,55 +27,102 @@ use super::{
 const MESSAGE: usize = 1_024;
 /// How much of the end of a log an alert gets, in bytes. No alert format shows more.
 const LOGS: usize = 4_096;
+/// The most bytes that the texts of an object's incidents take, without logs: four times what their alerts may take in the
+/// status.
+pub(super) const TEXT_BYTES: usize = 256 * 1024;
+/// The most bytes that the ends of their logs take.
+pub(super) const LOG_BYTES: usize = 256 * 1024;
+/// The note of an incident without texts.
+const CUT: ArcStr = arcstr::literal!("left out: the object has too many incidents");
 
-/// One incident, with the message and the log of its most recent pod.
-pub(super) fn alert_incident(
-    group: &Group<'_>,
-    masking: Option<&Masking<'_>>,
-    find_tail: FindTail<'_>,
-) -> alerts::Incident {
-    let listed = group.incident();
-    let (message, tail) = match group.example {
-        Example::Pod(pod, finding) => {
-            let culprit =
-                finding.containers.iter().find(|container| truncate::name(&container.name) == listed.container);
-            let tail = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container));
-            (&finding.message, tail)
+/// All incidents, in this order.
+pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) -> Vec<alerts::Incident> {
+    let mut incidents: Vec<_> = groups.iter().map(Group::for_alerts).collect();
+    let (mut texts, mut logs) = (TEXT_BYTES, LOG_BYTES);
+    for index in by_need(groups, input.previous) {
+        let (Some(group), Some(incident)) = (groups.get(index), incidents.get_mut(index)) else { continue };
+        if texts == 0 {
+            incident.log_note = CUT;
+            continue;
         }
-        Example::Missing(missing) => (&missing.explanation.message, None),
+        add_texts(incident, group, input.masking);
+        // The last one may take more than is left, but only by its own size.
+        texts = texts.saturating_sub(size(incident));
+        if logs > 0 {
+            add_log(incident, group, find_tail);
+            logs = logs.saturating_sub(incident.logs.len());
+        } else {
+            incident.log_note = CUT;
+        }
+    }
+    incidents
+}
+
+/// The places of the incidents that need texts most first: those that a webhook tracks, then the critical ones, then those that
+/// began first. Namespaces take turns, so that none of them leaves others without texts.
+fn by_need(groups: &[Group<'_>], previous: Option<&OrchestrStatus>) -> Vec<usize> {
+    let alerts = previous.into_iter().flat_map(|status| &status.webhooks).flat_map(|webhook| &webhook.alerts);
+    let tracked: HashSet<&str> =
+        alerts.filter(|alert| alert.phase != AlertPhase::Resolved).map(|alert| alert.key.as_str()).collect();
+    let mut order: Vec<_> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| {
+            let is_critical = group.severity() == Severity::Critical;
+            (Reverse((tracked.contains(group.key()), is_critical)), group.since(), index)
+        })
+        .collect();
+    order.sort_unstable();
+    let mut ranks: HashMap<&str, usize> = HashMap::new();
+    let mut turns: Vec<_> = order
+        .into_iter()
+        .filter_map(|(Reverse((is_tracked, _)), _, index)| {
+            let rank = ranks.entry(groups.get(index)?.identity.namespace).or_default();
+            *rank += 1;
+            Some((Reverse(is_tracked), *rank, index))
+        })
+        .collect();
+    // A stable sort: equal ranks keep their order.
+    turns.sort_by_key(|(is_tracked, rank, _)| (*is_tracked, *rank));
+    turns.into_iter().map(|(.., index)| index).collect()
+}
+
+/// About how many bytes the texts of an incident take, without its log.
+fn size(incident: &alerts::Incident) -> usize {
+    let changes = incident.revision.iter().flat_map(|revision| &revision.changes);
+    let texts = incident.example_pods.iter().chain(&incident.evidence).chain(changes);
+    // Each also has a place in memory.
+    incident.message.len() + texts.map(|text| text.len() + size_of::<String>()).sum::<usize>()
+}
+
+fn add_texts(incident: &mut alerts::Incident, group: &Group<'_>, masking: Option<&Masking<'_>>) {
+    let message = match group.example {
+        Example::Pod(_, finding) => &finding.message,
+        Example::Missing(missing) => &missing.explanation.message,
     };
     let explanation = group.explanation();
     let sentence = if explanation.message.is_empty() { message } else { &explanation.message };
-    let (logs, mut log_note) = tail.map_or_else(Default::default, |tail| (tail.text, tail.note));
-    let end = end_of(&logs, LOGS);
-    if end.len() < logs.len() {
-        let separator = if log_note.is_empty() { "" } else { "; " };
-        log_note += &format!("{separator}earlier lines are in the object's status");
+    incident.message = clean_text(sentence, masking, MESSAGE);
+    incident.example_pods = group.example_pods();
+    incident.revision = group.revision();
+    incident.evidence = problem::evidence(group.example.explanation(), masking);
+}
+
+/// Adds the log of the most recent pod.
+fn add_log(incident: &mut alerts::Incident, group: &Group<'_>, find_tail: FindTail<'_>) {
+    let Example::Pod(pod, finding) = group.example else { return };
+    let culprit = finding.containers.iter().find(|container| truncate::name(&container.name) == incident.container);
+    let Some(tail) = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container)) else {
+        return;
+    };
+    let mut note = tail.note;
+    let end = end_of(&tail.text, LOGS);
+    if end.len() < tail.text.len() {
+        let separator = if note.is_empty() { "" } else { "; " };
+        note += &format!("{separator}earlier lines are in the object's status");
     }
-    alerts::Incident {
-        key: listed.key,
-        namespace: listed.namespace,
-        owner: listed.owner,
-        container: listed.container,
-        kind: listed.kind,
-        reason: listed.reason,
-        cause: listed.cause,
-        since: listed.since.0,
-        tolerated: group.example.tolerated(),
-        pods: u64::try_from(listed.pods).unwrap_or_default(),
-        of: u64::try_from(listed.of).unwrap_or_default(),
-        example_pods: listed.example_pods,
-        severity: group.severity(),
-        team: listed.team.into(),
-        runbook: listed.runbook.into(),
-        dashboard: listed.dashboard.into(),
-        message: clean_text(sentence, masking, MESSAGE),
-        revision: listed.revision,
-        evidence: problem::evidence(group.example.explanation(), masking),
-        logs: Arc::from(end),
-        log_note,
-        ..alerts::Incident::default()
-    }
+    incident.logs = Arc::from(end);
+    incident.log_note = note.into();
 }
 
 /// The last `limit` bytes, from the beginning of a line if one begins within them.

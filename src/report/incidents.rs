@@ -9,7 +9,8 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    api::{Incident, Owner, Ownership, Severity},
+    alerts,
+    api::{Incident, Owner, Ownership, Revision, Severity},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{Masking, clean_text},
     metrics::IncidentReport,
@@ -223,6 +224,46 @@ impl Group<'_> {
         others.map(|controller| truncate::shown_owner(&controller.kind, &controller.name)).collect()
     }
 
+    /// The incident for alerts, without texts.
+    pub(super) fn for_alerts(&self) -> alerts::Incident {
+        alerts::Incident {
+            key: self.key.as_str().into(),
+            namespace: self.identity.namespace.into(),
+            owner: self.identity.owner().into(),
+            container: self.identity.container.into(),
+            kind: self.identity.kind,
+            reason: self.reason.into(),
+            cause: self.explanation().cause,
+            since: self.since,
+            tolerated: self.example.tolerated(),
+            pods: self.pods,
+            of: self.workload.of,
+            severity: self.severity(),
+            team: self.ownership.team.clone(),
+            runbook: self.ownership.runbook.clone(),
+            dashboard: self.ownership.dashboard.clone(),
+            ..alerts::Incident::default()
+        }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// The names of some of its pods.
+    pub(super) fn example_pods(&self) -> Vec<String> {
+        self.examples.iter().map(|pod| (*pod).to_owned()).collect()
+    }
+
+    /// The revision that fails, if an earlier one is healthy.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        self.workload.revision.as_ref().map(|revision| revision.show(self.masking))
+    }
+
     /// The incident as the status lists it.
     pub(super) fn incident(&self) -> Incident {
         Incident {
@@ -242,9 +283,9 @@ impl Group<'_> {
             pods: count(self.pods),
             most_pods: 0,
             of: count(self.workload.of),
-            revision: self.workload.revision.as_ref().map(|revision| revision.show(self.masking)),
+            revision: self.revision(),
             since: wire_time(self.since),
-            example_pods: self.examples.iter().map(|pod| (*pod).to_owned()).collect(),
+            example_pods: self.example_pods(),
             controllers: self.controllers(),
         }
     }

@@ -1,5 +1,6 @@
 //! Tests of whole statuses.
 
+mod alert_texts;
 mod attribution;
 mod bounds;
 mod common_causes;

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::alerts;
 use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition, reason};
 
 use super::{
@@ -71,15 +70,14 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let shown = shown.collect();
     status.problematic_pods = rows;
 
-    let alerted = if input.has_webhooks { incidents.as_slice() } else { &[] };
-    let causes: Vec<_> = common.causes.iter().map(|own| Arc::new(own.in_alerts(input.masking))).collect();
-    let alerted = alerted
-        .iter()
-        .map(|group| alerts::Incident {
-            common_cause: common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone),
-            ..alert_incidents::alert_incident(group, input.masking, find_tail)
-        })
-        .collect();
+    let mut alerted = Vec::new();
+    if input.has_webhooks {
+        alerted = alert_incidents::of(&incidents, input, find_tail);
+        let causes: Vec<_> = common.causes.iter().map(|own| Arc::new(own.in_alerts(input.masking))).collect();
+        for (incident, group) in alerted.iter_mut().zip(&incidents) {
+            incident.common_cause = common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone);
+        }
+    }
     Report { status, omitted, incidents: alerted, shown, problems, groups: incidents }
 }
 

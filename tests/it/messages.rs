@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use orchestr::{
     alerts::{
-        GoneAlerts, IncidentMemory, MuteRules, NotificationPolicy, PlanInput, Source, plan, record,
+        CurrentMutes, GoneAlerts, IncidentMemory, MuteRules, NotificationPolicy, PlanInput, Source, plan, record,
         retry::AttemptOutcome,
     },
     api::{NamespacedName, Webhook, WebhookStatus},
@@ -72,6 +72,7 @@ impl Receiver {
                     memory: &self.memory,
                     gone: &GoneAlerts::default(),
                     mute_rules: &MuteRules::default(),
+                    mutes: &CurrentMutes::default(),
                     config: "c",
                     receiver: Some("r"),
                     last_sent: self.last_sent,

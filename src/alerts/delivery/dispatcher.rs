@@ -16,6 +16,7 @@ use super::{
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
+    shared_names::SharedNames,
     worker::{Context, Input, Worker},
 };
 use crate::{
@@ -36,6 +37,7 @@ pub(crate) struct Dispatcher {
     context: Arc<Context>,
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
+    names: SharedNames,
     /// Each returns its namespace if its object was deleted.
     tasks: JoinSet<Option<String>>,
     /// The workers of deleted objects.
@@ -82,26 +84,42 @@ impl Dispatcher {
             http,
             api_permits: Arc::new(Semaphore::new(API_REQUESTS as usize)),
             deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
+            planning: Semaphore::new(1),
             cluster: cluster.unwrap_or_default(),
             timings,
             metrics,
             shutdown: CancellationToken::new(),
         };
-        Self { context: Arc::new(context), inputs: HashMap::new(), tasks: JoinSet::new(), ending: Ending::default() }
+        Self {
+            context: Arc::new(context),
+            inputs: HashMap::new(),
+            names: SharedNames::default(),
+            tasks: JoinSet::new(),
+            ending: Ending::default(),
+        }
     }
 
-    /// Replaces the input of an object's worker. Starts a worker if the object has webhooks, or a stored state of them.
+    /// Replaces the input of an object's worker, which is woken if anything has changed. Starts a worker if the object has
+    /// webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
-        let observed = self.inputs.get(key).map(|input| Arc::clone(&input.borrow().observed));
-        let observed = match observed.filter(|observed| observed.resource_version == update.resource_version) {
-            Some(observed) => observed,
-            None => Arc::new(StoredStatus::new(update.resource_version, update.status)),
+        let known = self.inputs.get(key).map(|input| input.borrow().clone()).unwrap_or_default();
+        let observed = if known.observed.resource_version == update.resource_version && self.inputs.contains_key(key) {
+            known.observed
+        } else {
+            Arc::new(StoredStatus::new(update.resource_version, update.status))
         };
+        let incidents = update.incidents.map(|mut incidents| match known.incidents {
+            Some(known) if *known == *incidents => known,
+            _ => {
+                self.names.share(&mut incidents);
+                incidents.into()
+            }
+        });
         let input = Input {
             generation: update.generation,
             webhooks: Arc::clone(update.webhooks),
             mute_rules: Arc::clone(update.mute_rules),
-            incidents: update.incidents.map(Into::into),
+            incidents,
             gone: update.gone.into(),
             observed,
             bytes: update.bytes,
@@ -111,7 +129,11 @@ impl Dispatcher {
             // The worker has panicked. Another one continues from the stored state.
             Some(sender) if sender.is_closed() => self.worker_failed(key, update.uid, update.webhooks),
             Some(sender) => {
-                sender.send_replace(input);
+                sender.send_if_modified(|current| {
+                    let is_changed = !current.is_same(&input);
+                    *current = input;
+                    is_changed
+                });
                 return;
             }
             None => {}
@@ -199,10 +221,11 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
+    use arcstr::ArcStr;
     use serde_json::json;
 
     use super::{super::system_lookup, *};
-    use crate::metrics::Unhealthy;
+    use crate::{api::Owner, metrics::Unhealthy};
 
     const NAMESPACE: &str = "shop";
 
@@ -221,19 +244,29 @@ mod tests {
 
     /// Starts the worker of an object with stored delivery state.
     fn update(dispatcher: &mut Dispatcher, name: &str) -> NamespacedName {
+        update_with(dispatcher, name, &Arc::default(), &Arc::default(), None)
+    }
+
+    fn update_with(
+        dispatcher: &mut Dispatcher,
+        name: &str,
+        webhooks: &Arc<[ValidatedWebhook]>,
+        mute_rules: &Arc<MuteRules>,
+        incidents: Option<Vec<Incident>>,
+    ) -> NamespacedName {
         let key = NamespacedName::new(NAMESPACE, name);
         let status = json!({"watchedPods": 0, "problematicPodCount": 0, "webhooks": [{"name": "ops"}]});
         let status: OrchestrStatus = serde_json::from_str(&status.to_string()).unwrap();
         let update = ObjectUpdate {
             uid: name,
             generation: 1,
-            webhooks: &Arc::default(),
-            mute_rules: &Arc::default(),
+            webhooks,
+            mute_rules,
             status: Some(&status),
             resource_version: "1",
             bytes: 0,
             version: &ObjectVersion::new("1"),
-            incidents: None,
+            incidents,
             gone: GoneAlerts::default(),
         };
         dispatcher.update(&key, update);
@@ -296,5 +329,58 @@ mod tests {
         update(&mut dispatcher, "cluster");
         assert!(!dispatcher.inputs[&key].is_closed());
         assert_eq!(dispatcher.tasks.len(), 1);
+    }
+
+    fn incident(number: usize, message: &str) -> Incident {
+        let owner = Owner { kind: "Pod".to_owned(), name: format!("pod-{number}") };
+        Incident {
+            key: number.to_string().into(),
+            namespace: NAMESPACE.into(),
+            owner: owner.into(),
+            reason: "Unschedulable".into(),
+            message: message.to_owned(),
+            ..Incident::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_update_that_changes_nothing_wakes_no_worker() {
+        let mut dispatcher = dispatcher();
+        let (webhooks, rules) = (Arc::default(), Arc::default());
+        let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
+        let all = |message: &str| Some((0..100).map(|number| incident(number, message)).collect());
+        let key = update(all("a"));
+        let mut input = dispatcher.inputs[&key].subscribe();
+        let first = input.borrow_and_update().incidents.clone().unwrap();
+        let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
+        for (incidents, is_changed) in
+            [(all("a"), false), (all("b"), true), (all("b"), false), (None, true), (None, false), (all("b"), true)]
+        {
+            update(incidents);
+            assert_eq!(input.has_changed().unwrap(), is_changed);
+            input.borrow_and_update();
+        }
+        update(all("a"));
+        assert!(!Arc::ptr_eq(&first, input.borrow_and_update().incidents.as_ref().unwrap()));
+        assert_eq!(first.len(), 100);
+    }
+
+    #[tokio::test]
+    async fn workers_of_many_objects_share_the_names_of_their_incidents() {
+        let mut dispatcher = dispatcher();
+        let (webhooks, rules) = (Arc::default(), Arc::default());
+        let known: Vec<Arc<[Incident]>> = (0..20)
+            .map(|object| {
+                let incidents = (0..100).map(|number| incident(number, &format!("seen by {object}"))).collect();
+                let key = update_with(&mut dispatcher, &object.to_string(), &webhooks, &rules, Some(incidents));
+                let input = dispatcher.inputs[&key].borrow().clone();
+                input.incidents.unwrap()
+            })
+            .collect();
+        let (first, others) = known.split_first().unwrap();
+        for (own, other) in others.iter().flat_map(|incidents| first.iter().zip(incidents.iter())) {
+            assert!(Arc::ptr_eq(&own.owner, &other.owner) && ArcStr::ptr_eq(&own.key, &other.key));
+            assert!(ArcStr::ptr_eq(&own.namespace, &other.namespace) && ArcStr::ptr_eq(&own.reason, &other.reason));
+        }
     }
 }

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
 use crate::{
     alerts::{
-        GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput, Source, ValidatedWebhook,
-        deletion_notices, plan, record, resend, retry::AttemptOutcome,
+        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput, Source,
+        ValidatedWebhook, deletion_notices, plan, record, resend, retry::AttemptOutcome,
     },
     api::{MessageKind, Webhook, WebhookStatus},
     backoff::Backoff,
@@ -34,6 +34,7 @@ pub(super) struct ObjectInput<'a> {
     pub memory: &'a IncidentMemory,
     pub gone: &'a GoneAlerts,
     pub mute_rules: &'a MuteRules,
+    pub mutes: &'a CurrentMutes,
     /// How many bytes of the status the webhook's state may take.
     pub bytes: usize,
 }
@@ -177,6 +178,7 @@ impl WebhookQueue {
             memory: input.memory,
             gone: input.gone,
             mute_rules: input.mute_rules,
+            mutes: input.mutes,
             config: secrets.map_or("", |secrets| &secrets.config),
             receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
             last_sent: self.last_sent,
@@ -393,6 +395,7 @@ mod tests {
                 memory: &memory,
                 gone: &GoneAlerts::default(),
                 mute_rules: &MuteRules::default(),
+                mutes: &CurrentMutes::default(),
                 bytes: alert_bytes(1),
             };
             let stored = queue.state().clone();

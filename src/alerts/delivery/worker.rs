@@ -18,6 +18,7 @@ use super::{
     dispatcher::API_REQUESTS,
     http_client::HttpClient,
     options::DeliveryTimings,
+    pause::{self, Pause},
     persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus, persist},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
@@ -26,8 +27,8 @@ use super::{
 };
 use crate::{
     alerts::{
-        GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source, ValidatedWebhook, alert_bytes,
-        retry::AttemptOutcome,
+        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, MuteSearch, Notification, Source,
+        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
     },
     api::{NamespacedName, Webhook},
     clock::ClusterClock,
@@ -55,6 +56,8 @@ pub(super) struct Context {
     pub api_permits: Arc<Semaphore>,
     /// Limits how many deleted objects' receivers are notified concurrently.
     pub deletion_permits: Arc<Semaphore>,
+    /// Has one permit. So the event loop waits for a part of one object's step only, however many objects are to be planned.
+    pub planning: Semaphore,
     /// Empty if the cluster has no name.
     pub cluster: String,
     pub timings: DeliveryTimings,
@@ -84,18 +87,39 @@ pub(super) struct Input {
     pub deleted: bool,
 }
 
+impl Input {
+    /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let incidents = match (&self.incidents, &other.incidents) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        incidents
+            && Arc::ptr_eq(&self.webhooks, &other.webhooks)
+            && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
+            && Arc::ptr_eq(&self.observed, &other.observed)
+            && self.gone == other.gone
+            && (self.generation, self.bytes, self.deleted) == (other.generation, other.bytes, other.deleted)
+    }
+}
+
 pub(super) struct Worker {
     context: Arc<Context>,
     object: ObjectRef,
     source: Source,
     generation: i64,
+    /// What `queues` were made from.
+    webhooks: Arc<[ValidatedWebhook]>,
     queues: Vec<WebhookQueue>,
     memory: IncidentMemory,
     /// The incidents that were known last.
-    incidents: Vec<Incident>,
+    incidents: Arc<[Incident]>,
     incidents_known: bool,
     gone: Arc<GoneAlerts>,
     mute_rules: Arc<MuteRules>,
+    mutes: CurrentMutes,
+    /// Whether `mutes` are those of the present incidents and rules.
+    has_mutes: bool,
     /// How many permits a write takes.
     permits: u32,
     writer: StatusWriter,
@@ -122,12 +146,15 @@ impl Worker {
             context,
             object,
             generation: 0,
+            webhooks: Arc::default(),
             queues: Vec::new(),
             memory: IncidentMemory::default(),
-            incidents: Vec::new(),
+            incidents: Arc::default(),
             incidents_known: false,
             gone: Arc::default(),
             mute_rules: Arc::default(),
+            mutes: CurrentMutes::default(),
+            has_mutes: false,
             permits: 1,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
@@ -154,7 +181,7 @@ impl Worker {
                 };
             }
             let stopping = shutdown.is_cancelled();
-            let wake = self.step(stopping);
+            let wake = self.step(stopping).await;
             if stopping {
                 let now = Instant::now();
                 let until = *patience.get_or_insert(now + SHUTDOWN_PATIENCE);
@@ -191,9 +218,26 @@ impl Worker {
         let now = Instant::now();
         self.generation = input.generation;
         self.permits = permits(input.bytes);
+        if !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
+            self.update_webhooks(input.webhooks, now);
+        }
+        self.incidents_known = input.incidents.is_some();
+        if let Some(incidents) = input.incidents.filter(|incidents| !Arc::ptr_eq(incidents, &self.incidents)) {
+            self.incidents = incidents;
+            self.memory.update(&self.incidents);
+            self.has_mutes = false;
+        }
+        self.gone = input.gone;
+        self.has_mutes &= Arc::ptr_eq(&self.mute_rules, &input.mute_rules);
+        self.mute_rules = input.mute_rules;
+        self.writer.observe(input.observed);
+        self.detect_other_writer(now);
+    }
+
+    fn update_webhooks(&mut self, webhooks: Arc<[ValidatedWebhook]>, now: Instant) {
         let mut old = std::mem::take(&mut self.queues);
         let timings = self.context.timings;
-        for webhook in input.webhooks.iter() {
+        for webhook in webhooks.iter() {
             let mut webhook = webhook.clone();
             webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.pacing_divisor);
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
@@ -208,15 +252,7 @@ impl Worker {
                 }
             });
         }
-        self.incidents_known = input.incidents.is_some();
-        if let Some(incidents) = input.incidents {
-            self.incidents = incidents.to_vec();
-            self.memory.update(&self.incidents);
-        }
-        self.gone = input.gone;
-        self.mute_rules = input.mute_rules;
-        self.writer.observe(input.observed);
-        self.detect_other_writer(now);
+        self.webhooks = webhooks;
     }
 
     fn detect_other_writer(&mut self, now: Instant) {
@@ -239,6 +275,7 @@ impl Worker {
             memory: &self.memory,
             gone: &self.gone,
             mute_rules: &self.mute_rules,
+            mutes: &self.mutes,
             bytes: alert_bytes(self.queues.len()),
         }
     }
@@ -277,13 +314,13 @@ impl Worker {
     }
 
     /// Starts everything that can start now, and returns when to call this again.
-    fn step(&mut self, stopping: bool) -> Instant {
-        let (now, wall) = (Instant::now(), self.context.clock.now());
+    async fn step(&mut self, stopping: bool) -> Instant {
         if stopping {
             self.queues.iter_mut().for_each(WebhookQueue::drop_decision);
         } else {
-            self.run_queues(now, wall);
+            self.plan().await;
         }
+        let (now, wall) = (Instant::now(), self.context.clock.now());
         let write_at = self.write(now, wall);
         self.update_failing();
         let mut wake = now + STEP_INTERVAL_MAX;
@@ -310,16 +347,22 @@ impl Worker {
         self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
     }
 
-    fn run_queues(&mut self, now: Instant, wall: Timestamp) {
+    /// Decides for each webhook what to do next.
+    async fn plan(&mut self) {
+        let context = Arc::clone(&self.context);
+        // Nobody closes the semaphore. Without a permit, the step would only be less fair.
+        let _permit = context.planning.acquire().await.ok();
+        let (now, wall) = (Instant::now(), context.clock.now());
+        let mut pause = Pause::default();
+        self.find_mutes(wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
         let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input() };
-        let actions: Vec<Action> = queues
-            .iter_mut()
-            .map(|queue| {
-                let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
-                queue.next_action(&input, stored, now, wall)
-            })
-            .collect();
+        let mut actions = Vec::with_capacity(queues.len());
+        for queue in &mut queues {
+            let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
+            actions.push(queue.next_action(&input, stored, now, wall));
+            pause.after(self.incidents.len()).await;
+        }
         self.queues = queues;
         for (index, action) in actions.into_iter().enumerate() {
             match action {
@@ -328,6 +371,22 @@ impl Worker {
                 Action::Send(message) => self.send(index, message),
             }
         }
+    }
+
+    /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
+    async fn find_mutes(&mut self, wall: Timestamp, pause: &mut Pause) {
+        let mut search = MuteSearch::new(&self.mute_rules, wall);
+        if self.has_mutes && search.is_known_from(&self.mutes) {
+            return;
+        }
+        if !search.is_trivial() {
+            for incidents in self.incidents.chunks(pause::INCIDENTS) {
+                search.add(incidents, &self.memory);
+                pause.after(incidents.len()).await;
+            }
+        }
+        self.mutes = search.finish();
+        self.has_mutes = true;
     }
 
     fn read_secrets(&mut self, index: usize) {
@@ -465,6 +524,9 @@ async fn after_shutdown(shutdown: &CancellationToken) {
     shutdown.cancelled().await;
     sleep(SHUTDOWN_PATIENCE).await;
 }
+
+#[cfg(test)]
+mod fairness;
 
 #[cfg(test)]
 mod tests {

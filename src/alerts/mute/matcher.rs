@@ -1,8 +1,12 @@
 //! Matches incidents with the `match` of a silence or of quiet hours.
 
+use std::collections::HashSet;
+
+use arcstr::ArcStr;
+
 use crate::{
-    alerts::incident::Incident,
-    api::{MuteMatch, limits, matches_reason},
+    alerts::{incident::Incident, reason_set::ReasonSet},
+    api::{MuteMatch, limits},
     glob::{Glob, NamespaceCache},
     spec_error::{SpecError, at_most, globs, invalid, short_enough},
 };
@@ -12,8 +16,8 @@ use crate::{
 pub(super) struct Matcher {
     namespaces: Vec<Glob>,
     namespace_cache: NamespaceCache,
-    reasons: Vec<String>,
-    owners: Vec<OwnerPattern>,
+    reasons: ReasonSet,
+    owners: OwnerSet,
 }
 
 impl Matcher {
@@ -33,8 +37,8 @@ impl Matcher {
         Ok(Self {
             namespaces: globs(&format!("{field}.namespaces"), &namespaces)?,
             namespace_cache: NamespaceCache::default(),
-            reasons,
-            owners: owners.iter().enumerate().map(pattern).collect::<Result<_, _>>()?,
+            reasons: ReasonSet::new(reasons),
+            owners: OwnerSet::new(owners.iter().enumerate().map(pattern).collect::<Result<_, _>>()?),
         })
     }
 
@@ -42,15 +46,40 @@ impl Matcher {
         self.namespaces.is_empty() && self.reasons.is_empty() && self.owners.is_empty()
     }
 
-    pub fn matches(&self, incident: &Incident, earlier: &[String]) -> bool {
+    /// Whether the namespace and one of the reasons match.
+    pub fn matches_except_owner(&self, incident: &Incident, earlier: &[ArcStr]) -> bool {
         let namespace = &incident.namespace;
         let in_namespaces = self.namespaces.is_empty()
             || self.namespace_cache.get(namespace, || self.namespaces.iter().any(|glob| glob.is_match(namespace)));
-        let has_reason = |reason: &String| self.reasons.iter().any(|name| matches_reason(name, incident.kind, reason));
         let mut reasons = [&incident.reason].into_iter().chain(earlier);
-        in_namespaces
-            && (self.reasons.is_empty() || reasons.any(has_reason))
-            && (self.owners.is_empty() || self.owners.iter().any(|owner| owner.matches(&incident.owner.name)))
+        in_namespaces && (self.reasons.is_empty() || reasons.any(|reason| self.reasons.contains(incident.kind, reason)))
+    }
+
+    pub fn matches_owner(&self, incident: &Incident) -> bool {
+        self.owners.is_empty() || self.owners.matches(&incident.owner.name)
+    }
+}
+
+/// The patterns of a rule.
+#[derive(Clone, Debug, Default)]
+struct OwnerSet {
+    /// Those without a `*`.
+    names: HashSet<String>,
+    patterns: Vec<OwnerPattern>,
+}
+
+impl OwnerSet {
+    fn new(all: Vec<OwnerPattern>) -> Self {
+        let (patterns, names): (Vec<_>, Vec<_>) = all.into_iter().partition(|pattern| pattern.end.is_some());
+        Self { names: names.into_iter().map(|name| name.start).collect(), patterns }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.patterns.is_empty()
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.names.contains(name) || self.patterns.iter().any(|pattern| pattern.matches(name))
     }
 }
 
@@ -96,7 +125,7 @@ mod tests {
             ("cart*cart", &["cartcart", "cart-1-cart"], &["cart", "carcart"]),
             ("*", &["", "cart"], &[]),
         ] {
-            let compiled = OwnerPattern::new("f", pattern).unwrap();
+            let compiled = OwnerSet::new(vec![OwnerPattern::new("f", pattern).unwrap()]);
             for name in matching {
                 assert!(compiled.matches(name), "{pattern} and {name}");
             }
@@ -117,22 +146,22 @@ mod tests {
             reasons: texts(&["OOMKilled", "Image"]),
             owners: texts(&["cart*"]),
         };
+        let matches = |matcher: &Matcher, incident: &Incident, earlier: &[ArcStr]| {
+            matcher.matches_except_owner(incident, earlier) && matcher.matches_owner(incident)
+        };
         let matcher = Matcher::new("match", &spec).unwrap();
         let incident = |namespace: &str, reason: &str, owner: &str| Incident {
-            namespace: namespace.to_owned(),
-            reason: reason.to_owned(),
-            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: owner.to_owned() },
+            namespace: namespace.into(),
+            reason: reason.into(),
+            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }.into(),
             ..Incident::default()
         };
-        assert!(matcher.matches(&incident("shop-eu", "OOMKilled", "cart"), &[]));
-        assert!(
-            matcher.matches(&incident("bank", "Error", "cart-api"), &["OOMKilled".to_owned()]),
-            "an earlier reason"
-        );
-        assert!(!matcher.matches(&incident("shop", "OOMKilled", "cart"), &[]));
-        assert!(!matcher.matches(&incident("bank", "Error", "cart"), &[]));
-        assert!(!matcher.matches(&incident("bank", "OOMKilled", "search"), &[]));
+        assert!(matches(&matcher, &incident("shop-eu", "OOMKilled", "cart"), &[]));
+        assert!(matches(&matcher, &incident("bank", "Error", "cart-api"), &["OOMKilled".into()]), "an earlier reason");
+        assert!(!matches(&matcher, &incident("shop", "OOMKilled", "cart"), &[]));
+        assert!(!matches(&matcher, &incident("bank", "Error", "cart"), &[]));
+        assert!(!matches(&matcher, &incident("bank", "OOMKilled", "search"), &[]));
         let all = Matcher::new("match", &MuteMatch::default()).unwrap();
-        assert!(all.is_empty() && all.matches(&incident("any", "Error", "any"), &[]));
+        assert!(all.is_empty() && matches(&all, &incident("any", "Error", "any"), &[]));
     }
 }

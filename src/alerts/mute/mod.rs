@@ -2,11 +2,13 @@
 //!
 //! As in Alertmanager, *muted* means that nothing is announced or repeated. [`super::muted`] tracks what is held back.
 
+mod current;
 mod matcher;
 mod quiet_hours;
 
 use std::collections::HashSet;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::incident::Incident;
@@ -14,6 +16,8 @@ use crate::{
     api::{self, limits},
     spec_error::{SpecError, at_most, invalid, short_enough},
 };
+pub use current::CurrentMutes;
+pub(crate) use current::MuteSearch;
 use matcher::Matcher;
 use quiet_hours::QuietHours;
 
@@ -118,13 +122,18 @@ impl Silence {
 impl ActiveRule<'_> {
     /// Whether an incident is held back. `earlier` are previous reasons of the incident: one that matched once continues to
     /// match, because the incident is the same.
-    fn mutes(&self, incident: &Incident, earlier: &[String]) -> bool {
-        (self.mutes_critical || incident.severity != api::Severity::Critical) && self.matcher.matches(incident, earlier)
+    fn mutes(&self, incident: &Incident, earlier: &[ArcStr]) -> bool {
+        self.mutes_owner(incident) && self.matcher.matches_except_owner(incident, earlier)
+    }
+
+    /// Whether the severity and the owner do not except an incident.
+    fn mutes_owner(&self, incident: &Incident) -> bool {
+        (self.mutes_critical || incident.severity != api::Severity::Critical) && self.matcher.matches_owner(incident)
     }
 }
 
 /// Why an incident is held back; `None` if no rule holds it back.
-pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: &[String]) -> Option<Mute> {
+pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: &[ArcStr]) -> Option<Mute> {
     let muting = rules.iter().filter(|rule| rule.mutes(incident, earlier));
     muting.map(|rule| Mute { until: rule.until, by: rule.name.clone() }).max()
 }

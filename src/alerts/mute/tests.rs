@@ -1,7 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{Owner, Severity};
+use crate::{
+    alerts::incident::IncidentMemory,
+    api::{Owner, Severity},
+};
 
 fn rules(silences: Value, quiet_hours: Value) -> Result<MuteRules, String> {
     let silences: Vec<api::Silence> = serde_json::from_value(silences).unwrap();
@@ -27,7 +30,13 @@ fn at(time: &str) -> Timestamp {
 
 fn incident(namespace: &str, severity: Severity) -> Incident {
     let owner = Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() };
-    Incident { namespace: namespace.to_owned(), owner, severity, reason: "Error".to_owned(), ..Incident::default() }
+    Incident {
+        namespace: namespace.into(),
+        owner: owner.into(),
+        severity,
+        reason: "Error".into(),
+        ..Incident::default()
+    }
 }
 
 #[test]
@@ -169,4 +178,85 @@ fn the_rule_that_ends_last_decides() {
     assert_eq!(find("2026-12-01T03:00:00Z", "bank"), Some(nights));
     assert_eq!(find("2026-12-01T07:00:00Z", "shop"), Some(silence));
     assert_eq!(find("2026-12-01T07:00:00Z", "bank"), None);
+}
+
+/// An object whose 27 rules have 16 names in each list.
+fn largest_rules(owners: &str) -> MuteRules {
+    let names = |name: &str| (0..16).map(|number| format!("{name}{number}")).collect::<Vec<_>>();
+    let silence = |number: usize| {
+        let matches = match number % 2 {
+            0 => json!({"reasons": names("Never")}),
+            _ => json!({"reasons": ["Error"], "owners": names(owners)}),
+        };
+        silence(json!({"name": format!("s{number}"), "match": matches}))
+    };
+    let hours = |number: usize| {
+        nights(
+            json!({"name": format!("q{number}"), "start": "00:00", "end": "24:00", "match": {"reasons": names("No")}}),
+        )
+    };
+    rules(json!((0..20).map(silence).collect::<Vec<_>>()), json!((0..7).map(hours).collect::<Vec<_>>())).unwrap()
+}
+
+fn numbered(number: usize) -> Incident {
+    Incident {
+        key: number.to_string().into(),
+        owner: Owner { kind: "Pod".to_owned(), name: format!("pod-{number}") }.into(),
+        ..incident(if number.is_multiple_of(2) { "shop" } else { "bank" }, Severity::Warning)
+    }
+}
+
+#[test]
+fn evaluates_each_rule_once_for_incidents_with_the_same_namespace_and_reasons() {
+    let now = at("2026-11-30T12:00:00Z");
+    let rules = largest_rules("pod-1*-");
+    let incidents: Vec<Incident> = (0..1_500).map(numbered).collect();
+    let mut memory = IncidentMemory::default();
+    memory.update(&incidents);
+    let found = CurrentMutes::new(&rules, &incidents, &memory, now);
+    assert!(found.is_empty());
+    assert_eq!(found.evaluations, 27 * 2, "for two namespaces");
+
+    let one: Vec<Incident> = incidents
+        .iter()
+        .map(|incident| {
+            if incident.key == "7" {
+                Incident { reason: "OOMKilled".into(), ..incident.clone() }
+            } else {
+                incident.clone()
+            }
+        })
+        .collect();
+    memory.update(&one);
+    assert_eq!(CurrentMutes::new(&rules, &one, &memory, now).evaluations, 27 * 3, "another one has other reasons");
+}
+
+#[test]
+fn what_is_found_for_all_incidents_is_what_is_found_for_each() {
+    let now = at("2026-11-30T12:00:00Z");
+    let hours = json!([nights(json!({"start": "00:00", "end": "24:00", "match": {"owners": ["pod-*3", "pod-12"]}}))]);
+    let silences = json!([
+        silence(json!({"name": "a", "match": {"owners": ["pod-1*"], "reasons": ["CrashLoopBackOff"]}})),
+        silence(
+            json!({"name": "b", "until": "2026-12-02T08:00:00Z", "match": {"namespaces": ["bank"], "owners": ["pod-13", "pod-5"]}})
+        ),
+        silence(json!({"name": "c", "match": {"reasons": ["OOMKilled"]}})),
+    ]);
+    let rules = rules(silences, hours).unwrap();
+    let mut incidents: Vec<Incident> = (0..40).map(numbered).collect();
+    incidents[23].severity = Severity::Critical;
+    let mut memory = IncidentMemory::default();
+    incidents[30].reason = "OOMKilled".into();
+    memory.update(&incidents);
+    incidents[30].reason = "Error".into();
+    memory.update(&incidents);
+    let found = CurrentMutes::new(&rules, &incidents, &memory, now);
+    let active = rules.active(now);
+    let mut reasons = HashSet::new();
+    for incident in &incidents {
+        let expected = find_mute(&active, incident, memory.reasons(&incident.key));
+        assert_eq!(found.get(&incident.key), expected.as_ref(), "{}", incident.key);
+        reasons.insert(expected.map(|mute| mute.by));
+    }
+    assert_eq!(reasons.len(), 5, "each rule mutes an incident, and none mutes another: {reasons:?}");
 }

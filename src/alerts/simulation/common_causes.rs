@@ -284,7 +284,7 @@ fn sends_members_one_by_one_if_fewer_than_two_match() {
     sim.start_with_cause(0..3, 7);
     for number in 1..3 {
         let incident = sim.incidents().remove(usize::from(number));
-        sim.custom.insert(key(number), Incident { namespace: "other".to_owned(), ..incident });
+        sim.custom.insert(key(number), Incident { namespace: "other".into(), ..incident });
     }
     sim.advance(60);
     assert_eq!(sim.changes(), [(30, vec![key(0)], vec![])]);

@@ -150,12 +150,12 @@ fn names_all_incidents_in_a_message_that_was_too_large() {
 
 fn cart(reason: &str) -> Incident {
     Incident {
-        key: "cart".to_owned(),
-        namespace: "shop".to_owned(),
-        owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
-        container: "app".to_owned(),
+        key: "cart".into(),
+        namespace: "shop".into(),
+        owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
+        container: "app".into(),
         kind: ProblemKind::Crash,
-        reason: reason.to_owned(),
+        reason: reason.into(),
         since: "2026-07-01T10:00:00Z".parse().unwrap(),
         pods: 3,
         example_pods: vec!["cart-5d9f7c-a1b2c".to_owned()],

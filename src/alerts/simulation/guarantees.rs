@@ -202,7 +202,7 @@ fn matches_a_failed_pull_by_either_of_its_reasons() {
         spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
         let policy = NotificationPolicy::new(0, &spec).unwrap();
         for reason in names {
-            assert!(policy.matches(&Incident { reason: reason.to_owned(), ..incident.clone() }, &Earlier::default()));
+            assert!(policy.matches(&Incident { reason: reason.into(), ..incident.clone() }, &Earlier::default()));
         }
         assert!(!policy.matches(&incident, &Earlier::default()), "{name}");
     }

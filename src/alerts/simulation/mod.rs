@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput, Source,
+    CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput,
+    Source,
     address::AddressPolicy,
     deletion_notices,
     destination::{Destination, UrlPolicy},
@@ -187,12 +188,12 @@ impl Simulation {
 
     fn incidents(&self) -> Vec<Incident> {
         let incident = |(key, since): (&String, &Timestamp)| Incident {
-            key: key.clone(),
-            namespace: "shop".to_owned(),
-            owner: Owner { kind: "Deployment".to_owned(), name: key.clone() },
-            container: "app".to_owned(),
+            key: key.as_str().into(),
+            namespace: "shop".into(),
+            owner: Owner { kind: "Deployment".to_owned(), name: key.clone() }.into(),
+            container: "app".into(),
             kind: ProblemKind::Crash,
-            reason: "OOMKilled".to_owned(),
+            reason: "OOMKilled".into(),
             since: *since,
             pods: 1,
             example_pods: vec!["cart-a".to_owned()],
@@ -202,7 +203,7 @@ impl Simulation {
             ..Incident::default()
         };
         let all = self.active.iter().map(incident);
-        all.map(|incident| match self.custom.get(&incident.key) {
+        all.map(|incident| match self.custom.get(incident.key.as_str()) {
             Some(custom) => Incident { since: incident.since, common_cause: incident.common_cause, ..custom.clone() },
             None => incident,
         })
@@ -214,13 +215,15 @@ impl Simulation {
             ended: self.deleted.iter().cloned().collect(),
             unclear: self.unclear.iter().cloned().collect(),
         };
+        let incidents = self.incidents();
         call(&PlanInput {
             source: &self.source,
             policy: &self.policy,
-            incidents: &self.incidents(),
+            incidents: &incidents,
             memory: &self.memory,
             gone: &gone,
             mute_rules: &self.mute_rules,
+            mutes: &CurrentMutes::new(&self.mute_rules, &incidents, &self.memory, self.now),
             config: &self.config.to_string(),
             receiver: self.usable.then_some(&*format!("receiver {}", self.receiver_number)),
             last_sent: self.last_sent,
@@ -250,8 +253,8 @@ impl Simulation {
 
     /// Starts an incident that is not the default one, or replaces its texts.
     pub fn set_incident(&mut self, incident: Incident) {
-        self.active.entry(incident.key.clone()).or_insert(incident.since);
-        self.custom.insert(incident.key.clone(), incident);
+        self.active.entry(incident.key.to_string()).or_insert(incident.since);
+        self.custom.insert(incident.key.to_string(), incident);
     }
 
     pub fn end(&mut self, number: u8) {
@@ -268,7 +271,7 @@ impl Simulation {
             }
             Event::ReasonChanges(number, reason) => {
                 let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
-                self.custom.extend(now.map(|now| (now.key.clone(), Incident { reason: (*reason).to_owned(), ..now })));
+                self.custom.extend(now.map(|now| (now.key.to_string(), Incident { reason: (*reason).into(), ..now })));
             }
             Event::SeverityChanges(number, severity) => self.set_ownership(*number, *severity, ""),
             Event::Restarts => (self.memory, self.last_sent) = (IncidentMemory::default(), None),

@@ -49,7 +49,7 @@ impl Simulation {
 
     pub(super) fn set_severity(&mut self, number: u8, severity: Severity) {
         let current = self.incidents().into_iter().find(|incident| incident.key == key(number));
-        self.custom.extend(current.map(|current| (current.key.clone(), Incident { severity, ..current })));
+        self.custom.extend(current.map(|current| (current.key.to_string(), Incident { severity, ..current })));
     }
 
     fn update_mute_rules(&mut self) {

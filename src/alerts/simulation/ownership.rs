@@ -31,7 +31,7 @@ impl Simulation {
     pub(super) fn set_ownership(&mut self, number: u8, severity: Severity, team: &str) {
         let now = self.incidents().into_iter().find(|incident| incident.key == key(number));
         let changed = now.map(|now| Incident { severity, team: team.into(), ..now });
-        self.custom.extend(changed.map(|incident| (incident.key.clone(), incident)));
+        self.custom.extend(changed.map(|incident| (incident.key.to_string(), incident)));
         self.run();
     }
 }

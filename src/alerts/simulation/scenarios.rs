@@ -446,8 +446,8 @@ fn an_incident_of_another_owner_with_the_same_key_has_an_alert_of_its_own() {
     sim.advance(60);
     let forged = sim.incidents().remove(0);
     sim.set_incident(Incident {
-        namespace: "ml".to_owned(),
-        owner: Owner { kind: "Job".to_owned(), name: "train".to_owned() },
+        namespace: "ml".into(),
+        owner: Owner { kind: "Job".to_owned(), name: "train".to_owned() }.into(),
         ..forged
     });
     sim.now += Duration::from_secs(60);

@@ -226,7 +226,7 @@ fn grouped(scenario: Scenario) -> Vec<(String, Vec<String>)> {
     let mut grouped = std::collections::BTreeMap::<_, Vec<String>>::new();
     for incident in (Scenario { webhooks: true, ..scenario }).alert_incidents() {
         let name = incident.common_cause.map_or_else(String::new, |own| own.name.clone());
-        grouped.entry(name).or_default().push(incident.owner.name);
+        grouped.entry(name).or_default().push(incident.owner.name.clone());
     }
     let mut grouped: Vec<_> = grouped.into_iter().collect();
     grouped.iter_mut().for_each(|(_, owners)| owners.sort());
@@ -344,7 +344,7 @@ proptest! {
         let members: Vec<(String, String)> = scenario(&pods)
             .alert_incidents()
             .into_iter()
-            .filter_map(|own| Some((own.common_cause?.name.clone(), own.owner.name)))
+            .filter_map(|own| Some((own.common_cause?.name.clone(), own.owner.name.clone())))
             .collect();
         for (cause, owner) in members {
             let is_member = pods.iter().any(|(fault, number, _)| {

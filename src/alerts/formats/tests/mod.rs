@@ -30,12 +30,12 @@ fn at(time: &str) -> Timestamp {
 fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
     let pod = |suffix: &str| format!("{owner}-5d9f7c-{suffix}");
     Incident {
-        key: format!("key-of-{owner}"),
-        namespace: "shop".to_owned(),
-        owner: Owner { kind: "Deployment".to_owned(), name: owner.to_owned() },
-        container: container.to_owned(),
+        key: format!("key-of-{owner}").into(),
+        namespace: "shop".into(),
+        owner: Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }.into(),
+        container: container.into(),
         kind: ProblemKind::Crash,
-        reason: reason.to_owned(),
+        reason: reason.into(),
         since: at("10:00:00"),
         pods,
         example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
@@ -92,7 +92,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         kind: ProblemKind::Unschedulable,
         message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
         logs: "".into(),
-        log_note: "the container never started".to_owned(),
+        log_note: "the container never started".into(),
         ..incident("train", "", "Unschedulable", 1)
     };
     let firing = || Scenario::of(format).incident(cart()).advance(40);

@@ -120,7 +120,7 @@ fn mentions_only_in_the_message_that_announces_an_alert_of_the_severity() {
         let mut storm = Scenario::of(format);
         storm.sim.policy = scenario(format).sim.policy;
         storm.sim.policy.pacing.max_incidents = 1;
-        let many = (0..9).map(|number| Incident { key: format!("many{number}"), severity, ..owned() });
+        let many = (0..9).map(|number| Incident { key: format!("many{number}").into(), severity, ..owned() });
         let storm = many.fold(storm, Scenario::incident).advance(40).last();
         assert!(storm.storm.is_some());
         assert_eq!(mentioned(&storm), expected, "a storm of {severity:?}");
@@ -129,7 +129,7 @@ fn mentions_only_in_the_message_that_announces_an_alert_of_the_severity() {
 
 #[test]
 fn counts_links_that_are_too_long() {
-    let owner = Owner { kind: "Deployment".to_owned(), name: "ä".repeat(250) };
+    let owner = Owner { kind: "Deployment".to_owned(), name: "ä".repeat(250) }.into();
     let long = Incident { owner, ..owned() };
     let sent = scenario(WebhookFormat::Slack).incident(long).advance(40).last();
     let text = body(WebhookFormat::Slack, &sent).to_string();

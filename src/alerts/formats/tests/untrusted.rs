@@ -41,17 +41,17 @@ fn hostile_incident() -> impl Strategy<Value = Incident> {
     let texts = (hostile(), hostile(), hostile(), hostile(), hostile(), hostile());
     (texts, prop::collection::vec(hostile(), 0..5), any::<u64>(), -9_000_000_000_i64..9_000_000_000).prop_map(
         |((namespace, owner, container, reason, message, logs), example_pods, pods, since)| Incident {
-            key: reason.clone(),
-            namespace,
-            owner: Owner { kind: container.clone(), name: owner },
-            container,
+            key: reason.as_str().into(),
+            namespace: namespace.into(),
+            owner: Owner { kind: container.clone(), name: owner }.into(),
+            container: container.into(),
             kind: ProblemKind::Crash,
-            reason,
+            reason: reason.into(),
             cause: Cause::ALL.get(example_pods.len()).copied().unwrap_or_default(),
             since: Timestamp::from_second(since).unwrap(),
             pods,
             of: pods,
-            log_note: message.clone(),
+            log_note: message.as_str().into(),
             revision: Some(Revision {
                 name: message.clone(),
                 healthy_before: since,
@@ -84,7 +84,7 @@ fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notifica
             sim.policy.name = name;
             let start = |sim: &mut Simulation, (incidents, times): (Vec<Incident>, usize), part: &str| {
                 for (number, incident) in incidents.iter().cycle().take(incidents.len() * times).enumerate() {
-                    sim.set_incident(Incident { key: format!("{part}{number}"), ..incident.clone() });
+                    sim.set_incident(Incident { key: format!("{part}{number}").into(), ..incident.clone() });
                 }
             };
             start(&mut sim, first, "first");

@@ -1,0 +1,128 @@
+//! Tests that an object with the most webhooks, silences and incidents does not hold up others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    alerts::delivery::{DeliveryOptions, secrets::Unusable, system_lookup},
+    api::{Owner, Silence},
+    status_apply::ObjectVersion,
+};
+
+fn context() -> Arc<Context> {
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+    let options = DeliveryOptions::default();
+    let http = Arc::new(HttpClient::new(options, system_lookup()));
+    Arc::new(Context {
+        secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
+        client,
+        clock: ClusterClock::default(),
+        http,
+        api_permits: Arc::new(Semaphore::new(1)),
+        deletion_permits: Arc::new(Semaphore::new(1)),
+        planning: Semaphore::new(1),
+        cluster: String::new(),
+        timings: DeliveryTimings::default(),
+        metrics: Metrics::default(),
+        shutdown: CancellationToken::new(),
+    })
+}
+
+/// The input of an object with ten webhooks, 20 silences and 1,500 incidents.
+fn largest() -> Input {
+    let webhook = |number: usize| {
+        let url = json!({"secretKeyRef": {"name": "s", "key": "url"}});
+        serde_json::from_value(json!({"name": number.to_string(), "format": "Slack", "urlFrom": url})).unwrap()
+    };
+    let webhooks: Vec<Webhook> = (0..10).map(webhook).collect();
+    let reasons: Vec<String> = (0..16).map(|number| format!("Never{number}")).collect();
+    let silence = |number: usize| -> Silence {
+        let matches = json!({"reasons": reasons, "owners": ["a*"]});
+        serde_json::from_value(json!({"name": number.to_string(), "until": "2099-01-01T00:00:00Z", "match": matches}))
+            .unwrap()
+    };
+    let incident = |number: usize| Incident {
+        key: number.to_string().into(),
+        namespace: "evil".into(),
+        owner: Owner { kind: "Pod".to_owned(), name: format!("a{number}") }.into(),
+        reason: "Unschedulable".into(),
+        ..Incident::default()
+    };
+    Input {
+        webhooks: ValidatedWebhook::validate_all(&webhooks).unwrap().into(),
+        mute_rules: Arc::new(MuteRules::new(&(0..20).map(silence).collect::<Vec<_>>(), &[]).unwrap()),
+        incidents: Some((0..1_500).map(incident).collect()),
+        ..Input::default()
+    }
+}
+
+/// A worker with this input, whose webhooks are planned although their Secrets cannot be used.
+fn worker(context: &Arc<Context>, input: &Input) -> Worker {
+    let key = NamespacedName::new("evil", "cluster");
+    let object = ObjectRef { key, uid: "u".to_owned(), version: ObjectVersion::new("1") };
+    let mut worker = Worker::new(Arc::clone(context), object, Arc::default());
+    worker.apply(input.clone());
+    for queue in &mut worker.queues {
+        let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
+        let secrets = WebhookSecrets { config: "c".to_owned(), receiver: String::new(), endpoint };
+        let webhook = queue.webhook.webhook.clone();
+        queue.on_secrets(&webhook, Ok(secrets), Instant::now());
+    }
+    worker
+}
+
+#[tokio::test]
+async fn silences_are_evaluated_once_for_all_webhooks_of_an_object() {
+    let (context, input) = (context(), largest());
+    let mut worker = worker(&context, &input);
+    worker.plan().await;
+    assert!(worker.queues.iter().all(|queue| queue.state().storm.is_some()), "each webhook was planned");
+    assert_eq!(worker.mutes.evaluations, 20, "all incidents have the same namespace, kind and reason");
+
+    worker.mutes.evaluations = 0;
+    worker.apply(Input { generation: 2, ..input.clone() });
+    worker.plan().await;
+    assert_eq!(worker.mutes.evaluations, 0, "neither the rules nor the incidents have changed");
+    let changed: Arc<[Incident]> = input.incidents.iter().flat_map(|incidents| incidents.iter().cloned()).collect();
+    worker.apply(Input { incidents: Some(changed), ..input });
+    worker.plan().await;
+    assert_eq!(worker.mutes.evaluations, 20);
+}
+
+#[tokio::test]
+async fn a_worker_does_not_copy_the_incidents() {
+    let (context, input) = (context(), largest());
+    let worker = worker(&context, &input);
+    assert!(Arc::ptr_eq(&worker.incidents, input.incidents.as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn other_tasks_go_on_while_many_incidents_are_planned() {
+    let (context, input) = (context(), largest());
+    let mut worker = worker(&context, &input);
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&turns);
+    let other = tokio::spawn(async move {
+        loop {
+            counter.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    worker.plan().await;
+    other.abort();
+    let turns = turns.load(Ordering::Relaxed);
+    assert!(turns >= 10, "a turn after each webhook: {turns}");
+}
+
+#[tokio::test]
+async fn one_worker_plans_at_a_time() {
+    let (context, input) = (context(), largest());
+    let mut worker = worker(&context, &input);
+    let other = context.planning.acquire().await.unwrap();
+    let mut plan = Box::pin(worker.plan());
+    assert!(futures::poll!(&mut plan).is_pending());
+    drop(other);
+    plan.await;
+}
