@@ -42,11 +42,14 @@ pub enum Attack {
     Owners,
     /// Warning events with huge messages about pods and about controllers that do not exist.
     Events,
+    /// Objects with ten webhooks, 20 silences and seven quiet hours each, over the same pods that cannot be scheduled, whose
+    /// incidents change all the time.
+    Silences,
 }
 
 impl Attack {
     /// All attacks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Patterns,
         Self::Globs,
         Self::Objects,
@@ -57,6 +60,7 @@ impl Attack {
         Self::Webhooks,
         Self::Owners,
         Self::Events,
+        Self::Silences,
     ];
 
     /// Its name in tables and on command lines.
@@ -72,6 +76,7 @@ impl Attack {
             Self::Webhooks => "webhooks",
             Self::Owners => "owners",
             Self::Events => "events",
+            Self::Silences => "silences",
         }
     }
 }
@@ -85,13 +90,15 @@ pub struct Size {
     pub pods: usize,
     /// Pods with many long labels.
     pub labelled_pods: usize,
+    /// Pods that cannot be scheduled, with long names and links.
+    pub unscheduled_pods: usize,
 }
 
 impl Size {
     /// As large as one team of a real cluster could make it.
-    pub const FULL: Self = Self { objects: 200, pods: 100, labelled_pods: 600 };
+    pub const FULL: Self = Self { objects: 200, pods: 100, labelled_pods: 600, unscheduled_pods: 1_500 };
     /// Enough to see that nothing breaks, within seconds and with a build that is not optimised.
-    pub const SHORT: Self = Self { objects: 6, pods: 8, labelled_pods: 20 };
+    pub const SHORT: Self = Self { objects: 6, pods: 8, labelled_pods: 20, unscheduled_pods: 20 };
 }
 
 /// An attack that is ready to begin: its tenant has a namespace for it.
@@ -115,6 +122,7 @@ impl<'a> PreparedAttack<'a> {
         match attack {
             Attack::Pods => prepared.create_labelled_pods().await?,
             Attack::Owners => prepared.load_forged_owners().await?,
+            Attack::Silences => prepared.load_unscheduled_pods().await?,
             Attack::Globs | Attack::Webhooks => {}
             Attack::Patterns | Attack::Objects | Attack::Churn | Attack::Logs | Attack::Thresholds | Attack::Events => {
                 prepared.load_failing_pods().await?;
@@ -138,6 +146,7 @@ impl<'a> PreparedAttack<'a> {
             Attack::Globs => self.edit_objects(end).await,
             Attack::Pods => self.relabel_pods(end).await,
             Attack::Events => self.create_events(end).await,
+            Attack::Silences => self.change_severities(end).await,
             Attack::Webhooks | Attack::Owners => {
                 tokio::time::sleep_until(end.into()).await;
                 Ok(())

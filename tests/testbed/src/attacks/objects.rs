@@ -26,7 +26,7 @@ impl PreparedAttack<'_> {
             // The attacks that one object is enough for.
             Attack::Thresholds | Attack::Events | Attack::Owners => 1,
             // More would only repeat the work of the first ones.
-            Attack::Patterns | Attack::Globs => self.size.objects.min(20),
+            Attack::Patterns | Attack::Globs | Attack::Silences => self.size.objects.min(20),
             Attack::Objects | Attack::Logs | Attack::Webhooks => self.size.objects,
         };
         let created = stream::iter(0..objects).map(|index| async move {
@@ -50,6 +50,14 @@ impl PreparedAttack<'_> {
             Attack::Logs => spec["logs"]["maxBytes"] = json!(65536 - index),
             Attack::Webhooks => {
                 spec["webhooks"] = (0..10).map(|number| webhook(number, &json!({}))).collect();
+            }
+            Attack::Silences => {
+                // Each object judges the pods a bit differently, so that their incidents are not equal.
+                spec["thresholds"] = json!({"pending": format!("{index}ms")});
+                spec["report"]["maxPods"] = json!(1);
+                spec["webhooks"] = (0..10).map(|number| webhook(number, &json!({}))).collect();
+                spec["silences"] = (0..20).map(silence).collect();
+                spec["quietHours"] = (0..7).map(quiet_hours).collect();
             }
             _ => {}
         }
@@ -157,6 +165,30 @@ fn globs() -> Vec<String> {
         format!("{{aa,bb}}{{aa,bb}}{{aa,bb}}{{aa,bb}}{{aa,bb}}{{aa,bb}}-{number}-{tail}")
     };
     (0..64).map(glob).collect()
+}
+
+/// A silence that matches all pods that cannot be scheduled, except for what is compared last.
+fn silence(number: usize) -> Value {
+    let matches = if number.is_multiple_of(2) {
+        json!({"reasons": reasons()})
+    } else {
+        let owner = |index: usize| format!("{}*-never-{index}", pods::LONG.repeat(3));
+        json!({"reasons": ["Unschedulable"], "owners": (0..16).map(owner).collect::<Vec<_>>()})
+    };
+    json!({"name": format!("silence-{number}"), "until": "2099-01-01T00:00:00Z", "match": matches})
+}
+
+/// Quiet hours that last all day.
+fn quiet_hours(number: usize) -> Value {
+    json!({
+        "name": format!("quiet-{number}"), "start": "00:00", "end": "24:00", "timeZone": "Europe/Berlin",
+        "match": {"reasons": reasons()},
+    })
+}
+
+/// Reasons that no pod has, each as long as the one that pods have.
+fn reasons() -> Vec<String> {
+    (10..26).map(|number| format!("Unschedulab{number}")).collect()
 }
 
 /// A webhook whose four Secrets do not exist.

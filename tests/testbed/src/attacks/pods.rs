@@ -16,6 +16,8 @@ const LABELS: usize = 256;
 const FINALIZERS: usize = 100;
 /// Pods that restart in a second.
 const RESTART_RATE: f64 = 20.0;
+/// Pods whose severity is changed in a second.
+const SEVERITY_RATE: f64 = 10.0;
 /// Pods whose labels are changed in a second.
 const RELABEL_RATE: f64 = 10.0;
 /// The bytes of a log.
@@ -25,6 +27,9 @@ const TERMINATION_MESSAGE: usize = 4096;
 
 /// When containers failed.
 pub(super) const CRASHED: &str = "2025-11-03T08:40:44Z";
+
+/// A part of a long name.
+pub(super) const LONG: &str = "a-part-of-a-name-that-is-much-longer-than-the-names-of-others-";
 
 pub(super) fn name(index: usize) -> String {
     format!("pod-{index}")
@@ -87,18 +92,21 @@ impl PreparedAttack<'_> {
     fn pod(&self, index: usize, metadata: &Value, status: &Value) -> (String, String) {
         let namespace = &self.tenant.namespace;
         let name = name(index);
+        // A pod that waits to be scheduled has no node.
+        let node = (status["phase"] != "Pending").then(|| self.kubelet.node_name());
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": name, "namespace": namespace, "uid": uid(namespace, index), "creationTimestamp": CRASHED,
             },
-            "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": self.kubelet.node_name()},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": node},
             "status": status,
         });
         for (field, value) in metadata.as_object().into_iter().flatten() {
             pod["metadata"][field] = value.clone();
         }
-        (crate::pods::key(namespace, &name), pod.to_string())
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        (crate::pods::key(namespace, name), pod.to_string())
     }
 
     /// Failed pods, each of another Job or ReplicaSet that does not exist.
@@ -113,6 +121,47 @@ impl PreparedAttack<'_> {
             self.pod(index, &json!({"ownerReferences": owner}), &status)
         });
         self.plane.load(pods).await.map(drop)
+    }
+
+    /// Pods that cannot be scheduled, with names and links as long as possible. Each is an incident of its own.
+    pub(super) async fn load_unscheduled_pods(&self) -> Result<()> {
+        let pods = (0..self.size.unscheduled_pods).map(|index| self.unscheduled_pod(index, "warning"));
+        self.plane.load(pods).await.map(drop)
+    }
+
+    /// Changes the severity of one incident after the other.
+    pub(super) async fn change_severities(&self, end: Instant) -> Result<()> {
+        let mut ticks = ticks(SEVERITY_RATE);
+        let mut writer = self.plane.writer().await?;
+        for round in 0_usize.. {
+            if Instant::now() >= end {
+                break;
+            }
+            ticks.tick().await;
+            let severity = if (round / self.size.unscheduled_pods).is_multiple_of(2) { "critical" } else { "info" };
+            let (key, pod) = self.unscheduled_pod(round % self.size.unscheduled_pods, severity);
+            writer.put(&key, pod).await?;
+        }
+        Ok(())
+    }
+
+    fn unscheduled_pod(&self, index: usize, severity: &str) -> (String, String) {
+        let link = |kind: &str| format!("https://example.com/{index:06}/{kind:/<480}");
+        let metadata = json!({
+            "name": format!("{}{index:06}", LONG.repeat(3)),
+            "annotations": {
+                "kopf.dev/severity": severity, "kopf.dev/runbook": link("runbook"), "kopf.dev/dashboard": link("dashboard"),
+            },
+        });
+        let status = json!({
+            "phase": "Pending",
+            "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": format!("0/10 nodes are available: {}", "10 Insufficient cpu. ".repeat(20)),
+                "lastTransitionTime": CRASHED,
+            }],
+        });
+        self.pod(index, &metadata, &status)
     }
 
     /// Pods that are never scheduled, created by the tenant itself.
