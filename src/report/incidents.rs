@@ -246,10 +246,6 @@ impl Group<'_> {
         }
     }
 
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
     pub(super) fn since(&self) -> Timestamp {
         self.since
     }

@@ -17,11 +17,11 @@ use Severity::{Critical, Warning};
 /// An incident of a pod in this namespace, which begins now.
 fn incident(sim: &Simulation, namespace: &str, name: &str, severity: Severity) -> Incident {
     Incident {
-        key: format!("{namespace}-{name}"),
-        namespace: namespace.to_owned(),
-        owner: Owner { kind: "Pod".to_owned(), name: format!("{namespace}-{name}") },
+        key: format!("{namespace}-{name}").into(),
+        namespace: namespace.into(),
+        owner: Owner { kind: "Pod".to_owned(), name: format!("{namespace}-{name}") }.into(),
         kind: ProblemKind::Crash,
-        reason: "Error".to_owned(),
+        reason: "Error".into(),
         since: sim.now,
         pods: 1,
         of: 1,
@@ -43,7 +43,7 @@ impl Simulation {
 
     fn fail(&mut self, namespace: &str, name: &str, severity: Severity) -> String {
         let incident = incident(self, namespace, name, severity);
-        let key = incident.key.clone();
+        let key = incident.key.to_string();
         self.set_incident(incident);
         key
     }

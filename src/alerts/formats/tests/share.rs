@@ -9,14 +9,14 @@ fn hostile(number: usize) -> Incident {
     let text = |length: usize| "&".repeat(length);
     let link = format!("https://evil.example/{}", "x".repeat(490));
     Incident {
-        key: format!("hostile-{number}"),
-        owner: Owner { kind: text(253), name: text(253) },
-        reason: text(128),
+        key: format!("hostile-{number}").into(),
+        owner: Owner { kind: text(253), name: text(253) }.into(),
+        reason: text(128).into(),
         runbook: link.as_str().into(),
         dashboard: link.as_str().into(),
         evidence: vec![text(512); 4],
         message: text(1_024),
-        log_note: text(200),
+        log_note: text(200).into(),
         logs: text(4_096).into(),
         ..incident("evil", "app", "Error", 3)
     }
@@ -78,7 +78,7 @@ fn an_incident_that_exceeds_its_share_loses_its_links_first_and_counts_them() {
 fn ordinary_incidents_lose_the_beginnings_of_their_logs_before_links() {
     for format in CHAT {
         let ordinary = |number: usize| Incident {
-            key: format!("ordinary-{number}"),
+            key: format!("ordinary-{number}").into(),
             runbook: format!("https://runbooks.example/{number}").as_str().into(),
             dashboard: format!("https://grafana.example/{number}").as_str().into(),
             logs: "a line of a log\n".repeat(200).as_str().into(),
