@@ -3,7 +3,7 @@
 use arcstr::ArcStr;
 use url::Url;
 
-use super::Severity;
+use super::{Incident, Severity};
 
 /// How severe a problem is: critical, warning or info.
 pub const SEVERITY_ANNOTATION: &str = "kopf.dev/severity";
@@ -57,6 +57,15 @@ impl Ownership {
             (None, _) => false,
         };
         self.invalid[index] = !is_valid;
+    }
+
+    /// What a status lists of an incident. Anybody may have edited it, so it is checked like annotations.
+    pub(crate) fn listed(incident: &Incident) -> Self {
+        let texts = [&incident.team, &incident.runbook, &incident.dashboard];
+        let names = [TEAM_ANNOTATION, RUNBOOK_ANNOTATION, DASHBOARD_ANNOTATION];
+        let mut ownership = Self::default();
+        names.into_iter().zip(texts).for_each(|(name, text)| ownership.set(name, Some(text)));
+        Self { severity: incident.severity, invalid: Default::default(), ..ownership }
     }
 
     /// Nothing if no annotation was set.

@@ -163,7 +163,7 @@ pub(super) fn ordered<'a>(
         let namespace = (lookup.ownership)(group.identity.namespace);
         let own = match group.example {
             Example::Pod(pod, _) => pod.ownership.as_deref(),
-            Example::Missing(_) => None,
+            Example::Missing(missing) => missing.ownership.as_deref(),
         };
         group.ownership = Ownership::or(own, namespace.as_ref());
         let of_pod = own.into_iter().flat_map(Ownership::invalid).map(str::to_owned);

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{api::Owner, diagnosis::Explanation};
+use crate::{
+    api::{Owner, Ownership},
+    diagnosis::Explanation,
+};
 
 /// The missing pods of one owner. They belong to one incident, which has no example pods.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,4 +25,6 @@ pub struct MissingPods {
     /// How many pods these controllers should have.
     pub of: u64,
     pub explanation: Explanation,
+    /// The annotations of the pod template, or the values that an earlier status listed; absent if there are none.
+    pub ownership: Option<Box<Ownership>>,
 }

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus, Owner, ProblemKind},
+    api::{NamespacedName, OrchestrStatus, Owner, Ownership, ProblemKind},
     events::Event,
     pods::Pod,
 };
@@ -123,6 +123,7 @@ impl Workloads {
                 of: incident.of.try_into().unwrap_or_default(),
                 refusal: Refusal::from_sentence(&incident.namespace, incident.cause, &incident.message),
                 since: incident.since.0,
+                ownership: Ownership::listed(incident).non_empty(),
             };
             for controller in controllers {
                 let Some(kind) = WorkloadKind::from_name(&controller.kind) else { continue };

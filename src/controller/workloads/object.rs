@@ -6,7 +6,7 @@ use kube::core::{Object, ObjectMeta};
 use serde::Deserialize;
 
 use crate::{
-    api::{IGNORE_ANNOTATION, Owner},
+    api::{IGNORE_ANNOTATION, Owner, Ownership},
     diagnosis::workload_owner,
 };
 
@@ -26,6 +26,8 @@ pub(in crate::controller) struct Workload {
     pub(super) labels: Vec<(String, String)>,
     /// Whether an annotation excludes its pods from reports.
     pub(super) is_ignored: bool,
+    /// The annotations of its pods that are about ownership.
+    pub(super) ownership: Option<Box<Ownership>>,
     pub(super) existence: Existence,
     /// When it first failed to create a pod, and why, if its status says so.
     pub(super) failure: Option<(Option<Timestamp>, Refusal)>,
@@ -101,7 +103,10 @@ impl Workload {
         let metadata = &json.metadata;
         let template = json.spec.template.as_ref().and_then(|template| template.metadata.as_ref());
         let labels = template.and_then(|template| template.labels.clone()).unwrap_or_default();
-        let ignored = template.and_then(|template| template.annotations.as_ref()?.get(IGNORE_ANNOTATION));
+        let annotations = template.and_then(|template| template.annotations.as_ref());
+        let ignored = annotations.and_then(|annotations| annotations.get(IGNORE_ANNOTATION));
+        let mut ownership = Ownership::default();
+        annotations.into_iter().flatten().for_each(|(name, value)| ownership.set(name, Some(value)));
         let name = metadata.name.as_deref().unwrap_or_default();
         let failure = json.status.as_ref().and_then(StatusJson::failure);
         let is_deleting = metadata.deletion_timestamp.is_some();
@@ -117,6 +122,7 @@ impl Workload {
             owner: workload_owner(kind.as_str(), name, metadata.owner_references.as_deref().unwrap_or_default()),
             labels: labels.into_iter().take(LABELS).collect(),
             is_ignored: ignored.is_some_and(|value| value == "true"),
+            ownership: ownership.non_empty(),
             existence,
             failure: failure.map(|failure| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -332,13 +338,17 @@ mod tests {
             "metadata": {"name": "api-5d9f", "uid": "u", "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "Deployment", "name": "api", "uid": "d", "controller": true}]},
             "spec": {"replicas": 1, "template": {"metadata": {
-                "labels": {"b": "2", "a": "1"}, "annotations": {"kopf.dev/ignore": "true"}}}},
+                "labels": {"b": "2", "a": "1"},
+                "annotations": {"kopf.dev/ignore": "true", "kopf.dev/team": "checkout", "kopf.dev/severity": "page"}}}},
             "status": {"conditions": failing()},
         });
         let workload = Workload::new(WorkloadKind::ReplicaSet, &serde_json::from_value(json).unwrap(), None);
         assert_eq!((workload.owner.kind.as_str(), workload.owner.name.as_str()), ("Deployment", "api"));
         assert_eq!(workload.labels, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
         assert!(workload.is_ignored && workload.uid == "u");
+        let ownership = workload.ownership.unwrap();
+        assert_eq!((ownership.team.as_str(), ownership.severity), ("checkout", None));
+        assert_eq!(ownership.invalid().collect::<Vec<_>>(), ["kopf.dev/severity"]);
         assert_eq!(workload.failure, Some(("2026-01-01T00:00:00Z".parse().ok(), Refusal::new("", "no"))));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{NamespacedName, Owner},
+    api::{NamespacedName, Owner, Ownership},
     report::MissingPods,
 };
 
@@ -30,11 +30,20 @@ pub(in crate::controller) struct Reported {
     pub(in crate::controller) recheck: Option<Timestamp>,
 }
 
+/// A workload that was read, and what it misses.
+struct ReadWorkload<'a> {
+    key: &'a WorkloadKey,
+    missing: u64,
+    of: u64,
+    refusal: &'a Refusal,
+    ownership: Option<&'a Ownership>,
+}
+
 /// The workloads of one owner that miss pods.
 #[derive(Default)]
 struct Group<'a> {
-    /// Those that were read: their names, with their numbers and reasons.
-    read: Vec<(&'a WorkloadKey, u64, u64, &'a Refusal)>,
+    /// Those that were read.
+    read: Vec<ReadWorkload<'a>>,
     resumed: Option<&'a Resumed>,
     resumed_keys: Vec<&'a WorkloadKey>,
     ignored: u64,
@@ -57,7 +66,8 @@ impl Workloads {
                     if workload.is_ignored {
                         group.ignored = group.ignored.saturating_add(missing);
                     } else {
-                        group.read.push((key, missing, of, refusal));
+                        let ownership = workload.ownership.as_deref();
+                        group.read.push(ReadWorkload { key, missing, of, refusal, ownership });
                     }
                 }
                 Some(Known::Resumed(resumed)) if resumed.objects.contains(object) => {
@@ -105,18 +115,16 @@ impl Workloads {
 impl Group<'_> {
     fn into_missing(mut self, (namespace, owner): OwnerKey, since: Timestamp) -> Option<MissingPods> {
         // The one that misses most pods explains the incident.
-        self.read.sort_by(|(a, missing_a, ..), (b, missing_b, ..)| missing_b.cmp(missing_a).then_with(|| a.cmp(b)));
-        let sum = |number: fn(&(&WorkloadKey, u64, u64, &Refusal)) -> u64| {
-            self.read.iter().map(number).fold(0, u64::saturating_add)
-        };
-        let (missing, of, refusal, controllers) = match (self.read.first(), self.resumed) {
-            (Some((.., refusal)), _) => {
-                let controllers = self.read.iter().map(|(key, ..)| key.as_owner()).collect();
-                (sum(|(_, missing, ..)| *missing), sum(|(_, _, of, _)| *of), *refusal, controllers)
+        self.read.sort_by(|a, b| b.missing.cmp(&a.missing).then_with(|| a.key.cmp(b.key)));
+        let sum = |number: fn(&ReadWorkload<'_>) -> u64| self.read.iter().map(number).fold(0, u64::saturating_add);
+        let (missing, of, refusal, ownership, controllers) = match (self.read.first(), self.resumed) {
+            (Some(first), _) => {
+                let controllers = self.read.iter().map(|own| own.key.as_owner()).collect();
+                (sum(|own| own.missing), sum(|own| own.of), first.refusal, first.ownership, controllers)
             }
             (None, Some(resumed)) => {
                 let controllers = self.resumed_keys.iter().map(|key| key.as_owner()).collect();
-                (resumed.missing, resumed.of, &resumed.refusal, controllers)
+                (resumed.missing, resumed.of, &resumed.refusal, resumed.ownership.as_deref(), controllers)
             }
             (None, None) => return None,
         };
@@ -131,6 +139,7 @@ impl Group<'_> {
             missing,
             of,
             explanation,
+            ownership: ownership.cloned().map(Box::new),
         })
     }
 }

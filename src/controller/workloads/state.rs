@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
-    api::{NamespacedName, Owner},
+    api::{NamespacedName, Owner, Ownership},
     backoff::doubled,
 };
 
@@ -86,6 +86,8 @@ pub(super) struct Resumed {
     pub(super) of: u64,
     pub(super) refusal: Refusal,
     pub(super) since: Timestamp,
+    /// As the status lists it, also if it comes from the namespace.
+    pub(super) ownership: Option<Box<Ownership>>,
 }
 
 /// What is known about missing pods.

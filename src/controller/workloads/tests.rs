@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{object::Workload, *};
 use crate::{
-    api::{Cause, Incident},
+    api::{Cause, Incident, Severity},
     events::InvolvedObject,
     report::MissingPods,
 };
@@ -458,6 +458,30 @@ fn continues_an_incident_of_the_status_until_its_workload_was_read() {
         assert_eq!(found(&sequence), expected, "{reading:?}");
         assert_eq!(sequence.workloads.gone().count(), usize::from(reading == WorkloadReading::Gone));
     }
+}
+
+#[test]
+fn missing_pods_have_the_annotations_of_the_template_and_before_it_is_read_those_of_the_status() {
+    let mut status = incident(&[("ReplicaSet", "api-5d9f")]);
+    let listed = &mut status.incidents[1];
+    (listed.severity, listed.team) = (Some(Severity::Info), "checkout".to_owned());
+    // Somebody has edited the status.
+    listed.runbook = "javascript:alert(1)".to_owned();
+    let mut sequence = Sequence::new();
+    sequence.workloads.resume(&NamespacedName::new("ns", "object"), &status, sequence.now);
+    let found = |sequence: &Sequence| {
+        let ownership = sequence.missing().remove(0).ownership.unwrap_or_default();
+        assert_eq!((ownership.runbook.as_str(), ownership.invalid().count()), ("", 0));
+        (ownership.severity, ownership.team.to_string())
+    };
+    assert_eq!(found(&sequence), (Some(Severity::Info), "checkout".to_owned()));
+    assert_eq!(sequence.reads(), ["api-5d9f"]);
+    let WorkloadReading::Read(mut read) = replica_set("api-5d9f", 1, 3, Some(-20)) else { panic!() };
+    let mut ownership = Ownership::default();
+    ownership.set("kopf.dev/team", Some("web"));
+    read.ownership = ownership.non_empty();
+    sequence.answer(&WorkloadKey { uid: String::new(), ..replica_set_key() }, WorkloadReading::Read(read));
+    assert_eq!(found(&sequence), (None, "web".to_owned()));
 }
 
 #[test]

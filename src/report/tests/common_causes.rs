@@ -192,6 +192,7 @@ fn an_exceeded_quota_explains_missing_pods() {
             subject: Some(Subject::namespaced(SubjectKind::ResourceQuota, "shop", "mem-cap")),
             ..Explanation::default()
         },
+        ownership: None,
     };
     let status = Scenario { missing: ["a", "b"].map(missing).to_vec(), ..Scenario::default() }.status(None);
     let message = "ResourceQuota shop/mem-cap is exceeded: 6 pods of 2 owners cannot be created";

@@ -15,7 +15,7 @@ fn owner(kind: &str, name: &str) -> Owner {
     Owner { kind: kind.to_owned(), name: name.to_owned() }
 }
 
-fn missing(name: &str, missing: u64, of: u64) -> MissingPods {
+pub(super) fn missing(name: &str, missing: u64, of: u64) -> MissingPods {
     MissingPods {
         namespace: "shop".to_owned(),
         owner: owner("Deployment", name),
@@ -30,6 +30,7 @@ fn missing(name: &str, missing: u64, of: u64) -> MissingPods {
             message: format!("{} of {of} pods exist: the ResourceQuota mem-cap is exceeded", of - missing),
             ..Explanation::default()
         },
+        ownership: None,
     }
 }
 

@@ -68,6 +68,19 @@ fn shows_team_and_links_in_the_status_and_in_alerts() {
 }
 
 #[test]
+fn pods_that_cannot_be_created_have_the_annotations_of_their_template() {
+    let own = ownership(&[("team", "checkout"), ("severity", "page")]);
+    let missing = MissingPods { ownership: own.non_empty(), ..super::missing::missing("api", 3, 3) };
+    let mut scenario = Scenario { missing: vec![missing], webhooks: true, ..Scenario::default() };
+    scenario.ownership = HashMap::from([("shop".to_owned(), ownership(&[("team", "shop"), ("severity", "info")]))]);
+    let listed = only(&scenario);
+    assert_eq!((listed.severity, listed.team.as_str()), (Some(Severity::Info), "checkout"));
+    assert_eq!(listed.invalid_annotations, ["kopf.dev/severity"]);
+    let alert = scenario.alert_incidents().remove(0);
+    assert_eq!((alert.severity, alert.team.as_str()), (Severity::Info, "checkout"));
+}
+
+#[test]
 fn names_annotations_that_are_not_valid() {
     let pod = [("team", "<!channel>"), ("severity", "page")];
     let namespace = [("team", "shop"), ("runbook", "javascript:alert(1)")];

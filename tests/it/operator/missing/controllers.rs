@@ -67,7 +67,8 @@ impl TestEnv {
         for (field, value) in pod.as_object().unwrap() {
             pod_spec[field] = value.clone();
         }
-        let template = json!({"metadata": {"labels": labels}, "spec": pod_spec});
+        let annotations = json!({"kopf.dev/team": "checkout"});
+        let template = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": pod_spec});
         let mut object = json!({
             "apiVersion": resource(kind).api_version, "kind": kind,
             "metadata": {

@@ -58,6 +58,7 @@ async fn reports_lasting_shortages_within_a_second_of_the_event_and_ends_them_by
     println!("reported after {took:?}");
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert_eq!((status.missing_pods, status.watched_pods, missing(&status)[0].of), (2, 1, 3));
+    assert_eq!(missing(&status)[0].team, "checkout", "as the pod template says");
     assert_eq!(proxy.count(is_read_of_workload), 1, "one read for the event");
 
     // The controller creates the pods. The operator notices their creation, and reads the ReplicaSet soon after.
