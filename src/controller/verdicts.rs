@@ -177,7 +177,13 @@ mod tests {
                 assert!(now < until && until <= now + JOB_PATIENCE);
                 return None;
             }
-            let context = UpdateContext { previous: None, generation: 1, ignores: &|_, _| false, remains: &|_| true };
+            let context = UpdateContext {
+                previous: None,
+                generation: 1,
+                ignores: &|_, _| false,
+                remains: &|_| true,
+                is_hidden: &|_| false,
+            };
             self.tracker.update(&mut verdicts.found, &context);
             Some(verdicts.found.iter().map(|(pod, _)| pod.name.as_str()).collect())
         }

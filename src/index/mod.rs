@@ -333,10 +333,19 @@ impl Index {
     pub(crate) fn hidden_suspects(&self, id: ViewId) -> HiddenSuspects<'_> {
         let mut hidden = HiddenSuspects::default();
         let Some(view) = self.views.get(id) else { return hidden };
-        let is_hidden = |suspect: &&Suspect| suspect.pod.ignored || !view.contains(suspect.label_set);
-        let suspects = self.suspects.values().filter(is_hidden);
+        let suspects = self.suspects.values().filter(|suspect| self.hides(id, suspect));
         suspects.filter(|own| view.selects_namespace(&own.pod.namespace)).for_each(|own| hidden.add(&own.pod));
         hidden
+    }
+
+    /// Whether a pod may not be healthy, and the view does not select it or an annotation excludes it.
+    #[must_use]
+    pub(crate) fn is_hidden(&self, id: ViewId, uid: Uid) -> bool {
+        self.suspects.get(&uid).is_some_and(|suspect| self.hides(id, suspect))
+    }
+
+    fn hides(&self, id: ViewId, suspect: &Suspect) -> bool {
+        suspect.pod.ignored || self.views.get(id).is_none_or(|view| !view.contains(suspect.label_set))
     }
 
     /// The number of undecodable pods in a view, and the first of them by namespace and name. Their labels are unknown, so

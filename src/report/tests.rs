@@ -109,8 +109,13 @@ impl Scenario {
     ) -> T {
         let mut found: Vec<_> = self.pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
         let mut tracker = Tracker::default();
-        let context =
-            UpdateContext { previous, generation: self.generation, ignores: &|_, _| false, remains: &|_| true };
+        let context = UpdateContext {
+            previous,
+            generation: self.generation,
+            ignores: &|_, _| false,
+            remains: &|_| true,
+            is_hidden: &|_| false,
+        };
         tracker.update(&mut found, &context);
         use_input(&Input {
             generation: self.generation,

@@ -10,7 +10,7 @@ mod memory;
 mod names;
 mod resumed;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -36,6 +36,8 @@ use self::{
 
 /// The most incidents that are remembered as ended by the deletion of their pods.
 const DELETED: usize = 1024;
+/// The most incidents that are remembered as ended because pods have left view: several times as many as a status lists.
+const HIDDEN: usize = 1024;
 
 /// The memory of one object's problems: 24 bytes for each pod with a problem, and what these have in common.
 #[derive(Debug, Default)]
@@ -46,6 +48,8 @@ pub struct Tracker {
     /// The generation of the spec that decided which problems are ignored.
     generation: i64,
     deleted: Vec<IncidentId>,
+    /// The keys of the incidents some of whose last pods have left view, so that they may go on; the most recent last.
+    hidden: Vec<String>,
 }
 
 /// The inputs of an update beside the findings.
@@ -58,6 +62,8 @@ pub struct UpdateContext<'a> {
     pub ignores: &'a dyn Fn(ProblemKind, &str) -> bool,
     /// Whether a pod exists and is not being deleted.
     pub remains: &'a dyn Fn(Uid) -> bool,
+    /// Whether a pod may have a problem, but is not selected any more, or is excluded by an annotation.
+    pub is_hidden: &'a dyn Fn(Uid) -> bool,
 }
 
 impl Tracker {
@@ -109,9 +115,31 @@ impl Tracker {
             true
         });
         let memory = next.finish(causes, |incident| earlier_causes.get(&incident).copied());
-        self.deleted = self.deleted_since(&memory, context.remains);
+        let ended: Vec<_> = self.memory.pods().filter(|(_, incident)| !memory.is_reported(*incident)).collect();
+        self.deleted = self.deleted_since(&ended, &memory, context.remains);
+        let hidden = ended.into_iter().filter(|(uid, _)| (context.is_hidden)(*uid)).map(|(_, incident)| incident.key());
+        let hidden: Vec<String> = hidden.collect();
         (self.memory, self.resumed, self.generation) = (memory, true, context.generation);
+        self.add_hidden(hidden);
         ignored
+    }
+
+    /// Remembers incidents by their keys as ended because pods have left view, and forgets those that are reported again.
+    pub(crate) fn add_hidden(&mut self, keys: Vec<String>) {
+        self.hidden.extend(keys);
+        if self.hidden.is_empty() {
+            return;
+        }
+        let reported: HashSet<String> = self.memory.reported().flat_map(IncidentId::keys).collect();
+        let mut seen = HashSet::new();
+        self.hidden.retain(|key| !reported.contains(key) && seen.insert(key.clone()));
+        let excess = self.hidden.len().saturating_sub(HIDDEN);
+        self.hidden.drain(..excess);
+    }
+
+    /// Whether an incident that is not reported any more may go on, because some of its last pods have left view.
+    pub(crate) fn is_hidden(&self, key: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == key)
     }
 
     /// Whether it was ever updated: until then, the status may list problems that the tracker lacks.
@@ -153,13 +181,17 @@ impl Tracker {
         }
     }
 
-    /// The incidents that have ended now because all their pods were deleted, after those known before.
-    fn deleted_since(&mut self, next: &Memory, remains: &dyn Fn(Uid) -> bool) -> Vec<IncidentId> {
+    /// The incidents that have ended now because all their pods were deleted, after those known before. `pods` are those of
+    /// the incidents that have ended.
+    fn deleted_since(
+        &mut self,
+        pods: &[(Uid, IncidentId)],
+        next: &Memory,
+        remains: &dyn Fn(Uid) -> bool,
+    ) -> Vec<IncidentId> {
         let mut ended: HashMap<IncidentId, bool> = HashMap::new();
-        for (uid, incident) in self.memory.pods() {
-            if !next.is_reported(incident) {
-                *ended.entry(incident).or_insert(true) &= !remains(uid);
-            }
+        for (uid, incident) in pods {
+            *ended.entry(*incident).or_insert(true) &= !remains(*uid);
         }
         let mut deleted = std::mem::take(&mut self.deleted);
         deleted.retain(|id| !next.is_reported(*id) && !ended.contains_key(id));
@@ -206,7 +238,7 @@ fn instant(second: i64) -> Timestamp {
 impl Tracker {
     /// The bytes that it takes beside itself.
     fn bytes(&self) -> usize {
-        self.memory.bytes() + size_of_val(&*self.deleted)
+        self.memory.bytes() + size_of_val(&*self.deleted) + size_of_val(&*self.hidden)
     }
 }
 

@@ -128,6 +128,7 @@ impl Replay {
             generation: 1,
             ignores: &|kind, reason| self.settings.ignores(kind, reason),
             remains: &|uid| self.index.remains(uid),
+            is_hidden: &|_| false,
         };
         self.tracker.update(&mut found, &context);
         let input = Input {

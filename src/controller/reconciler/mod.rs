@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, GoneAlerts, Incident},
     api::{self, NamespacedName, OrchestrStatus, ProblemKind},
-    index::{HiddenSuspects, Index, ViewId},
+    index::{Index, ViewId},
     metrics::Metrics,
-    report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, UpdateContext},
+    report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, Tracker, UpdateContext},
     settings::Settings,
 };
 
@@ -101,18 +101,18 @@ pub(super) struct NewStatus {
     pub(super) gone: GoneAlerts,
 }
 
-/// What may be out of sight of an object. It is collected once for all incidents of a status, and only if one has left it.
+/// What may be out of sight of an object. It serves all incidents of a status.
 pub(super) struct OutOfSight<'a> {
     reconciler: &'a Reconciler,
     view: Option<ViewId>,
+    tracker: &'a Tracker,
     undecodable: OnceCell<HashSet<&'a str>>,
-    hidden: OnceCell<HiddenSuspects<'a>>,
 }
 
 impl OutOfSight<'_> {
     /// Whether it cannot be known if an incident that the object listed has ended.
     pub(super) fn may_have(&self, incident: &api::Incident) -> bool {
-        let api::Incident { namespace, owner, .. } = incident;
+        let namespace = &incident.namespace;
         let Reconciler { index, watch_health, .. } = self.reconciler;
         let is_watched = || match watch_health.namespaces() {
             Some(watched) => watched.contains(&namespace.as_str()),
@@ -120,9 +120,8 @@ impl OutOfSight<'_> {
         };
         self.undecodable.get_or_init(|| index.undecodable_namespaces()).contains(namespace.as_str())
             || !is_watched()
-            || self
-                .view
-                .is_none_or(|view| self.hidden.get_or_init(|| index.hidden_suspects(view)).has(namespace, owner))
+            || self.view.is_none()
+            || self.tracker.is_hidden(&incident.key)
     }
 }
 
@@ -292,8 +291,16 @@ impl Reconciler {
                 generation: object.generation,
                 ignores: &|kind, reason| settings.ignores(kind, reason),
                 remains: &|uid| self.index.remains(uid),
+                is_hidden: &|uid| self.index.is_hidden(view, uid),
             },
         );
+        if let Some(status) = &resumable {
+            // It is not known which pods these incidents had.
+            let incidents = status.incidents.iter().filter(|incident| incident.kind != ProblemKind::Missing);
+            let suspects = self.index.hidden_suspects(view);
+            let is_hidden = |own: &&api::Incident| suspects.has(&own.namespace, &own.owner);
+            object.tracker.add_hidden(incidents.filter(is_hidden).map(|incident| incident.key.clone()).collect());
+        }
         if settings.webhooks.is_empty() && previous.is_none_or(|status| status.webhooks.is_empty()) {
             object.tracker.forget_deleted();
         }
@@ -395,8 +402,8 @@ impl Reconciler {
     }
 
     /// What decides whether incidents that an object with this view listed may only be out of sight.
-    pub(super) fn out_of_sight(&self, view: Option<ViewId>) -> OutOfSight<'_> {
-        OutOfSight { reconciler: self, view, undecodable: OnceCell::new(), hidden: OnceCell::new() }
+    pub(super) fn out_of_sight<'a>(&'a self, view: Option<ViewId>, tracker: &'a Tracker) -> OutOfSight<'a> {
+        OutOfSight { reconciler: self, view, tracker, undecodable: OnceCell::new() }
     }
 
     /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.

@@ -19,7 +19,8 @@ fn the_end_of_an_incident_is_unclear_if_its_namespace_is_not_watched_or_a_pod_is
             "key": "5f0c2a915f0c2a91", "namespace": namespace, "owner": {"kind": "Deployment", "name": "cart"},
             "reason": "Error", "pods": 1, "since": "2026-11-01T10:00:00Z",
         });
-        reconciler.out_of_sight(view).may_have(&serde_json::from_value(incident).unwrap())
+        let tracker = Tracker::default();
+        reconciler.out_of_sight(view, &tracker).may_have(&serde_json::from_value(incident).unwrap())
     };
     assert!(!is_unclear(&reconciler, Some(view), "shop"));
     assert!(is_unclear(&reconciler, None, "shop"));

@@ -29,7 +29,10 @@ fn update(
     ignores: &dyn Fn(ProblemKind, &str) -> bool,
 ) -> Option<Finding> {
     let mut found = vec![(pod, finding.clone())];
-    let ignored = tracker.update(&mut found, &UpdateContext { previous, generation, ignores, remains: &|_| true });
+    let ignored = tracker.update(
+        &mut found,
+        &UpdateContext { previous, generation, ignores, remains: &|_| true, is_hidden: &|_| false },
+    );
     assert_eq!(ignored, 1 - found.len());
     found.pop().map(|(_, finding)| *finding)
 }
@@ -88,7 +91,13 @@ fn an_incident_keeps_its_start_time_while_its_pods_are_replaced() {
         let known = tracker.incident(&Identity::of(&pod, &finding)).unwrap();
         assert_eq!(known.since, at(since), "pod {uid}");
     }
-    let context = UpdateContext { previous: None, generation: 3, ignores: &|_, _| false, remains: &|_| true };
+    let context = UpdateContext {
+        previous: None,
+        generation: 3,
+        ignores: &|_, _| false,
+        remains: &|_| true,
+        is_hidden: &|_| false,
+    };
     tracker.update(&mut Vec::new(), &context);
     let (pod, finding) = crash_in("app", "Error", 100);
     update(&mut tracker, &(pod.clone(), finding.clone()), None, 3, &|_, _| false);
@@ -146,7 +155,13 @@ fn the_reason_of_a_new_incident_does_not_depend_on_the_order_of_its_pods() {
     for pods in [[&first, &second], [&second, &first]] {
         let mut found: Vec<_> = pods.iter().map(|(pod, finding)| (pod, finding.clone())).collect();
         let mut tracker = Tracker::default();
-        let context = UpdateContext { previous: None, generation: 3, ignores: &|_, _| false, remains: &|_| true };
+        let context = UpdateContext {
+            previous: None,
+            generation: 3,
+            ignores: &|_, _| false,
+            remains: &|_| true,
+            is_hidden: &|_| false,
+        };
         tracker.update(&mut found, &context);
         let known = tracker.incident(&Identity::of(found[0].0, &found[0].1)).unwrap();
         assert_eq!(known.reason, "ContainerCannotRun");
@@ -403,7 +418,13 @@ fn names_incidents_that_ended_with_the_deletion_of_all_their_pods() {
         let mut found: Vec<_> = failing.map(|(pod, finding, _)| (pod, Box::new(finding.clone()))).collect();
         let remains = |uid| pods.iter().any(|(pod, _, fate)| pod.uid == uid && *fate != Deleted);
         let ignores = |_: ProblemKind, reason: &str| reason == "Ignored";
-        let context = UpdateContext { previous: None, generation: 3, ignores: &ignores, remains: &remains };
+        let context = UpdateContext {
+            previous: None,
+            generation: 3,
+            ignores: &ignores,
+            remains: &remains,
+            is_hidden: &|_| false,
+        };
         tracker.update(&mut found, &context);
         let key_of = |owner| {
             let (pod, finding) = crashing("shop", owner, "Error", 50);

@@ -137,6 +137,11 @@ impl Memory {
         })
     }
 
+    /// The incidents that have pods that are not ignored.
+    pub(super) fn reported(&self) -> impl Iterator<Item = IncidentId> {
+        self.incidents.iter().filter(|incident| incident.reported.is_some()).map(|incident| incident.id)
+    }
+
     /// Whether an incident has pods that are not ignored.
     pub(super) fn is_reported(&self, id: IncidentId) -> bool {
         self.stored_incident(id).is_some_and(|incident| incident.reported.is_some())
