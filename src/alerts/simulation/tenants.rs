@@ -300,7 +300,7 @@ proptest! {
         let mut sim = Simulation::shared(format);
         sim.policy.pacing.max_incidents = max;
         for (number, cause) in (0..KEYS).zip(causes) {
-            let evil = Incident { key: key(number), ..incident(&sim, "evil", &number.to_string(), Critical) };
+            let evil = Incident { key: key(number).into(), ..incident(&sim, "evil", &number.to_string(), Critical) };
             sim.custom.insert(key(number), evil);
             sim.causes.extend(cause.map(|cause| (key(number), cause)));
         }

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::{
     chart::guide::roll_out,
     pod_statuses::ago,
+    running_operator::EventsWatch,
     support::TIMEOUT,
     test_env::{Plane, TestEnv},
 };
@@ -47,7 +48,8 @@ impl Cluster {
         let mut tasks = JoinSet::new();
         let controller = tasks.spawn(roll_out(client.clone()));
         tasks.spawn(run_pods(client.clone(), kubelet));
-        Self { env: TestEnv { plane, client, namespace: "shop".to_owned() }, controller, _tasks: tasks }
+        let env = TestEnv { plane, client, namespace: "shop".to_owned(), events_watch: EventsWatch::default() };
+        Self { env, controller, _tasks: tasks }
     }
 
     /// Without this account, the API server refuses pods.
