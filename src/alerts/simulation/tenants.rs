@@ -140,6 +140,9 @@ fn full_storm(format: WebhookFormat) -> Simulation {
 fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namespace() {
     for format in FORMATS {
         let mut sim = full_storm(format);
+        // A message about the storm was sent a moment ago, so the next one would be due in five minutes.
+        sim.fail("evil", "late", Warning);
+        sim.advance(60);
         let before = sim.sent.len();
         sim.fail("payments", "api", Critical);
         sim.fail("shop", "cart", Warning);

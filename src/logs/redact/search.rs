@@ -16,7 +16,7 @@ use super::{
 /// How many keys and phrases are examined before a position. A log has at most 1,000 lines, so few have more. What follows
 /// further ones is masked to the end of the line, because texts that consist of them would take too long.
 pub(super) fn most_examined(at: usize) -> usize {
-    512 + at / 64
+    1024 + at / 128
 }
 
 /// What a needle belongs to.

@@ -64,7 +64,7 @@ fn an_incident_is_hidden_if_some_of_its_last_pods_have_left_view() {
     }
     tracker.add_hidden(vec![key(&pay)]);
     assert!(tracker.is_hidden(&key(&pay)), "as after a restart of the operator");
-    update(&mut tracker, &[pay.clone()]);
+    update(&mut tracker, std::slice::from_ref(&pay));
     assert!(!tracker.is_hidden(&key(&pay)));
 }
 
