@@ -40,7 +40,7 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
             .map(|alert| alert.key)
             .collect();
         for alert in webhook.status.alerts.iter_mut().filter(|alert| excess.contains(&alert.key)) {
-            alert.phase = reverted(alert.phase, alert.sent_at.is_some());
+            alert.phase = reverted(alert.phase, alert.has_begun());
         }
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
 pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelope: Envelope) -> Notification {
     let single = webhook.policy.pacing.single_incident;
     let resend = envelope.kind == MessageKind::Resend;
-    let started = alerts_where(webhook, |alert| match alert.phase {
+    let mut started = alerts_where(webhook, |alert| match alert.phase {
         AlertPhase::Announcing => !resend || webhook.may_be_delivered(),
         _ => false,
     });
@@ -64,7 +64,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
             stored.and_then(|stored| stored.gone_since.as_ref()).map(|at| at.0).or(Some(envelope.created));
         alert.pods = 0;
     }
-    let storm = storm(webhook, &envelope);
+    let mut storm = storm(webhook, &envelope);
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
     let reasons = count_reasons(
         started
@@ -78,14 +78,21 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         budget.try_add(alert, webhook.now);
     }
     let all = firing.len();
-    let ongoing: Vec<Alert> = firing
+    let mut ongoing: Vec<Alert> = firing
         .into_iter()
         .filter(|alert| envelope.detail != Detail::Names && budget.try_add(alert, webhook.now))
         .collect();
     let Envelope { id, kind, created, detail } = envelope;
     // PagerDuty's events are about one incident, and a resolve event has no text.
-    let has_text = !resend && (!single || !started.is_empty());
-    let muted = webhook.status.muted.as_ref().filter(|_| !resend);
+    let has_text = !resend && (!single || !started.is_empty() || storm.as_ref().is_some_and(|storm| storm.count > 0));
+    let muted = webhook.status.muted.as_ref().filter(|_| has_text);
+    let ended_while_muted = muted.map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default());
+    if ended_while_muted > 0 && webhook.policy.pacing.resend_interval.is_some() {
+        // The alert that the message says it with, see `formats::labels::alerts`.
+        let first = started.iter_mut().chain(&mut resolved).chain(&mut ongoing).next();
+        let storm = storm.as_mut().map(|storm| &mut storm.held_back);
+        first.map(|alert| &mut alert.held_back).or(storm).into_iter().for_each(|number| *number = ended_while_muted);
+    }
     Notification {
         id,
         kind,
@@ -97,7 +104,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         omitted: (all - ongoing.len()) as u64,
         unsent: count_unsent(webhook, storm.is_some()),
         muted: if resend { 0 } else { webhook.muted.len() as u64 },
-        ended_while_muted: muted.filter(|_| has_text).map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default()),
+        ended_while_muted,
         mentions: mentions(webhook, kind, &started, storm.as_ref()),
         started,
         ongoing,
@@ -157,7 +164,11 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
         if is_resolving { storm.gone_since.as_ref().map(|at| at.0).or(Some(envelope.created)) } else { None };
     let announces = storm.phase == AlertPhase::Announcing && envelope.kind == MessageKind::Firing;
     let critical = if announces { storm::new_critical(webhook, storm) } else { Vec::new() };
-    Some(Storm { count, since: storm.since.0, resolved_at, critical })
+    // Absent if an older version stored it, whose label was always `warning`.
+    let first_severity = storm.severity.unwrap_or_default();
+    let severity = webhook.storm_severity().unwrap_or(first_severity);
+    let held_back = u64::try_from(storm.held_back).unwrap_or_default();
+    Some(Storm { count, since: storm.since.0, resolved_at, severity, first_severity, critical, held_back })
 }
 
 /// How many current incidents the receiver was sent neither before nor in this message, without those that are held back.
@@ -247,9 +258,9 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
     let grouped = Grouped::new(state, input);
     let webhook = WebhookState::new(state, input, &grouped);
     let (policy, now) = (input.policy, input.now);
-    let may_be_firing = |phase: AlertPhase, sent: bool| match phase {
+    let may_be_firing = |phase: AlertPhase, has_begun: bool| match phase {
         AlertPhase::Firing | AlertPhase::Resolving => true,
-        AlertPhase::Announcing => sent || webhook.may_be_delivered(),
+        AlertPhase::Announcing => has_begun || webhook.may_be_delivered(),
         AlertPhase::Queued | AlertPhase::Resolved => false,
     };
     let mut messages: Vec<Notification> = Vec::new();
@@ -274,7 +285,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         mentions: Vec::new(),
         object_deleted: true,
     };
-    for mut alert in alerts_where(&webhook, |alert| may_be_firing(alert.phase, alert.sent_at.is_some())) {
+    for mut alert in alerts_where(&webhook, |alert| may_be_firing(alert.phase, alert.has_begun())) {
         alert.resolved_at = Some(now);
         (alert.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
@@ -286,8 +297,15 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
             message.resolved.push(alert);
         }
     }
-    if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_firing(storm.phase, storm.sent_at.is_some())) {
-        let storm = Storm { count: 0, since: storm.since.0, resolved_at: Some(now), critical: Vec::new() };
+    if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_firing(storm.phase, storm.has_begun())) {
+        let first_severity = storm.severity.unwrap_or_default();
+        let storm = Storm {
+            since: storm.since.0,
+            resolved_at: Some(now),
+            severity: first_severity,
+            first_severity,
+            ..Storm::default()
+        };
         match messages.last_mut().filter(|_| !policy.pacing.single_incident) {
             Some(message) => message.storm = Some(storm),
             None => messages.push(Notification { storm: Some(storm), ..empty(messages.len()) }),

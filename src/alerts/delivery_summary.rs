@@ -96,7 +96,7 @@ mod tests {
         let muted = |name: &str, count, ended| {
             let until = Some(Time("2026-12-01T06:00:00Z".parse().unwrap())).filter(|_| count > 0);
             let by = if count > 0 { "quiet hours nights".to_owned() } else { String::new() };
-            let muted = MutedStatus { count, by, until, ended, incidents: Vec::new() };
+            let muted = MutedStatus { count, by, until, ended, ..MutedStatus::default() };
             WebhookStatus { muted: Some(muted), ..webhook(name, None) }
         };
         let until = "until 2026-12-01T06:00:00Z by quiet hours nights";

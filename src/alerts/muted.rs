@@ -6,9 +6,13 @@
 //! An incident that is held back has no alert. If it lasts until the rule ends, it gets one then. If it ends earlier, it is
 //! counted, and the next message says how many did.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     common_cause::Grouped,
@@ -73,13 +77,18 @@ pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
     let maybe_delivered = webhook.may_be_delivered();
     let mut withdrawn: Vec<MutedIncident> = Vec::new();
     let mut alerts = std::mem::take(&mut webhook.status.alerts);
-    alerts.retain(|alert| {
+    alerts.retain_mut(|alert| {
         let is_unsent = match alert.phase {
             AlertPhase::Queued => true,
             AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
             AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
         };
         let is_withdrawn = is_unsent && (is_muted(webhook, alert) || would_be_muted(webhook, alert));
+        if is_withdrawn && alert.began_elsewhere {
+            // The earlier receiver was sent it, so its end must be sent.
+            alert.phase = AlertPhase::Firing;
+            return true;
+        }
         if is_withdrawn {
             let own = alert.members.is_empty().then_some(&alert.key);
             let keys = own.into_iter().chain(&alert.members);
@@ -98,7 +107,10 @@ pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
         if muted.incidents.len() < MAX_INCIDENTS {
             muted.incidents.push(incident);
         } else if incident.gone_since.is_some() {
-            muted.ended = muted.ended.saturating_add(1);
+            muted.unlisted_ended = muted.unlisted_ended.saturating_add(1);
+            muted.unlisted_ended_at = Some(whole_seconds(webhook.now));
+        } else {
+            muted.unlisted = muted.unlisted.saturating_add(1);
         }
     }
 }
@@ -143,7 +155,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         |incident: &Incident| webhook.policy.due_at(incident, webhook.now).is_some_and(|due| due <= webhook.now);
     let keep_for = webhook.policy.keep_firing_for(0);
 
-    let listed_before = previous.incidents.iter().filter(|incident| incident.gone_since.is_none()).count();
+    let mut unlisted = Unlisted::of(&previous);
     let mut ended = previous.ended.max(0);
     let mut incidents: Vec<MutedIncident> = Vec::new();
     for mut incident in previous.incidents.into_iter().take(MAX_INCIDENTS) {
@@ -169,16 +181,20 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
 
     let listed: HashSet<String> = incidents.iter().map(|incident| incident.key.clone()).collect();
     let mut others: Vec<&str> = held.iter().copied().filter(|key| !listed.contains(*key)).collect();
-    // Of incidents that are not listed, only the number is known. Those that are neither held back nor current have ended.
-    let unlisted_before = usize::try_from(previous.count).unwrap_or_default().saturating_sub(listed_before);
-    if unlisted_before > 0 {
+    if unlisted.held > 0 || unlisted.ended > 0 {
         let sent = sent_keys(webhook);
-        let released = current.keys().filter(|key| !held.contains(**key) && !sent.contains(**key)).count();
-        let gone = unlisted_before.saturating_sub(others.len()).saturating_sub(released);
-        ended = ended.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX));
+        let is_left = |incident: &&Incident| {
+            let key = incident.key.as_str();
+            !held.contains(key) && !listed.contains(key) && !sent.contains(key) && webhook.matches(incident)
+        };
+        let (released, young): (Vec<&Incident>, Vec<&Incident>) =
+            webhook.current.iter().filter(is_left).partition(|incident| is_due(incident));
+        unlisted.update(others.len(), released.len(), webhook.now);
+        ended = ended.saturating_add(unlisted.take_ended(young.len(), keep_for, webhook.now));
     }
     others.sort_unstable();
     let free = MAX_INCIDENTS.saturating_sub(incidents.len());
+    let all = others.len();
     incidents.extend(others.into_iter().take(free).map(|key| MutedIncident { key: key.to_owned(), gone_since: None }));
 
     let first = webhook.muted.iter().filter_map(|incident| webhook.mutes.get(incident.key.as_str())).min();
@@ -188,8 +204,56 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         until: first.map(|mute| whole_seconds(mute.until)),
         ended,
         incidents,
+        unlisted: i64::try_from(all.saturating_sub(free)).unwrap_or(i64::MAX),
+        unlisted_ended: i64::try_from(unlisted.ended).unwrap_or(i64::MAX),
+        unlisted_ended_at: unlisted.ended_at,
     };
     webhook.status.muted = Some(status).filter(|status| !status.is_empty());
+}
+
+/// The incidents that are held back and that the status does not list: only their number is known. One that returns soon
+/// after its end must not be counted twice, so as many as return are taken back.
+struct Unlisted {
+    held: usize,
+    /// How many have ended, and may return.
+    ended: usize,
+    ended_at: Option<Time>,
+}
+
+impl Unlisted {
+    fn of(status: &MutedStatus) -> Self {
+        let number = |number: i64| usize::try_from(number).unwrap_or_default();
+        Self {
+            held: number(status.unlisted),
+            ended: number(status.unlisted_ended),
+            ended_at: status.unlisted_ended_at.clone(),
+        }
+    }
+
+    /// `held` of them are held back now, and `released` will be sent.
+    fn update(&mut self, held: usize, released: usize, now: Timestamp) {
+        let returned = held.saturating_sub(self.held);
+        let ended = self.held.saturating_sub(held.saturating_add(released));
+        self.ended = self.ended.saturating_sub(returned).saturating_add(ended);
+        // The stored time may come from a clock that was ahead.
+        self.ended_at.take_if(|at| self.ended == 0 || at.0 > now);
+        if ended > 0 || self.ended > 0 && self.ended_at.is_none() {
+            self.ended_at = Some(whole_seconds(now));
+        }
+    }
+
+    /// Returns how many have ended finally: those that have not returned for a while. `young` incidents are not due, and may
+    /// be some that have returned.
+    fn take_ended(&mut self, young: usize, keep_for: Duration, now: Timestamp) -> i64 {
+        if !has_elapsed(self.ended_at.as_ref(), keep_for, now) {
+            return 0;
+        }
+        let ended = self.ended.saturating_sub(young);
+        self.ended -= ended;
+        // Those that may have returned may end once more.
+        self.ended_at = (self.ended > 0).then(|| whole_seconds(now));
+        i64::try_from(ended).unwrap_or(i64::MAX)
+    }
 }
 
 /// The incidents that an incident stands for: itself, or those with its common cause.
@@ -200,7 +264,7 @@ fn keys(incident: &Incident) -> impl Iterator<Item = &str> {
 
 /// The incidents that the receiver was sent, one by one or with their common cause.
 fn sent_keys<'a>(webhook: &'a WebhookState<'_>) -> HashSet<&'a str> {
-    let alerts = webhook.status.alerts.iter().filter(|alert| alert.sent_at.is_some());
+    let alerts = webhook.status.alerts.iter().filter(|alert| alert.has_begun());
     alerts.flat_map(|alert| [&alert.key].into_iter().chain(&alert.members)).map(String::as_str).collect()
 }
 
@@ -208,5 +272,10 @@ fn sent_keys<'a>(webhook: &'a WebhookState<'_>) -> HashSet<&'a str> {
 pub(super) fn wakes_at<'a>(webhook: &'a WebhookState<'_>) -> impl Iterator<Item = Option<Timestamp>> + 'a {
     let ended = webhook.status.muted.iter().flat_map(|muted| &muted.incidents);
     let ended = ended.map(|incident| elapses_at(incident.gone_since.as_ref(), webhook.policy.keep_firing_for(0)));
-    webhook.mutes.values().map(|mute| Some(mute.until)).chain(ended)
+    let unlisted = webhook
+        .status
+        .muted
+        .iter()
+        .map(|muted| elapses_at(muted.unlisted_ended_at.as_ref(), webhook.policy.keep_firing_for(0)));
+    webhook.mutes.values().map(|mute| Some(mute.until)).chain(ended).chain(unlisted)
 }

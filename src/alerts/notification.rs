@@ -92,19 +92,28 @@ pub struct Alert {
     pub members: Vec<Member>,
     /// How many incidents continue although the alert about their common cause is resolved.
     pub remaining: u64,
+    /// How many incidents began and ended while they were held back, as the first message with this alert said; zero unless
+    /// the receiver is sent alerts again and again.
+    pub held_back: u64,
 }
 
 /// Incidents beyond those that are sent one by one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storm {
     /// The current number; exact.
     pub count: u64,
     pub since: Timestamp,
     /// `None` while the storm lasts.
     pub resolved_at: Option<Timestamp>,
+    /// The highest severity of its incidents.
+    pub severity: Severity,
+    /// The same when the receiver was first sent the storm.
+    pub first_severity: Severity,
     /// The namespaces of critical incidents that joined since the last message about the storm, without those that such a
     /// message named less than `mention_interval` ago. At most [`Storm::NAMESPACES`].
     pub critical: Vec<String>,
+    /// As of an alert.
+    pub held_back: u64,
 }
 
 impl Storm {
@@ -222,6 +231,7 @@ impl Alert {
             team: status.team.clone(),
             since: status.since.0,
             is_common_cause: !status.members.is_empty(),
+            held_back: u64::try_from(status.held_back).unwrap_or_default(),
             ..Self::default()
         };
         if let Some(incident) = incident {
@@ -272,8 +282,7 @@ mod tests {
 
     #[test]
     fn counts_everything_that_fires() {
-        let storm =
-            |count| Some(Storm { count, since: Timestamp::UNIX_EPOCH, resolved_at: None, critical: Vec::new() });
+        let storm = |count| Some(Storm { count, ..Storm::default() });
         let alert = message().started;
         let (none, two) = (Vec::new(), [alert.clone(), alert.clone()].concat());
         for (started, ongoing, omitted, storm, firing) in [

@@ -101,6 +101,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         muted.ended = muted.ended.saturating_sub(reported).max(0);
     }
     state.muted.take_if(|muted| muted.is_empty());
+    keep_held_back(state, sent);
     // A repetition counts the firing alerts that it has no space to name: they are repeated too.
     let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0;
     for alert in &mut state.alerts {
@@ -112,7 +113,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
             _ => continue,
         };
         alert.phase = phase;
-        alert.sent_at = Some(whole_seconds(now));
+        (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(now)), false);
     }
     record_mentions(state, sent, now);
     let Some(storm) = &mut state.storm else { return };
@@ -120,9 +121,23 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         AlertPhase::Resolving => state.storm = None,
         AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
             storm.phase = AlertPhase::Firing;
-            storm.sent_at = Some(whole_seconds(now));
+            (storm.sent_at, storm.began_elsewhere) = (Some(whole_seconds(now)), false);
         }
         _ => {}
+    }
+}
+
+/// Keeps what the message said about incidents that were held back with the alert that said it.
+fn keep_held_back(state: &mut WebhookStatus, sent: &Notification) {
+    /// So that the number takes a bounded part of the space of an alert.
+    const MOST: u64 = 999_999;
+    let number = |held_back: u64| i64::try_from(held_back.min(MOST)).unwrap_or_default();
+    for named in sent.started.iter().chain(&sent.resolved).chain(&sent.ongoing).filter(|named| named.held_back > 0) {
+        let alerts = state.alerts.iter_mut().filter(|alert| alert.key == named.key);
+        alerts.for_each(|alert| alert.held_back = number(named.held_back));
+    }
+    if let (Some(storm), Some(named)) = (&mut state.storm, &sent.storm) {
+        storm.held_back = number(named.held_back);
     }
 }
 
@@ -222,7 +237,7 @@ mod tests {
             (Firing, true, Some((Firing, true))),
             (Resolving, true, None),
         ] {
-            let storm = Storm { count: 3, since: now, resolved_at: None, critical: Vec::new() };
+            let storm = Storm { count: 3, since: now, ..Storm::default() };
             let sent = Notification { kind: MessageKind::Firing, storm: included.then_some(storm), ..message(now) };
             let storm = serde_json::json!({"since": now, "count": 3, "members": "", "phase": phase});
             let state: WebhookStatus =

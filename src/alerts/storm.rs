@@ -24,14 +24,17 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
                 since: whole_seconds(webhook.now),
                 count,
                 members: webhook.overflow_hash.clone(),
+                severity: webhook.storm_severity(),
                 phase: AlertPhase::Queued,
                 sent_at: None,
+                began_elsewhere: false,
                 gone_since: None,
+                held_back: 0,
             });
         }
         return;
     };
-    let maybe_sent = storm.sent_at.is_some() || storm.phase == AlertPhase::Announcing && maybe_delivered;
+    let maybe_sent = storm.has_begun() || storm.phase == AlertPhase::Announcing && maybe_delivered;
     match storm.phase {
         AlertPhase::Resolving => {
             if count > 0 && !maybe_delivered {
@@ -49,8 +52,14 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
                 return;
             }
             storm.count = count;
+            storm.severity = webhook.storm_severity();
         }
         _ => {
+            if storm.phase == AlertPhase::Announcing && !maybe_delivered && is_muted(webhook) {
+                // It is sent when the mute ends. Until then, its number counts as changed.
+                storm.phase = AlertPhase::Firing;
+                storm.members.clear();
+            }
             if count > 0 {
                 storm.gone_since = None;
             } else {
@@ -71,8 +80,8 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
 /// Whether the receiver may have been sent the storm, and not yet its end.
 pub(super) fn was_sent(webhook: &WebhookState<'_>) -> bool {
     webhook.status.storm.as_ref().is_some_and(|storm| match storm.phase {
-        AlertPhase::Queued => storm.sent_at.is_some(),
-        AlertPhase::Announcing => storm.sent_at.is_some() || webhook.may_be_delivered(),
+        AlertPhase::Queued => storm.has_begun(),
+        AlertPhase::Announcing => storm.has_begun() || webhook.may_be_delivered(),
         AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => true,
     })
 }
@@ -93,7 +102,7 @@ pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> 
     match storm.phase {
         AlertPhase::Queued => !webhook.overflow.is_empty(),
         AlertPhase::Firing if is_resolved(webhook, storm) => true,
-        AlertPhase::Firing if began_elsewhere(storm) => !webhook.overflow.is_empty() && !is_muted(webhook),
+        AlertPhase::Firing if fires_elsewhere(storm) => !webhook.overflow.is_empty() && !is_muted(webhook),
         AlertPhase::Firing if has_changed(webhook, storm) && !is_muted(webhook) => {
             let sent = usize::try_from(storm.count).unwrap_or_default();
             webhook.overflow.len() >= sent.saturating_mul(2)
@@ -132,8 +141,8 @@ pub(super) fn new_critical(webhook: &WebhookState<'_>, storm: &StormStatus) -> V
     namespaces
 }
 
-fn began_elsewhere(storm: &StormStatus) -> bool {
-    WebhookState::began_elsewhere(storm.phase, storm.sent_at.as_ref(), storm.gone_since.as_ref())
+fn fires_elsewhere(storm: &StormStatus) -> bool {
+    WebhookState::fires_elsewhere(storm.phase, storm.sent_at.as_ref(), storm.gone_since.as_ref())
 }
 
 /// When [`needs_message`] may become true without a change of the incidents.

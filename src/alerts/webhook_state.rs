@@ -11,32 +11,29 @@
 //!     └──────────── `resolved_retention` is over, or the incident returned ─────────────────┘
 //! ```
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
-    time::Duration,
-};
+mod alert_fields;
+mod space;
+
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use ring::digest::{Context, SHA256};
 
 use super::{
     common_cause::Grouped,
-    incident::{Earlier, GoneAlerts, Incident, IncidentMemory},
+    incident::{GoneAlerts, Incident, IncidentMemory},
     mute::{Mute, MuteRules},
     muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    retry, sanitize,
-    slots::{Slots, Space},
-    storm,
+    retry,
     times::{has_elapsed, later, whole_seconds},
 };
-use crate::{
-    api::{AlertPhase, AlertStatus, MessageKind, Owner, Severity, TEAM_LENGTH, WebhookStatus},
-    hex::hex,
-};
+use crate::api::{AlertPhase, AlertStatus, MessageKind, Severity, WebhookStatus};
+
+use self::{alert_fields::is_about, space::overflow_hash};
+
+pub(super) use self::space::counted_in;
 
 /// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
 pub(crate) const ALERT_BYTES: usize = 64 * 1024;
@@ -131,6 +128,7 @@ impl<'a> WebhookState<'a> {
         if !was_known {
             return;
         }
+        let maybe_delivered = self.may_be_delivered();
         match &mut self.status.pending {
             Some(pending) if pending.kind == MessageKind::Repeat => {
                 self.revert_pending();
@@ -140,26 +138,33 @@ impl<'a> WebhookState<'a> {
             None => {}
         }
         // They keep their phase: a queued alert is withdrawn when it is muted, but the end of these must be sent.
-        let mark_unsent = |phase: AlertPhase, sent_at: &mut Option<Time>| {
-            sent_at.take_if(|_| matches!(phase, AlertPhase::Firing | AlertPhase::Resolving));
+        let begins_elsewhere = |phase: AlertPhase, sent_at: &mut Option<Time>| {
+            let was_announced = match phase {
+                AlertPhase::Firing | AlertPhase::Resolving => true,
+                AlertPhase::Announcing => sent_at.is_some() || maybe_delivered,
+                AlertPhase::Queued | AlertPhase::Resolved => false,
+            };
+            was_announced.then(|| *sent_at = None).is_some()
         };
         for alert in &mut self.status.alerts {
-            mark_unsent(alert.phase, &mut alert.sent_at);
+            alert.began_elsewhere |= begins_elsewhere(alert.phase, &mut alert.sent_at);
+            alert.held_back = 0;
         }
         if let Some(storm) = &mut self.status.storm {
-            mark_unsent(storm.phase, &mut storm.sent_at);
+            storm.began_elsewhere |= begins_elsewhere(storm.phase, &mut storm.sent_at);
+            storm.held_back = 0;
         }
     }
 
-    /// Whether the alert or the storm began at another receiver, and must be sent to this one.
-    pub fn began_elsewhere(phase: AlertPhase, sent_at: Option<&Time>, gone_since: Option<&Time>) -> bool {
+    /// Whether the alert or the storm fires, but began at another receiver, and must be sent to this one.
+    pub fn fires_elsewhere(phase: AlertPhase, sent_at: Option<&Time>, gone_since: Option<&Time>) -> bool {
         phase == AlertPhase::Firing && sent_at.is_none() && gone_since.is_none()
     }
 
     /// Whether the next message says that the alert's incident began.
     pub fn begins(&self, alert: &AlertStatus) -> bool {
         alert.phase == AlertPhase::Queued
-            || Self::began_elsewhere(alert.phase, alert.sent_at.as_ref(), alert.gone_since.as_ref())
+            || Self::fires_elsewhere(alert.phase, alert.sent_at.as_ref(), alert.gone_since.as_ref())
                 && !muted::is_muted(self, alert)
     }
 
@@ -204,6 +209,11 @@ impl<'a> WebhookState<'a> {
                 && mention.severity >= severity
                 && !has_elapsed(Some(&mention.at), interval, self.now)
         })
+    }
+
+    /// Whether the webhook matches a current incident.
+    pub fn matches(&self, incident: &Incident) -> bool {
+        self.policy.matches(incident, &self.memory.earlier(&incident.key, None))
     }
 
     /// How many problems of a common cause continue although its alert is resolved.
@@ -267,10 +277,10 @@ impl<'a> WebhookState<'a> {
     /// Reverts the alerts of the pending message to the phase they had before it.
     pub fn revert_pending(&mut self) {
         for alert in &mut self.status.alerts {
-            alert.phase = reverted(alert.phase, alert.sent_at.is_some());
+            alert.phase = reverted(alert.phase, alert.has_begun());
         }
         if let Some(storm) = &mut self.status.storm {
-            storm.phase = reverted(storm.phase, storm.sent_at.is_some());
+            storm.phase = reverted(storm.phase, storm.has_begun());
         }
     }
 
@@ -302,216 +312,39 @@ impl<'a> WebhookState<'a> {
         }
     }
 
-    /// Stores the latest reason that matches the webhook, for the resolved message: by then the incident is gone.
-    fn update_reasons(&mut self) {
-        for alert in &mut self.status.alerts {
-            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            let matches = !incident.members.is_empty() || self.policy.matching_reason(incident, &[]).is_some();
-            if alert.phase != AlertPhase::Resolved && matches {
-                alert.reason = sanitize::single_line(&incident.reason, 128);
-            }
-        }
-    }
-
-    /// Stores the severity and the team of alerts that were not sent yet. Later they stay: they are labels, and Alertmanager
-    /// considers an alert with other labels another alert.
-    fn update_labels(&mut self) {
-        for alert in &mut self.status.alerts {
-            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            if alert.phase == AlertPhase::Queued && alert.sent_at.is_none() {
-                let (severity, team) = labels(self.policy, self.memory, incident, Some(alert));
-                (alert.severity, alert.team) = (Some(severity), team);
-            }
-        }
-    }
-
-    /// Stores the members that joined a common cause. They keep silent when it is over, also after a restart.
-    fn update_members(&mut self) {
-        let mut slots = self.slots(|_| true);
-        for alert in self.status.alerts.iter_mut().filter(|alert| alert.phase != AlertPhase::Resolved) {
-            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            if incident.members.iter().take(MAX_MEMBERS).all(|member| alert.members.contains(&member.key)) {
-                continue;
-            }
-            let mut freed = 0;
-            if alert.members.len() >= MAX_MEMBERS {
-                alert.members.retain(|key| {
-                    let is_present = incident.members.iter().any(|member| member.key == *key);
-                    freed += if is_present { 0 } else { member_json_len(key) };
-                    is_present
-                });
-            }
-            let free = freed + slots.free_bytes(counted_in(incident));
-            let mut used = 0;
-            for member in &incident.members {
-                let size = member_json_len(&member.key);
-                if alert.members.len() < MAX_MEMBERS && used + size <= free && !alert.members.contains(&member.key) {
-                    alert.members.push(member.key.clone());
-                    used += size;
-                }
-            }
-            slots.add(counted_in(incident), Space { alerts: 0, bytes: used.saturating_sub(freed) });
-        }
-    }
-
     /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
     fn advance_phases(&mut self) {
         let maybe_delivered = self.may_be_delivered();
         let mut alerts = std::mem::take(&mut self.status.alerts);
-        alerts.retain_mut(|alert| match alert.phase {
-            // It may have been delivered: send it again with the same ID until that is certain, and then its end.
-            AlertPhase::Announcing if maybe_delivered => true,
-            AlertPhase::Announcing if alert.sent_at.is_some() => {
-                if self.is_resolved(alert) {
-                    alert.phase = AlertPhase::Firing;
+        alerts.retain_mut(|alert| {
+            if alert.phase == AlertPhase::Announcing && !maybe_delivered && alert.has_begun() && self.is_resolved(alert)
+            {
+                // Its end is sent instead.
+                alert.phase = AlertPhase::Firing;
+            }
+            match alert.phase {
+                // It may have been delivered: send it again with the same ID until that is certain, and then its end.
+                AlertPhase::Announcing if maybe_delivered || alert.has_begun() => true,
+                AlertPhase::Queued | AlertPhase::Announcing => {
+                    // A working receiver is sent every queued alert, even if its incident ended before its turn.
+                    let failing = self.status.failures > 0 || !self.usable;
+                    let drop_after = self.policy.drop_after(alert.returns);
+                    let drop = failing && has_elapsed(alert.gone_since.as_ref(), drop_after, self.now);
+                    let incidents = i64::try_from(alert.members.len().max(1)).unwrap_or(i64::MAX);
+                    self.status.dropped = self.status.dropped.saturating_add(if drop { incidents } else { 0 });
+                    !drop
                 }
-                true
-            }
-            AlertPhase::Queued | AlertPhase::Announcing => {
-                // A working receiver is sent every queued alert, even if its incident ended before its turn.
-                let failing = self.status.failures > 0 || !self.usable;
-                let drop =
-                    failing && has_elapsed(alert.gone_since.as_ref(), self.policy.drop_after(alert.returns), self.now);
-                let incidents = i64::try_from(alert.members.len().max(1)).unwrap_or(i64::MAX);
-                self.status.dropped = self.status.dropped.saturating_add(if drop { incidents } else { 0 });
-                !drop
-            }
-            AlertPhase::Firing => {
-                if !self.policy.send_resolved && self.is_resolved(alert) {
-                    alert.phase = AlertPhase::Resolved;
-                    alert.sent_at = Some(whole_seconds(self.now));
+                AlertPhase::Firing => {
+                    if !self.policy.send_resolved && self.is_resolved(alert) {
+                        alert.phase = AlertPhase::Resolved;
+                        (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(self.now)), false);
+                    }
+                    true
                 }
-                true
+                AlertPhase::Resolving | AlertPhase::Resolved => true,
             }
-            AlertPhase::Resolving | AlertPhase::Resolved => true,
         });
         self.status.alerts = alerts;
-    }
-
-    /// Queues alerts for incidents that are due, as far as count and bytes allow. The others overflow into the storm. Muted
-    /// incidents are held back, but they are part of a storm that was sent: they may be why it is not over.
-    fn enqueue_due(&mut self) {
-        let active = |alert: &&AlertStatus| alert.phase != AlertPhase::Resolved;
-        let tracked: HashSet<&str> = self.status.alerts.iter().filter(active).map(|alert| alert.key.as_str()).collect();
-        let mut due: Vec<&Incident> = self
-            .incidents
-            .values()
-            .copied()
-            .filter(|incident| !tracked.contains(incident.key.as_str()))
-            .filter(|incident| self.policy.due_at(incident, self.now).is_some_and(|due| due <= self.now))
-            .collect();
-        due.sort_by(|a, b| order(a).cmp(&order(b)));
-        let muted: Vec<&Incident> =
-            due.extract_if(.., |incident| self.mutes.contains_key(incident.key.as_str())).collect();
-        let held_back_before = self.status.muted.as_ref().map_or(0, |muted| muted.count);
-        let (muted, mut overflow) = if storm::was_sent(self) { (Vec::new(), muted) } else { (muted, Vec::new()) };
-        let held_back = muted.iter().map(|incident| incident.members.len().max(1)).sum::<usize>();
-        self.newly_held_back = held_back.saturating_sub(usize::try_from(held_back_before).unwrap_or_default());
-        self.muted = muted;
-
-        let mut slots = self.slots(active);
-        let mut queues: BTreeMap<&str, VecDeque<&Incident>> = BTreeMap::new();
-        for incident in due {
-            queues.entry(counted_in(incident)).or_default().push_back(incident);
-        }
-        if self.status.storm.is_some() {
-            queues.retain(|namespace, queue| {
-                let is_calm = slots.is_calm(namespace, self.space_of(queue));
-                if !is_calm {
-                    overflow.extend(queue.drain(..));
-                }
-                is_calm
-            });
-        }
-        // The namespace with the fewest alerts is next.
-        let turn = |slots: &Slots, namespace, first: &Incident| {
-            (slots.used_by(namespace).alerts, order(first).0, order(first).1, first.since, namespace)
-        };
-        let mut turns: BTreeSet<_> =
-            queues.iter().filter_map(|(namespace, queue)| Some(turn(&slots, *namespace, queue.front()?))).collect();
-        while let Some((.., namespace)) = turns.pop_first() {
-            let Some(queue) = queues.get_mut(namespace) else { continue };
-            let Some(incident) = queue.pop_front() else { continue };
-            let alert = self.queued_alert(incident);
-            let space = Space::of_alert(max_json_len(&alert));
-            if !slots.has_space(namespace, space) {
-                overflow.push(incident);
-                overflow.extend(queue.drain(..));
-                continue;
-            }
-            slots.add(namespace, space);
-            self.newly_tracked += incident.members.len().max(1);
-            self.status.alerts.retain(|known| known.key != alert.key);
-            self.status.alerts.push(alert);
-            turns.extend(queue.front().map(|next| turn(&slots, namespace, next)));
-        }
-        self.overflow = overflow;
-    }
-
-    /// The space for alerts, and what some of the alerts use of it.
-    fn slots(&self, is_counted: impl Fn(&&AlertStatus) -> bool) -> Slots {
-        let limit = Space { alerts: self.policy.pacing.max_incidents, bytes: self.bytes };
-        let mut slots = Slots::new(limit, !self.policy.is_of_one_namespace);
-        for alert in self.status.alerts.iter().filter(is_counted) {
-            slots.add(self.namespace_of(alert), Space::of_alert(max_json_len(alert)));
-        }
-        slots
-    }
-
-    fn namespace_of<'b>(&'b self, alert: &'b AlertStatus) -> &'b str {
-        self.incidents.get(alert.key.as_str()).map_or(&alert.namespace, |incident| counted_in(incident))
-    }
-
-    /// The space that alerts about these incidents need. Their bytes are counted only if the number may be tracked.
-    fn space_of(&self, due: &VecDeque<&Incident>) -> Space {
-        let is_possible = due.len() <= self.policy.pacing.max_incidents;
-        let counted = due.iter().filter(|_| is_possible).map(|incident| max_json_len(&self.queued_alert(incident)));
-        Space { alerts: due.len(), bytes: counted.sum() }
-    }
-
-    fn queued_alert(&self, incident: &Incident) -> AlertStatus {
-        let previous = self.status.alerts.iter().find(|alert| alert.key == *incident.key);
-        let earlier = self.memory.earlier(&incident.key, None);
-        let reason = self.policy.matching_reason(incident, &earlier.reasons);
-        let (severity, team) = labels(self.policy, self.memory, incident, None);
-        AlertStatus {
-            key: incident.key.to_string(),
-            namespace: namespace(incident),
-            owner: owner(incident),
-            container: container(incident),
-            kind: incident.kind,
-            reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
-            severity: Some(severity),
-            team,
-            since: whole_seconds(incident.since),
-            phase: AlertPhase::Queued,
-            sent_at: None,
-            gone_since: None,
-            returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
-            members: incident.members.iter().take(MAX_MEMBERS).map(|member| member.key.clone()).collect(),
-        }
-    }
-
-    /// Removes resolved alerts after their retention, or earlier, the oldest first, if they exceed the limits.
-    fn evict_resolved(&mut self) {
-        let (now, retention) = (self.now, self.policy.pacing.resolved_retention);
-        let is_resolved = |alert: &AlertStatus| alert.phase == AlertPhase::Resolved;
-        self.status.alerts.retain(|alert| !(is_resolved(alert) && has_elapsed(alert.sent_at.as_ref(), retention, now)));
-        let mut bytes: usize = self.status.alerts.iter().map(max_json_len).sum();
-        let mut count = self.status.alerts.len();
-        while bytes > self.bytes || count > self.policy.pacing.max_incidents {
-            let oldest = self
-                .status
-                .alerts
-                .iter()
-                .enumerate()
-                .filter(|(_, alert)| is_resolved(alert))
-                .min_by_key(|(_, alert)| alert.sent_at.as_ref().map(|at| at.0));
-            let Some((index, alert)) = oldest else { break };
-            bytes -= max_json_len(alert);
-            count -= 1;
-            self.status.alerts.remove(index);
-        }
     }
 
     /// Drops a pending message that no alert and no storm needs any more.
@@ -531,97 +364,12 @@ impl<'a> WebhookState<'a> {
     }
 }
 
-/// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.
-fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
-    alert.key == *incident.key
-        && alert.kind == incident.kind
-        && alert.namespace == namespace(incident)
-        && alert.owner == owner(incident)
-        && alert.container == container(incident)
-}
-
-/// The severity and the team by which the webhook matches an incident.
-fn labels(
-    policy: &NotificationPolicy,
-    memory: &IncidentMemory,
-    incident: &Incident,
-    alert: Option<&AlertStatus>,
-) -> (Severity, String) {
-    let earlier = if incident.members.is_empty() {
-        memory.earlier(&incident.key, alert)
-    } else {
-        // The webhook matches the members, not their common cause.
-        Earlier::default()
-    };
-    let severity = policy.matching_severity(incident, &earlier.severities).unwrap_or(incident.severity);
-    let team = policy.matching_team(incident, &earlier.teams).unwrap_or(&incident.team);
-    (severity, sanitize::single_line(team, TEAM_LENGTH))
-}
-
-/// The namespace that an alert about an incident takes space from; empty if it is about a common cause in several.
-pub(super) fn counted_in(incident: &Incident) -> &str {
-    let mut members = incident.members.iter().map(|member| member.namespace.as_str());
-    match members.next() {
-        Some(first) if incident.namespace.is_empty() && members.all(|other| other == first) => first,
-        _ => &incident.namespace,
-    }
-}
-
-/// The order in which incidents of a namespace are tracked. A common cause explains several, so it comes first.
-fn order(incident: &Incident) -> (bool, Reverse<Severity>, Timestamp, &str) {
-    (incident.members.is_empty(), Reverse(incident.severity), incident.since, &incident.key)
-}
-
-fn namespace(incident: &Incident) -> String {
-    sanitize::single_line(&incident.namespace, 63)
-}
-
-fn owner(incident: &Incident) -> Owner {
-    Owner {
-        kind: sanitize::single_line(&incident.owner.kind, 63),
-        name: sanitize::single_line(&incident.owner.name, 253),
-    }
-}
-
-fn container(incident: &Incident) -> String {
-    sanitize::single_line(&incident.container, 63)
-}
-
-fn overflow_hash(overflow: &[&Incident]) -> String {
-    let mut keys: Vec<&str> = overflow.iter().map(|incident| incident.key.as_str()).collect();
-    keys.sort_unstable();
-    let mut hash = Context::new(&SHA256);
-    for key in keys {
-        hash.update(key.as_bytes());
-        hash.update(&[0]);
-    }
-    hex(&hash.finish().as_ref()[..8])
-}
-
 /// The phase before the pending message.
-pub(super) fn reverted(phase: AlertPhase, was_sent: bool) -> AlertPhase {
+pub(super) fn reverted(phase: AlertPhase, has_begun: bool) -> AlertPhase {
     match phase {
-        AlertPhase::Announcing if was_sent => AlertPhase::Firing,
+        AlertPhase::Announcing if has_begun => AlertPhase::Firing,
         AlertPhase::Announcing => AlertPhase::Queued,
         AlertPhase::Resolving => AlertPhase::Firing,
         phase => phase,
     }
-}
-
-/// An upper bound of an alert's length as JSON, in bytes.
-fn max_json_len(alert: &AlertStatus) -> usize {
-    /// Field names, times, numbers and the severity.
-    const FIXED: usize = 300;
-    /// The name of the field, which is left out without a team.
-    const TEAM: usize = r#""team":"","#.len();
-    let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
-    let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
-    let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
-    let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
-    FIXED + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
-}
-
-/// The length of a member's key in a list. Keys are hexadecimal digits.
-fn member_json_len(key: &str) -> usize {
-    key.len() + r#""","#.len()
 }

@@ -98,12 +98,23 @@ pub struct MutedStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub incidents: Vec<MutedIncident>,
+    /// How many of the incidents that are held back now are not listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub unlisted: i64,
+    /// How many incidents that were not listed have ended. They are counted in `ended` unless as many return soon.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub unlisted_ended: i64,
+    /// When the last of them ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlisted_ended_at: Option<Time>,
 }
 
 impl MutedStatus {
     /// Whether there is nothing to store.
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0 && self.ended == 0 && self.incidents.is_empty()
+        self.count == 0 && self.ended == 0 && self.incidents.is_empty() && self.unlisted_ended == 0
     }
 }
 
@@ -218,6 +229,10 @@ pub struct AlertStatus {
     /// When the receiver last accepted a message with this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Time>,
+    /// An earlier receiver was sent that it began, but this one was not sent anything about it. So its end is sent, whatever
+    /// happens before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub began_elsewhere: bool,
     /// When the incident ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
@@ -225,10 +240,21 @@ pub struct AlertStatus {
     /// message is sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returns: i64,
+    /// How many incidents began and ended while they were held back, as a message to Alertmanager said together with this
+    /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_back: i64,
     /// The keys of incidents with this common cause, if the alert is about a common cause. At most 32 of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub members: Vec<String>,
+}
+
+impl AlertStatus {
+    /// Whether this receiver or an earlier one was sent that the incident began.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.sent_at.is_some() || self.began_elsewhere
+    }
 }
 
 /// What was sent to a receiver about an incident.
@@ -256,14 +282,30 @@ pub struct StormStatus {
     pub count: i64,
     /// A hash of their keys, to detect changes.
     pub members: String,
+    /// The highest severity of these incidents when their number was first sent, which stays the label of the alert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
     /// What was sent to the receiver.
     pub phase: AlertPhase,
     /// When the receiver last accepted a message with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Time>,
+    /// An earlier receiver was sent a number, but this one was not. So their end is sent, whatever happens before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub began_elsewhere: bool,
+    /// How many other incidents began and ended while they were held back, as of an alert.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_back: i64,
     /// When the last of these incidents ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
+}
+
+impl StormStatus {
+    /// As of an alert.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.sent_at.is_some() || self.began_elsewhere
+    }
 }
 
 fn is_zero(number: &i64) -> bool {

@@ -36,6 +36,8 @@ pub(super) fn min_size(alert: &Alert) -> usize {
     const OF: usize = 32;
     /// The annotation that a cause is no longer common.
     const NOTE: usize = 96;
+    /// The annotation with the number of incidents that ended while they were held back.
+    const HELD_BACK: usize = 96;
     /// The label with the team.
     const TEAM: usize = 16;
     let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
@@ -47,16 +49,13 @@ pub(super) fn min_size(alert: &Alert) -> usize {
         + if alert.team.is_empty() { 0 } else { 2 * (TEAM + alert.team.len()) }
         + if alert.of == 0 { 0 } else { OF }
         + if alert.remaining == 0 { 0 } else { NOTE }
+        + if alert.held_back == 0 { 0 } else { HELD_BACK }
 }
 
 /// The alerts of a notification, newly firing ones first, and the number of incidents that are omitted.
 pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<LabelledAlert>, u64) {
     let all = notification.started.iter().chain(&notification.resolved).chain(&notification.ongoing);
     let mut alerts: Vec<_> = all.map(|alert| labelled(notification, alert, layout)).collect();
-    // Once for the message: it is about none of its alerts.
-    if let (Some(first), Some(held_back)) = (alerts.first_mut(), message_text::held_back(notification)) {
-        first.annotations.insert("held_back", held_back);
-    }
     let mut omitted = notification.omitted;
     if let Some(storm) = &notification.storm {
         omitted = omitted.saturating_add(storm.count);
@@ -64,6 +63,7 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
         labels.insert("alertname", "OrchestrStorm".to_owned());
         // The storms of two webhooks differ, because each format has its own limit.
         labels.insert("webhook", sanitize::single_line(&notification.webhook, 63));
+        labels.insert("severity", storm.first_severity.as_str().to_owned());
         let summary = match storm.resolved_at {
             None => format!("{} more problems, too many to list", storm.count),
             Some(_) if notification.object_deleted => NO_LONGER_WATCHED.to_owned(),
@@ -75,12 +75,17 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
             ("reasons", message_text::reason_counts(&notification.reasons)),
         ]);
         annotations.extend(message_text::critical_namespaces(storm).map(|named| ("critical_namespaces", named)));
+        annotations.extend(message_text::ended_while_held_back(storm.held_back).map(|text| ("held_back", text)));
         alerts.push(LabelledAlert {
             labels,
             annotations,
             starts: storm.since.min(notification.now),
             ends: storm.resolved_at.map(|ended| ended.max(storm.since)),
         });
+    }
+    // Once for the message: it is about none of its alerts.
+    if let (Some(first), Some(held_back)) = (alerts.first_mut(), message_text::held_back(notification)) {
+        first.annotations.insert("held_back", held_back);
     }
     (alerts, omitted)
 }
@@ -138,6 +143,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
             "changes",
             revision.map_or_else(String::new, |revision| message_text::join(&revision.changes, layout.message)),
         ),
+        ("held_back", message_text::ended_while_held_back(alert.held_back).unwrap_or_default()),
         ("evidence", message_text::join(&alert.evidence, layout.message)),
         ("example_pods", pods.join(", ")),
         ("logs", logs),

@@ -454,13 +454,17 @@ pub(super) fn held_back(notification: &Notification) -> Option<String> {
         1 => Some("1 other problem is held back by silences or quiet hours".to_owned()),
         many => Some(format!("{many} other problems are held back by silences or quiet hours")),
     };
-    let ended = notification.ended_while_muted;
-    let ended = (ended > 0).then(|| {
-        let held_back = if ended == 1 { "it was held back" } else { "they were held back" };
-        format!("{} began and ended while {held_back}", pluralize(ended, "problem"))
-    });
+    let ended = ended_while_held_back(notification.ended_while_muted);
     let texts: Vec<String> = now.into_iter().chain(ended).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// How many problems began and ended while they were held back; `None` if there are none.
+pub(super) fn ended_while_held_back(ended: u64) -> Option<String> {
+    (ended > 0).then(|| {
+        let held_back = if ended == 1 { "it was held back" } else { "they were held back" };
+        format!("{} began and ended while {held_back}", pluralize(ended, "problem"))
+    })
 }
 
 /// The object, webhook and cluster that the message comes from.

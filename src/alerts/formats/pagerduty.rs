@@ -77,7 +77,7 @@ fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value>
         json!({
             "summary": sanitize::truncate(&summary, SUMMARY),
             "source": event_source(notification, &object.namespace, &object.name),
-            "severity": "critical",
+            "severity": storm.severity.as_str(),
             "timestamp": since(storm.since, notification.now),
             "class": "Storm",
             "custom_details": storm_details(notification, storm, &reasons),
@@ -93,6 +93,9 @@ fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> V
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if !cluster.is_empty() {
         details["Cluster"] = json!(cluster);
+    }
+    if let Some(held_back) = message_text::held_back(notification) {
+        details["Held back"] = json!(held_back);
     }
     details
 }

@@ -25,7 +25,9 @@ use crate::api::{
 mod common_causes;
 mod contents;
 mod guarantees;
+mod held_back;
 mod mutes;
+mod new_receiver;
 mod ownership;
 mod properties;
 mod receiver;
@@ -283,7 +285,8 @@ impl Simulation {
             Event::Crash(at) => self.crash = Some(*at),
             Event::SecretChanges => self.config += 1,
             Event::ReceiverReplaced => {
-                (self.receiver_number, self.config) = (self.receiver_number + 1, self.config + 1)
+                self.interrupted = None;
+                (self.receiver_number, self.config) = (self.receiver_number + 1, self.config + 1);
             }
             Event::StatusWiped => {
                 self.interrupted = None;

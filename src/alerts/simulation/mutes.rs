@@ -515,7 +515,7 @@ fn an_unsent_storm_that_is_muted_is_not_dropped() {
     assert_eq!((sim.storm, sim.stored.dropped), (8, 0));
 }
 
-fn mute() -> impl Strategy<Value = Event> {
+pub(super) fn mute() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => (0..KEYS, 1_u16..2_000).prop_map(|(key, seconds)| Event::Silenced(key, seconds)),
         2 => (1_u16..60).prop_map(Event::QuietHoursBegin),

@@ -1,9 +1,9 @@
 //! Storms: more incidents than are tracked one by one.
 
-use super::{Behaviour, Simulation, accepted, kibibyte_key};
+use super::{Behaviour, Simulation, accepted, destination, kibibyte_key, webhook};
 use crate::{
-    alerts::{Notification, compose::resend},
-    api::{AlertPhase, MessageKind, WebhookFormat},
+    alerts::{Incident, Notification, NotificationPolicy, compose::resend, formats::render},
+    api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
 };
 
 impl Simulation {
@@ -280,4 +280,68 @@ fn drops_an_unsent_storm_that_ends_while_another_message_is_uncertain() {
     sim.active.retain(|key, _| key.as_str() < "storm0002");
     sim.advance(60);
     assert_eq!((sim.stored.storm.as_ref(), sim.stored.dropped), (None, 4));
+}
+
+/// The severity of the storm, in each message that contains it.
+fn storm_severities(sim: &Simulation) -> Vec<String> {
+    let severity = |message: &Notification| {
+        let body: serde_json::Value =
+            serde_json::from_slice(&render(message, &destination(sim.policy.format)).body).unwrap();
+        let alerts = if sim.policy.format == WebhookFormat::Alertmanager { &body } else { &body["alerts"] };
+        let labels = |alert: &serde_json::Value| alert["labels"].clone();
+        let storm = alerts.as_array().into_iter().flatten().map(labels).find(|own| own["alertname"] == "OrchestrStorm");
+        let severity = storm.map_or_else(|| body["payload"]["severity"].clone(), |labels| labels["severity"].clone());
+        severity.as_str().unwrap_or_default().to_owned()
+    };
+    sim.sent
+        .iter()
+        .filter(|message| message.storm.as_ref().is_some_and(|storm| storm.count > 0))
+        .map(severity)
+        .collect()
+}
+
+#[test]
+fn a_storm_has_the_highest_severity_of_its_incidents() {
+    for (format, keeps) in
+        [(WebhookFormat::Generic, true), (WebhookFormat::Alertmanager, true), (WebhookFormat::PagerDuty, false)]
+    {
+        for (first, then) in [(Severity::Critical, Severity::Info), (Severity::Info, Severity::Critical)] {
+            let mut sim = Simulation::new(format);
+            sim.policy.pacing.max_incidents = 0;
+            sim.add_storm(0..8);
+            let set = |sim: &mut Simulation, severity| {
+                for (number, incident) in sim.incidents().into_iter().enumerate() {
+                    // The severities of the others stay lower.
+                    let severity = if number == 5 { severity } else { Severity::Info };
+                    sim.set_incident(Incident { severity, ..incident });
+                }
+            };
+            set(&mut sim, first);
+            sim.advance(60);
+            assert_eq!(storm_severities(&sim).last().map(String::as_str), Some(first.as_str()), "{format:?}");
+            set(&mut sim, then);
+            sim.advance(60 * 60);
+            // Labels identify an alert, so they stay.
+            let expected = if keeps { first } else { then };
+            assert_eq!(storm_severities(&sim).last().map(String::as_str), Some(expected.as_str()), "{format:?}");
+        }
+    }
+}
+
+#[test]
+fn a_storm_has_a_severity_by_which_the_webhook_matches_it() {
+    let spec = crate::api::Webhook {
+        match_: Some(Match { severities: Some(vec![Severity::Warning]), ..Match::default() }),
+        ..webhook(WebhookFormat::Generic)
+    };
+    let mut sim = Simulation::new(WebhookFormat::Generic);
+    sim.policy = NotificationPolicy::new(0, &spec).unwrap();
+    sim.policy.pacing.max_incidents = 0;
+    sim.add_storm(0..8);
+    sim.advance(10);
+    for incident in sim.incidents() {
+        sim.set_incident(Incident { severity: Severity::Critical, ..incident });
+    }
+    sim.advance(60);
+    assert_eq!(storm_severities(&sim), ["warning"]);
 }

@@ -1,0 +1,173 @@
+//! How receivers are sent how many incidents began and ended while they were held back.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{FORMATS, Simulation, destination, key};
+use crate::{
+    alerts::{Notification, formats::render, policy::Pacing},
+    api::{MessageKind, MutedStatus, WebhookFormat},
+};
+
+const ONE: &str = "1 problem began and ended while it was held back";
+const TWO: &str = "2 problems began and ended while they were held back";
+
+impl Simulation {
+    /// Two incidents that were held back have ended.
+    fn hold_back_two(&mut self) {
+        self.stored.muted = Some(MutedStatus { ended: 2, ..MutedStatus::default() });
+    }
+
+    /// The messages that said so.
+    fn reports(&self) -> Vec<&Notification> {
+        self.sent.iter().filter(|message| message.ended_while_muted > 0).collect()
+    }
+}
+
+/// The annotation `held_back` of the alerts of a message to Alertmanager, by the value of a label.
+fn annotations(message: &Notification, label: &str, value: &str) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&render(message, &destination(WebhookFormat::Alertmanager)).body).unwrap();
+    let alerts = body.as_array().unwrap().iter().filter(|alert| alert["labels"][label] == value);
+    alerts.map(|alert| alert["annotations"]["held_back"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn alertmanager_is_sent_it_again_for_as_long_as_the_alert() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.silence("key1", 600);
+    sim.start(1);
+    sim.advance(60);
+    sim.end(1);
+    sim.advance(600);
+    sim.start(4);
+    sim.advance(60);
+    // Another alert does not take it over.
+    sim.start(3);
+    sim.advance(600);
+    sim.end(4);
+    sim.advance(240);
+    let own: Vec<String> = sim.sent.iter().flat_map(|message| annotations(message, "owner_name", "key4")).collect();
+    assert!(own.len() >= 12 && own.iter().all(|text| text == ONE), "{own:?}");
+    let other: Vec<String> = sim.sent.iter().flat_map(|message| annotations(message, "owner_name", "key3")).collect();
+    assert!(other.len() >= 8 && other.iter().all(String::is_empty), "{other:?}");
+    assert_eq!(sim.reports().len(), 1, "it is counted once");
+    // It begins again as another alert.
+    sim.start(4);
+    sim.advance(120);
+    assert_eq!(annotations(sim.sent.last().unwrap(), "owner_name", "key4"), [""]);
+}
+
+#[test]
+fn alertmanager_is_sent_it_again_with_a_storm() {
+    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    sim.policy.pacing = Pacing { max_incidents: 0, ..sim.policy.pacing };
+    sim.hold_back_two();
+    sim.add_storm(0..8);
+    sim.advance(600);
+    let own: Vec<String> =
+        sim.sent.iter().flat_map(|message| annotations(message, "alertname", "OrchestrStorm")).collect();
+    assert!(own.len() >= 9 && own.iter().all(|text| text == TWO), "{own:?}");
+    assert_eq!(sim.reports().len(), 1);
+}
+
+#[test]
+fn a_message_about_a_storm_only_contains_it() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents: 0, ..sim.policy.pacing };
+        sim.hold_back_two();
+        sim.add_storm(0..8);
+        sim.advance(60);
+        let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
+        assert!(report.started.is_empty() && report.storm.is_some(), "{format:?}");
+        let text = String::from_utf8(render(report, &destination(format)).body).unwrap();
+        assert!(text.contains(TWO), "{format:?}: {text}");
+        assert_eq!(sim.stored.muted, None, "{format:?}");
+    }
+}
+
+#[test]
+fn a_message_about_a_common_cause_only_contains_it() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.hold_back_two();
+        sim.start_with_cause(0..3, 7);
+        sim.advance(60);
+        let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
+        assert_eq!(report.started.len(), 1, "{format:?}");
+        let text = String::from_utf8(render(report, &destination(format)).body).unwrap();
+        assert!(text.contains(TWO), "{format:?}: {text}");
+        if format == WebhookFormat::Alertmanager {
+            sim.advance(600);
+            let own: Vec<String> =
+                sim.sent.iter().flat_map(|message| annotations(message, "cause_name", "node7")).collect();
+            assert!(own.len() >= 9 && own.iter().all(|text| text == TWO), "{own:?}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_an_incident_of_pagerduty_has_no_text_so_it_is_sent_with_the_next_start() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.start(1);
+    sim.advance(60);
+    sim.hold_back_two();
+    sim.end(1);
+    sim.advance(60);
+    assert_eq!((sim.sent.last().unwrap().kind, sim.reports().len()), (MessageKind::Resolved, 0));
+    sim.start(2);
+    sim.advance(60);
+    assert_eq!(sim.reports().len(), 1);
+    assert_eq!(sim.sent.last().unwrap().started[0].key, key(2));
+}
+
+#[test]
+fn an_incident_that_is_not_listed_and_flaps_is_counted_once() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.begin_quiet_hours(120);
+    sim.add_storm(0..40);
+    sim.advance(60);
+    let muted = sim.stored.muted.clone().unwrap();
+    assert_eq!((muted.count, muted.incidents.len(), muted.unlisted), (40, 16, 24));
+    for _ in 0..5 {
+        sim.active.remove("storm0039");
+        sim.advance(20);
+        sim.add_storm(39..40);
+        sim.advance(60);
+    }
+    sim.active.remove("storm0039");
+    sim.advance(20);
+    // It returns for a moment, and is not due before it ends.
+    sim.add_storm(39..40);
+    sim.advance(20);
+    sim.active.remove("storm0039");
+    sim.advance(120);
+    let muted = sim.stored.muted.clone().unwrap();
+    assert_eq!((muted.count, muted.ended, muted.unlisted_ended), (39, 1, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// 40 incidents, most of which are not listed, end for less than 30 s, return until they are due, and end at last.
+    #[test]
+    fn counts_each_incident_once(flaps in prop::collection::vec((0..40_u32, 1..25_u64, 35..90_u64), 0..30)) {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.begin_quiet_hours(240);
+        sim.add_storm(0..40);
+        sim.advance(60);
+        for (number, gone, present) in flaps {
+            sim.active.remove(&format!("storm{number:04}"));
+            sim.advance(gone);
+            sim.add_storm(number..number + 1);
+            sim.advance(present);
+        }
+        let ended = |sim: &Simulation| sim.stored.muted.as_ref().map_or(0, |muted| muted.ended);
+        prop_assert_eq!(ended(&sim), 0, "none has ended");
+        sim.active.clear();
+        sim.advance(60);
+        prop_assert_eq!(ended(&sim), 40);
+        sim.advance(4 * 60 * 60);
+        prop_assert!(sim.sent.is_empty() && sim.stored.alerts.is_empty());
+    }
+}
