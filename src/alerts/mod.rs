@@ -18,6 +18,7 @@ mod link_template;
 mod mentions;
 mod mute;
 mod muted;
+mod name_pattern;
 mod notification;
 mod plan;
 mod plan_input;

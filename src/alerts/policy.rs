@@ -9,11 +9,12 @@ use super::{
     incident::{Earlier, Incident},
     link_template::LinkTemplate,
     mentions::Mentions,
+    name_pattern::NameSet,
     reason_set::ReasonSet,
     times::later,
 };
 use crate::{
-    api::{GoDuration, Severity, Webhook, WebhookFormat, limits},
+    api::{GoDuration, Severity, TEAM_LENGTH, Webhook, WebhookFormat, limits},
     backoff::doubled,
     glob::{Glob, NamespaceCache},
     spec_error::{SpecError, at_most, duration, globs},
@@ -41,7 +42,7 @@ pub struct NotificationPolicy {
     namespace_cache: NamespaceCache,
     reasons: Option<ReasonSet>,
     severities: Option<Vec<Severity>>,
-    teams: Option<Vec<String>>,
+    teams: Option<NameSet>,
 }
 
 /// How often a receiver is sent messages, and how many alerts are tracked for it.
@@ -150,6 +151,7 @@ impl NotificationPolicy {
         let namespaces = wanted.namespaces.filter(|patterns| !patterns.is_empty());
         let teams = wanted.teams.filter(|teams| !teams.is_empty());
         at_most(&field("match.teams"), teams.as_ref().map_or(0, Vec::len), limits::TEAMS)?;
+        let team_set = |teams: Vec<String>| NameSet::new(&field("match.teams"), &teams, "a team", TEAM_LENGTH);
         Ok(Self {
             name: webhook.name.clone(),
             format: webhook.format,
@@ -165,7 +167,7 @@ impl NotificationPolicy {
             namespace_cache: NamespaceCache::default(),
             reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()).map(ReasonSet::new),
             severities: wanted.severities.filter(|severities| !severities.is_empty()),
-            teams,
+            teams: teams.map(team_set).transpose()?,
         })
     }
 
@@ -186,8 +188,10 @@ impl NotificationPolicy {
 
     /// The team that matches: the current one if possible, otherwise an earlier one. It is empty if it is unknown.
     pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a ArcStr> {
-        let wanted =
-            |team: &&ArcStr| self.teams.as_ref().is_none_or(|wanted| wanted.iter().any(|own| own == team.as_str()));
+        let wanted = |team: &&ArcStr| {
+            // Not even `*` matches an incident without a team.
+            self.teams.as_ref().is_none_or(|wanted| !team.is_empty() && wanted.matches(team))
+        };
         [&incident.team].into_iter().chain(earlier).find(wanted)
     }
 
@@ -285,6 +289,26 @@ mod tests {
                 .to_string()
                 .starts_with("spec.webhooks[0].match.namespaces[0]: ")
         );
+        let mut bad = webhook();
+        bad.match_ = Some(Match { teams: Some(vec!["web".to_owned(), "a*b*".to_owned()]), ..Match::default() });
+        let error = NotificationPolicy::new(0, &bad).unwrap_err().to_string();
+        assert_eq!(error, r#"spec.webhooks[0].match.teams[1]: "a*b*" is not the name of a team with at most one *"#);
+    }
+
+    #[test]
+    fn matches_teams_by_name_and_by_pattern() {
+        let mut spec = webhook();
+        let teams = ["web", "Shop_*"].map(str::to_owned).to_vec();
+        spec.match_ = Some(Match { teams: Some(teams), ..Match::default() });
+        let matches = |spec: &Webhook, team: &str| {
+            let incident = Incident { team: team.into(), ..Incident::default() };
+            NotificationPolicy::new(0, spec).unwrap().matches(&incident, &Earlier::default())
+        };
+        for (team, expected) in [("web", true), ("web2", false), ("Shop_eu.1", true), ("shop_eu", false), ("", false)] {
+            assert_eq!(matches(&spec, team), expected, "{team:?}");
+        }
+        spec.match_ = Some(Match { teams: Some(vec!["*".to_owned()]), ..Match::default() });
+        assert!(matches(&spec, "web") && !matches(&spec, ""), "any team, but not none");
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub const NAMESPACE_PATTERN_LENGTH: usize = 253;
 pub const REASONS: usize = 64;
 /// Characters of one such name.
 pub const REASON_LENGTH: usize = 128;
-/// Names in a list of teams.
+/// Names or patterns in a list of teams.
 pub const TEAMS: usize = 64;
 /// Labels in a selector's `matchLabels`.
 pub const SELECTOR_LABELS: usize = 32;

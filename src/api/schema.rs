@@ -22,7 +22,7 @@ const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_KEY_MESSAGE: &str = "must be a label's key such as app.kubernetes.io/name";
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
-const TEAM: &str = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const TEAM_PATTERN: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[-A-Za-z0-9_.]*[*][-A-Za-z0-9_.]*)$";
 const MENTION: &str = r"^(@here|@channel|[UWS][A-Z0-9]+)$";
 const LINK_NAME: &str = r"^[A-Za-z0-9 .-]*[A-Za-z0-9.-][A-Za-z0-9 .-]*$";
 /// [`LinkTemplate`](crate::alerts::LinkTemplate) checks the rest.
@@ -132,8 +132,9 @@ pub(super) fn link_url(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn teams(_: &mut SchemaGenerator) -> Schema {
-    let message = "must be a team's name: letters, digits, -, _ and ., beginning and ending with a letter or digit";
-    set(limits::TEAMS, text(TEAM_LENGTH, TEAM, message))
+    let message = "must be a team's name: letters, digits, -, _ and ., beginning and ending with a letter or digit, or with \
+                   one * in place of any text";
+    set(limits::TEAMS, text(TEAM_LENGTH, TEAM_PATTERN, message))
 }
 
 /// A `LabelSelector` with bounds, and with the rules that Kubernetes implements in code for its own kinds.

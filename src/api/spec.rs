@@ -390,8 +390,8 @@ pub struct Match {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::severities")]
     pub severities: Option<Vec<Severity>>,
-    /// Teams, as the annotation kopf.dev/team of pods or namespaces names them; at most 64. Absent or empty: all problems,
-    /// also those without a team.
+    /// Teams, as the annotation kopf.dev/team of pods or namespaces names them, such as checkout, or with one * in place of
+    /// any text, such as shop-*; at most 64. Absent or empty: all problems, also those without a team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::teams")]
     pub teams: Option<Vec<String>>,

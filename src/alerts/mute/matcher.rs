@@ -1,14 +1,12 @@
 //! Matches incidents with the `match` of a silence or of quiet hours.
 
-use std::collections::HashSet;
-
 use arcstr::ArcStr;
 
 use crate::{
-    alerts::{incident::Incident, reason_set::ReasonSet},
+    alerts::{incident::Incident, name_pattern::NameSet, reason_set::ReasonSet},
     api::{MuteMatch, limits},
     glob::{Glob, NamespaceCache},
-    spec_error::{SpecError, at_most, globs, invalid, short_enough},
+    spec_error::{SpecError, at_most, globs, short_enough},
 };
 
 /// A validated `match`. A field that is empty matches everything.
@@ -17,7 +15,7 @@ pub(super) struct Matcher {
     namespaces: Vec<Glob>,
     namespace_cache: NamespaceCache,
     reasons: ReasonSet,
-    owners: OwnerSet,
+    owners: NameSet,
 }
 
 impl Matcher {
@@ -33,12 +31,11 @@ impl Matcher {
             short_enough(&format!("{field}.reasons[{index}]"), reason, limits::REASON_LENGTH)?;
         }
         let owners = items("owners", &spec.owners)?;
-        let pattern = |(index, text): (usize, &String)| OwnerPattern::new(&format!("{field}.owners[{index}]"), text);
         Ok(Self {
             namespaces: globs(&format!("{field}.namespaces"), &namespaces)?,
             namespace_cache: NamespaceCache::default(),
             reasons: ReasonSet::new(reasons),
-            owners: OwnerSet::new(owners.iter().enumerate().map(pattern).collect::<Result<_, _>>()?),
+            owners: NameSet::new(&format!("{field}.owners"), &owners, "an owner", limits::OWNER_PATTERN_LENGTH)?,
         })
     }
 
@@ -60,83 +57,9 @@ impl Matcher {
     }
 }
 
-/// The patterns of a rule.
-#[derive(Clone, Debug, Default)]
-struct OwnerSet {
-    /// Those without a `*`.
-    names: HashSet<String>,
-    patterns: Vec<OwnerPattern>,
-}
-
-impl OwnerSet {
-    fn new(all: Vec<OwnerPattern>) -> Self {
-        let (patterns, names): (Vec<_>, Vec<_>) = all.into_iter().partition(|pattern| pattern.end.is_some());
-        Self { names: names.into_iter().map(|name| name.start).collect(), patterns }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.patterns.is_empty()
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        self.names.contains(name) || self.patterns.iter().any(|pattern| pattern.matches(name))
-    }
-}
-
-/// A name, or what a name begins and ends with.
-#[derive(Clone, Debug)]
-struct OwnerPattern {
-    start: String,
-    /// Absent without a `*`.
-    end: Option<String>,
-}
-
-impl OwnerPattern {
-    fn new(field: &str, text: &str) -> Result<Self, SpecError> {
-        short_enough(field, text, limits::OWNER_PATTERN_LENGTH)?;
-        let (start, end) = match text.split_once('*') {
-            Some((start, end)) => (start, Some(end)),
-            None => (text, None),
-        };
-        if text.is_empty() || end.is_some_and(|end| end.contains('*')) {
-            return Err(invalid(field, format!("{text:?} is not the name of an owner with at most one *")));
-        }
-        Ok(Self { start: start.to_owned(), end: end.map(str::to_owned) })
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        match &self.end {
-            None => name == self.start,
-            Some(end) => name.strip_prefix(self.start.as_str()).is_some_and(|rest| rest.ends_with(end.as_str())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn matches_owners_by_name_and_by_both_ends() {
-        for (pattern, matching, others) in [
-            ("cart", &["cart"][..], &["carts", "a-cart", ""][..]),
-            ("cart-*", &["cart-", "cart-api"], &["cart", "my-cart-api"]),
-            ("*-api", &["cart-api", "-api"], &["cart-api-2", "api"]),
-            ("cart*cart", &["cartcart", "cart-1-cart"], &["cart", "carcart"]),
-            ("*", &["", "cart"], &[]),
-        ] {
-            let compiled = OwnerSet::new(vec![OwnerPattern::new("f", pattern).unwrap()]);
-            for name in matching {
-                assert!(compiled.matches(name), "{pattern} and {name}");
-            }
-            for name in others {
-                assert!(!compiled.matches(name), "{pattern} and {name}");
-            }
-        }
-        for pattern in ["", "a*b*c", "**"] {
-            assert!(OwnerPattern::new("f", pattern).is_err(), "{pattern:?}");
-        }
-    }
 
     #[test]
     fn every_field_must_match() {
