@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    Event, FORMATS, KEYS, Simulation, key,
+    Behaviour, Event, FORMATS, KEYS, Simulation, key,
     properties::{event, format},
     webhook,
 };
@@ -152,6 +152,39 @@ fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namesp
         assert_eq!(message.mentions.len(), usize::from(format == WebhookFormat::Slack), "{format:?}");
         let text = String::from_utf8(render(message, &destination(format)).body).unwrap();
         assert!(text.contains("payments"), "{format:?}: {text}");
+    }
+}
+
+#[test]
+fn a_critical_incident_that_joins_a_silenced_storm_is_named_when_the_silence_ends() {
+    for (format, receiver) in
+        FORMATS.into_iter().flat_map(|format| [(format, Behaviour::Accepts), (format, Behaviour::Unreachable)])
+    {
+        let mut sim = full_storm(format);
+        let before = sim.sent.len();
+        sim.receiver = receiver;
+        let announces = receiver != Behaviour::Accepts;
+        if announces {
+            // The message about it is pending when the silence begins.
+            sim.fail("payments", "api", Critical);
+            sim.advance(30 + 60);
+            assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Announcing, "{format:?}");
+        }
+        sim.silence("*", 1_800);
+        if !announces {
+            sim.fail("payments", "api", Critical);
+        }
+        sim.advance(60);
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(1_500);
+        let storms = |sim: &Simulation| -> Vec<_> {
+            let news = sim.sent[before..].iter().filter(|sent| sent.kind == MessageKind::Firing);
+            let storms = news.filter_map(|sent| sent.storm.clone());
+            storms.map(|storm| (storm.count, storm.severity, storm.critical)).collect()
+        };
+        assert_eq!(storms(&sim), [], "{format:?} {receiver:?}");
+        sim.advance(600);
+        assert_eq!(storms(&sim), [(39, Critical, vec!["payments".to_owned()])], "{format:?} {receiver:?}");
     }
 }
 
