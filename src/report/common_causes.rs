@@ -105,7 +105,17 @@ pub(super) fn find<'a>(
     pods_on_node: &dyn Fn(&str) -> u64,
 ) -> CommonCauses<'a> {
     let existing = problems.iter().map(Trouble::of_pod);
-    let troubles: Vec<Trouble<'a>> = existing.chain(missing.iter().map(Trouble::of_missing)).collect();
+    let all = existing.chain(missing.iter().map(Trouble::of_missing));
+    // Most problems have no subject. Of thousands of these, only the incidents are kept.
+    let mut others = HashSet::new();
+    let mut troubles: Vec<Trouble<'a>> = Vec::new();
+    for trouble in all {
+        if trouble.may_have_subject() {
+            troubles.push(trouble);
+        } else {
+            others.insert(trouble.incident);
+        }
+    }
     let nodes_of_mounts = nodes_by_cause(&troubles);
 
     // A registry explains more than each of its images, so the images are considered last.
@@ -126,7 +136,7 @@ pub(super) fn find<'a>(
     let mut names = HashSet::new();
     causes.retain(|own| names.insert((own.subject.kind, own.subject.namespace, own.subject.name)));
     causes.truncate(MAX_CAUSES);
-    let members = members(&troubles, &subjects, &causes);
+    let members = members(&troubles, &subjects, &causes, others);
     CommonCauses { causes, members }
 }
 
@@ -167,16 +177,16 @@ fn qualified<'a>(
 }
 
 /// Assigns each incident to the common cause of most of its pods, if all of its pods have one. An incident with another
-/// pod has another fault as well, and is shown on its own.
+/// pod has another fault as well, and is shown on its own; `others` are such incidents.
 fn members<'a>(
     troubles: &[Trouble<'a>],
     subjects: &[Option<Subject<'a>>],
     causes: &[CommonCause<'a>],
+    mut others: HashSet<Identity<'a>>,
 ) -> HashMap<Identity<'a>, usize> {
     let indexes: HashMap<Subject<'a>, usize> =
         causes.iter().enumerate().map(|(index, own)| (own.subject, index)).collect();
     let mut pods: HashMap<Identity<'a>, BTreeMap<usize, u64>> = HashMap::new();
-    let mut others = HashSet::new();
     for (trouble, subject) in troubles.iter().zip(subjects) {
         match subject.and_then(|subject| indexes.get(&subject)) {
             Some(index) => {
@@ -226,6 +236,12 @@ impl<'a> Trouble<'a> {
             since: seconds(missing.since),
             pods: missing.missing,
         }
+    }
+
+    /// Whether the problem has a subject, whatever the nodes of other problems are.
+    fn may_have_subject(&self) -> bool {
+        let cause = self.explanation.cause;
+        is_perhaps_of_node(cause) || self.subject(&HashMap::new()).is_some() || self.image_subject().is_some()
     }
 
     /// What causes the problem, as far as it may affect other pods; not an image.
