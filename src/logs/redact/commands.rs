@@ -245,7 +245,8 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
         at = range.end + usize::from(is(byte, QUOTE));
         let range = if is(byte, QUOTE) { range } else { trimmed(text, range) };
         let found = text.get(range.clone()).unwrap_or_default();
-        if NAMES.binary_search(&found).is_ok() {
+        // Most words are too short to be names, or are options.
+        if found.len() > 1 && !found.starts_with('-') && NAMES.binary_search(&found).is_ok() {
             break;
         }
         words.push(range);

@@ -18,6 +18,8 @@ struct Index {
     sorted: Box<[&'static str]>,
     /// By the last five bits of a first letter, the lengths of words, as bits. It rules most words out.
     lengths: [u32; 32],
+    /// The last five bits of the words' last letters, as bits. They rule most endings out.
+    last: u32,
 }
 
 impl Words {
@@ -29,13 +31,14 @@ impl Words {
         self.index.get_or_init(|| {
             let mut sorted: Box<[&str]> = self.list.split_whitespace().collect();
             sorted.sort_unstable();
-            let mut lengths = [0; 32];
+            let (mut lengths, mut last) = ([0; 32], 0);
             for word in &sorted {
                 if let Some(lengths) = lengths.get_mut(slot(word)) {
                     *lengths |= 1 << word.len().min(MAX_WORD);
                 }
+                last |= 1 << last_slot(word);
             }
-            Index { sorted, lengths }
+            Index { sorted, lengths, last }
         })
     }
 
@@ -56,8 +59,13 @@ impl Words {
 
     /// Whether a text ends with a word of the list.
     pub(super) fn has_ending_of(&self, text: &str) -> bool {
-        self.index().sorted.iter().any(|word| text.ends_with(word))
+        let index = self.index();
+        index.last & (1 << last_slot(text)) != 0 && index.sorted.iter().any(|word| text.ends_with(word))
     }
+}
+
+fn last_slot(word: &str) -> u8 {
+    word.as_bytes().last().copied().unwrap_or_default() & 31
 }
 
 fn slot(word: &str) -> usize {

@@ -97,7 +97,10 @@ impl Keys {
         let name = Name::new(key.name);
         let Some(secret) = name.classify(place.strict).or_else(|| {
             // In prose, only a random value follows other names: `hub.token.ci: …`.
-            name.classify(false).filter(|_| place.strict && place.notation == Notation::Colon && place.has_random(text))
+            if !(place.strict && place.notation == Notation::Colon) {
+                return None;
+            }
+            name.classify(false).filter(|_| place.has_random(text))
         }) else {
             return;
         };
