@@ -154,8 +154,8 @@ impl Object {
         event.is_some_and(|event| self.replace(ObservedStatus::new(&event, self.tracker.is_resumed()))) || changed
     }
 
-    /// Adds the history to a status that is written now, and omits these incidents. `is_unclear` is whether it cannot be known if an incident has ended,
-    /// and `only` the namespace that the object is confined to.
+    /// Adds the history to a status that is written now and does not list the incidents in `omitted`. `is_unclear` is whether
+    /// it cannot be known if an incident has ended, and `only` the namespace that the object is confined to.
     pub(super) fn add_history(
         &self,
         status: &mut OrchestrStatus,

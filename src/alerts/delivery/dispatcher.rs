@@ -102,13 +102,12 @@ impl Dispatcher {
     /// Replaces the input of an object's worker, which is woken if anything has changed. Starts a worker if the object has
     /// webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
-        let known = self.inputs.get(key).map(|input| input.borrow().clone()).unwrap_or_default();
-        let observed = if known.observed.resource_version == update.resource_version && self.inputs.contains_key(key) {
-            known.observed
-        } else {
-            Arc::new(StoredStatus::new(update.resource_version, update.status))
-        };
-        let incidents = update.incidents.map(|mut incidents| match known.incidents {
+        let known = self.inputs.get(key).map(|input| input.borrow().clone());
+        let (observed, known) = known.map_or((None, None), |known| (Some(known.observed), known.incidents));
+        let observed = observed
+            .filter(|observed| observed.resource_version == update.resource_version)
+            .unwrap_or_else(|| Arc::new(StoredStatus::new(update.resource_version, update.status)));
+        let incidents = update.incidents.map(|mut incidents| match known {
             Some(known) if *known == *incidents => known,
             _ => {
                 self.names.share(&mut incidents);

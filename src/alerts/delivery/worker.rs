@@ -1,6 +1,8 @@
 //! The task that delivers one object's alerts. It runs one status write at a time, and one request at a time for each
 //! webhook.
 
+mod planning;
+
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
@@ -18,17 +20,16 @@ use super::{
     dispatcher::API_REQUESTS,
     http_client::HttpClient,
     options::DeliveryTimings,
-    pause::{self, Pause},
     persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus, persist},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
     status_writer::StatusWriter,
-    webhook_queue::{Action, ObjectInput, WebhookQueue},
+    webhook_queue::{ObjectInput, WebhookQueue},
 };
 use crate::{
     alerts::{
-        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, MuteSearch, Notification, Source,
-        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
+        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source, ValidatedWebhook,
+        alert_bytes, retry::AttemptOutcome,
     },
     api::{NamespacedName, Webhook},
     clock::ClusterClock,
@@ -347,48 +348,6 @@ impl Worker {
         self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
     }
 
-    /// Decides for each webhook what to do next.
-    async fn plan(&mut self) {
-        let context = Arc::clone(&self.context);
-        // Nobody closes the semaphore. Without a permit, the step would only be less fair.
-        let _permit = context.planning.acquire().await.ok();
-        let (now, wall) = (Instant::now(), context.clock.now());
-        let mut pause = Pause::default();
-        self.find_mutes(wall, &mut pause).await;
-        let mut queues = std::mem::take(&mut self.queues);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input() };
-        let mut actions = Vec::with_capacity(queues.len());
-        for queue in &mut queues {
-            let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
-            actions.push(queue.next_action(&input, stored, now, wall));
-            pause.after(self.incidents.len()).await;
-        }
-        self.queues = queues;
-        for (index, action) in actions.into_iter().enumerate() {
-            match action {
-                Action::Wait => {}
-                Action::ReadSecrets => self.read_secrets(index),
-                Action::Send(message) => self.send(index, message),
-            }
-        }
-    }
-
-    /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
-    async fn find_mutes(&mut self, wall: Timestamp, pause: &mut Pause) {
-        let mut search = MuteSearch::new(&self.mute_rules, wall);
-        if self.has_mutes && search.is_known_from(&self.mutes) {
-            return;
-        }
-        if !search.is_trivial() {
-            for incidents in self.incidents.chunks(pause::INCIDENTS) {
-                search.add(incidents, &self.memory);
-                pause.after(incidents.len()).await;
-            }
-        }
-        self.mutes = search.finish();
-        self.has_mutes = true;
-    }
-
     fn read_secrets(&mut self, index: usize) {
         let context = Arc::clone(&self.context);
         let (namespace, webhook) = (self.object.key.namespace.clone(), self.queues[index].webhook.webhook.clone());
@@ -526,10 +485,9 @@ async fn after_shutdown(shutdown: &CancellationToken) {
 }
 
 #[cfg(test)]
-mod fairness;
-
-#[cfg(test)]
 mod tests {
+    mod fairness;
+
     use super::*;
 
     #[test]

@@ -182,13 +182,16 @@ pub(super) fn overflow_hash(overflow: &[&Incident]) -> String {
 
 /// An upper bound of an alert's length as JSON, in bytes.
 fn max_json_len(alert: &AlertStatus) -> usize {
-    /// Field names, times, numbers and the severity.
+    /// Field names, times, numbers and the severity. It suffices for 9,999 returns, which take a month at least.
     const FIXED: usize = 300;
     /// The name of the field, which is left out without a team.
     const TEAM: usize = r#""team":"","#.len();
+    /// Also left out if it is empty.
+    const MEMBERS: usize = r#""members":[],"#.len();
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
     let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
+    let members = if alert.members.is_empty() { 0 } else { MEMBERS + members };
     let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
     FIXED + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
 }
@@ -196,4 +199,27 @@ fn max_json_len(alert: &AlertStatus) -> usize {
 /// The length of a member's key in a list. Keys are hexadecimal digits.
 fn member_json_len(key: &str) -> usize {
     key.len() + r#""","#.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_alert_takes_at_most_the_bytes_that_are_counted_for_it() {
+        let time = "2026-11-22T17:30:00Z";
+        for (team, members) in [("", 0), ("checkout", 0), ("checkout", MAX_MEMBERS)] {
+            let alert = json!({
+                "key": "5f0c2a915f0c2a91", "namespace": "n", "owner": {"kind": "k\\\"", "name": "o"}, "container": "c",
+                "kind": "Initializing", "reason": "r", "severity": "critical", "team": team, "since": time,
+                "phase": "Announcing", "sentAt": time, "beganElsewhere": true, "goneSince": time, "returns": 9_999,
+                "heldBack": 999_999, "members": vec!["5f0c2a915f0c2a91"; members],
+            });
+            let alert: AlertStatus = serde_json::from_value(alert).unwrap();
+            let length = serde_json::to_string(&alert).unwrap().len();
+            assert!(length <= max_json_len(&alert), "{length} > {}", max_json_len(&alert));
+        }
+    }
 }

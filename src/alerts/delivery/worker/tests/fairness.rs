@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use super::*;
+use super::super::*;
 use crate::{
     alerts::delivery::{DeliveryOptions, secrets::Unusable, system_lookup},
     api::{Owner, Silence},

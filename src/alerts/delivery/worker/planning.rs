@@ -1,0 +1,59 @@
+//! Decides what the webhooks of an object do next, without holding up other tasks for long.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        pause::{self, Pause},
+        webhook_queue::{Action, ObjectInput},
+    },
+    Worker,
+};
+use crate::alerts::{MuteSearch, alert_bytes};
+
+impl Worker {
+    /// Decides for each webhook what to do next.
+    pub(super) async fn plan(&mut self) {
+        let context = Arc::clone(&self.context);
+        // Nobody closes the semaphore. Without a permit, the step would only be less fair.
+        let _permit = context.planning.acquire().await.ok();
+        let (now, wall) = (Instant::now(), context.clock.now());
+        let mut pause = Pause::default();
+        self.find_mutes(wall, &mut pause).await;
+        let mut queues = std::mem::take(&mut self.queues);
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input() };
+        let mut actions = Vec::with_capacity(queues.len());
+        for queue in &mut queues {
+            let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
+            actions.push(queue.next_action(&input, stored, now, wall));
+            pause.after(self.incidents.len()).await;
+        }
+        self.queues = queues;
+        for (index, action) in actions.into_iter().enumerate() {
+            match action {
+                Action::Wait => {}
+                Action::ReadSecrets => self.read_secrets(index),
+                Action::Send(message) => self.send(index, message),
+            }
+        }
+    }
+
+    /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
+    async fn find_mutes(&mut self, wall: Timestamp, pause: &mut Pause) {
+        let mut search = MuteSearch::new(&self.mute_rules, wall);
+        if self.has_mutes && search.is_known_from(&self.mutes) {
+            return;
+        }
+        if !search.is_trivial() {
+            for incidents in self.incidents.chunks(pause::INCIDENTS) {
+                search.add(incidents, &self.memory);
+                pause.after(incidents.len()).await;
+            }
+        }
+        self.mutes = search.finish();
+        self.has_mutes = true;
+    }
+}
