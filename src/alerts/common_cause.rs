@@ -25,7 +25,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
-    incident::{Earlier, Incident, IncidentMemory, Member},
+    incident::{Earlier, Incident, IncidentMemory, Member, Texts},
     plan_input::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
@@ -301,7 +301,7 @@ fn combine(
             owner: Owner { kind: common.kind.clone(), name: common.name.clone() }.into(),
             reason: common.cause.as_str().into(),
             cause: common.cause,
-            message: common.message.clone(),
+            texts: Texts { message: common.message.clone(), ..Texts::default() }.into(),
             ..Incident::default()
         },
         // All members moved to other causes. An earlier sentence about this one may be wrong by now.

@@ -30,8 +30,8 @@ impl From<NamespacedName> for Source {
 /// Current problems with the same namespace, owner, container and kind.
 ///
 /// [`super::plan`] receives all incidents, including those that the status has no space for. Many objects may select the
-/// same failing pods, so the names are shared between their incidents (`delivery/shared_names.rs`), and those that cannot be
-/// sent one by one have no texts (`report/alert_incidents.rs`).
+/// same failing pods, so names and texts are shared between their incidents (`delivery/shared_names.rs` and
+/// `shared_texts.rs`), and those that cannot be sent one by one have no texts (`report/alert_incidents.rs`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// A hash of namespace, owner, container and kind, as in the status.
@@ -56,13 +56,24 @@ pub struct Incident {
     pub pods: u64,
     /// How many pods the owner has in all; zero if unknown.
     pub of: u64,
-    pub example_pods: Vec<String>,
     /// From an annotation; otherwise critical if none of the owner's pods works. May change while the incident lasts.
     pub severity: Severity,
     /// From an annotation, like the URLs; empty if unknown. May change while the incident lasts.
     pub team: ArcStr,
     pub runbook: ArcStr,
     pub dashboard: ArcStr,
+    pub texts: Arc<Texts>,
+    /// The cause that the incident has in common with others.
+    pub common_cause: Option<Arc<CommonCause>>,
+    /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
+    /// another common cause reported; of these, the most severe of each namespace, then the second of each, and so on.
+    pub members: Vec<Member>,
+}
+
+/// What an alert shows of an incident, and what decides nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    pub example_pods: Vec<String>,
     /// One sentence: the cause, or what is known.
     pub message: String,
     /// The revision that fails, if an earlier one is still healthy.
@@ -73,11 +84,28 @@ pub struct Incident {
     pub logs: Arc<str>,
     /// Why the log is missing or was cut; may be empty.
     pub log_note: ArcStr,
-    /// The cause that the incident has in common with others.
-    pub common_cause: Option<Arc<CommonCause>>,
-    /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
-    /// another common cause reported; of these, the most severe of each namespace, then the second of each, and so on.
-    pub members: Vec<Member>,
+}
+
+impl Texts {
+    /// The note of texts that were left out.
+    pub const LEFT_OUT: ArcStr = arcstr::literal!("left out: there are too many incidents");
+
+    /// Those of an incident whose texts were left out.
+    #[must_use]
+    pub fn left_out() -> Self {
+        Self { log_note: Self::LEFT_OUT, ..Self::default() }
+    }
+
+    /// About how many bytes they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let revision = self.revision.as_ref();
+        let changes = revision.into_iter().flat_map(|revision| revision.changes.iter().chain([&revision.name]));
+        let texts = self.example_pods.iter().chain(&self.evidence).chain(changes);
+        // Each also has a place in memory.
+        let texts: usize = texts.map(|text| text.len() + size_of::<String>()).sum();
+        size_of::<Self>() + self.message.len() + texts + self.logs.len() + self.log_note.len()
+    }
 }
 
 /// An incident that has a common cause with others.

@@ -39,7 +39,7 @@ mod webhook_state;
 use compose::{deletion_notices, resend};
 use delivery_summary::{summarize_delivery, summarize_mutes};
 pub(crate) use incident::gone_alerts;
-pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source};
+pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source, Texts};
 pub use link_template::LinkTemplate;
 pub(crate) use mute::MuteSearch;
 pub use mute::{CurrentMutes, MuteRules};

@@ -6,7 +6,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
-    incident::{Incident, Member, Source},
+    incident::{Incident, Member, Source, Texts},
     link_template::LinkTemplate,
 };
 use crate::api::{AlertStatus, Cause, Detail, MessageKind, Owner, ProblemKind, Revision, Severity};
@@ -242,12 +242,13 @@ impl Alert {
             alert.dashboard.clone_from(&incident.dashboard);
             alert.pods = incident.pods;
             alert.of = incident.of;
-            alert.example_pods.clone_from(&incident.example_pods);
-            alert.message.clone_from(&incident.message);
-            alert.revision.clone_from(&incident.revision);
-            alert.evidence.clone_from(&incident.evidence);
-            alert.logs = Arc::clone(&incident.logs);
-            alert.log_note = incident.log_note.to_string();
+            let Texts { example_pods, message, revision, evidence, logs, log_note } = &*incident.texts;
+            alert.example_pods.clone_from(example_pods);
+            alert.message.clone_from(message);
+            alert.revision.clone_from(revision);
+            alert.evidence.clone_from(evidence);
+            alert.logs = Arc::clone(logs);
+            alert.log_note = log_note.to_string();
             alert.members.clone_from(&incident.members);
             // A common cause has no owner that runs pods.
             let links: &[LinkTemplate] = if alert.is_common_cause { &[] } else { links };

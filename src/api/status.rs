@@ -140,7 +140,7 @@ pub struct Incident {
 }
 
 /// A revision of a workload that fails while an earlier one is healthy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revision {
     /// The name of the ReplicaSet or ControllerRevision.

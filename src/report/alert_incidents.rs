@@ -1,7 +1,8 @@
 //! Converts incidents into the form that alerts are made from.
 //!
 //! A webhook tracks at most 250 incidents one by one, and only counts the others, which need no texts. So texts go to those
-//! that are tracked, and then to those that may be tracked next, as far as they fit.
+//! that are tracked, and then to those that may be tracked next, as far as they fit. Here, an object is limited; all objects
+//! together are limited by `alerts/delivery/shared_texts.rs`.
 
 use std::{
     cmp::Reverse,
@@ -9,10 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use arcstr::ArcStr;
-
 use crate::{
-    alerts,
+    alerts::{self, Texts},
     api::{AlertPhase, OrchestrStatus, Severity},
     logs::{Masking, clean_text},
 };
@@ -32,28 +31,28 @@ const LOGS: usize = 4_096;
 pub(super) const TEXT_BYTES: usize = 256 * 1024;
 /// The most bytes that the ends of their logs take.
 pub(super) const LOG_BYTES: usize = 256 * 1024;
-/// The note of an incident without texts.
-const CUT: ArcStr = arcstr::literal!("left out: the object has too many incidents");
 
 /// All incidents, in this order.
 pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) -> Vec<alerts::Incident> {
     let mut incidents: Vec<_> = groups.iter().map(Group::for_alerts).collect();
     let (mut texts, mut logs) = (TEXT_BYTES, LOG_BYTES);
+    let left_out = Arc::new(Texts::left_out());
     for index in by_need(groups, input.previous) {
         let (Some(group), Some(incident)) = (groups.get(index), incidents.get_mut(index)) else { continue };
         if texts == 0 {
-            incident.log_note = CUT;
+            incident.texts = Arc::clone(&left_out);
             continue;
         }
-        add_texts(incident, group, input.masking);
+        let mut own = without_log(group, input.masking);
         // The last one may take more than is left, but only by its own size.
-        texts = texts.saturating_sub(size(incident));
+        texts = texts.saturating_sub(own.bytes());
         if logs > 0 {
-            add_log(incident, group, find_tail);
-            logs = logs.saturating_sub(incident.logs.len());
+            add_log(&mut own, group, &incident.container, find_tail);
+            logs = logs.saturating_sub(own.logs.len());
         } else {
-            incident.log_note = CUT;
+            own.log_note = Texts::LEFT_OUT;
         }
+        incident.texts = Arc::new(own);
     }
     incidents
 }
@@ -87,31 +86,26 @@ fn by_need(groups: &[Group<'_>], previous: Option<&OrchestrStatus>) -> Vec<usize
     turns.into_iter().map(|(.., index)| index).collect()
 }
 
-/// About how many bytes the texts of an incident take, without its log.
-fn size(incident: &alerts::Incident) -> usize {
-    let changes = incident.revision.iter().flat_map(|revision| &revision.changes);
-    let texts = incident.example_pods.iter().chain(&incident.evidence).chain(changes);
-    // Each also has a place in memory.
-    incident.message.len() + texts.map(|text| text.len() + size_of::<String>()).sum::<usize>()
-}
-
-fn add_texts(incident: &mut alerts::Incident, group: &Group<'_>, masking: Option<&Masking<'_>>) {
+fn without_log(group: &Group<'_>, masking: Option<&Masking<'_>>) -> Texts {
     let message = match group.example {
         Example::Pod(_, finding) => &finding.message,
         Example::Missing(missing) => &missing.explanation.message,
     };
     let explanation = group.explanation();
     let sentence = if explanation.message.is_empty() { message } else { &explanation.message };
-    incident.message = clean_text(sentence, masking, MESSAGE);
-    incident.example_pods = group.example_pods();
-    incident.revision = group.revision();
-    incident.evidence = problem::evidence(group.example.explanation(), masking);
+    Texts {
+        message: clean_text(sentence, masking, MESSAGE),
+        example_pods: group.example_pods(),
+        revision: group.revision(),
+        evidence: problem::evidence(group.example.explanation(), masking),
+        ..Texts::default()
+    }
 }
 
 /// Adds the log of the most recent pod.
-fn add_log(incident: &mut alerts::Incident, group: &Group<'_>, find_tail: FindTail<'_>) {
+fn add_log(own: &mut Texts, group: &Group<'_>, container: &str, find_tail: FindTail<'_>) {
     let Example::Pod(pod, finding) = group.example else { return };
-    let culprit = finding.containers.iter().find(|container| truncate::name(&container.name) == incident.container);
+    let culprit = finding.containers.iter().find(|own| truncate::name(&own.name) == container);
     let Some(tail) = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container)) else {
         return;
     };
@@ -121,8 +115,8 @@ fn add_log(incident: &mut alerts::Incident, group: &Group<'_>, find_tail: FindTa
         let separator = if note.is_empty() { "" } else { "; " };
         note += &format!("{separator}earlier lines are in the object's status");
     }
-    incident.logs = Arc::from(end);
-    incident.log_note = note.into();
+    own.logs = Arc::from(end);
+    own.log_note = note.into();
 }
 
 /// The last `limit` bytes, from the beginning of a line if one begins within them.

@@ -495,5 +495,5 @@ fn shows_the_first_lines_of_evidence_without_credentials() {
     assert_eq!((shown.len(), shown[0].as_str()), (4, "login --password=[REDACTED] failed"));
     assert!(shown[1].len() <= 512 && shown[1].ends_with("x…"), "{}", shown[1]);
     assert_eq!(shown[2..], ["third", "fourth"]);
-    assert_eq!(scenario.alert_incidents()[0].evidence, *shown);
+    assert_eq!(scenario.alert_incidents()[0].texts.evidence, *shown);
 }

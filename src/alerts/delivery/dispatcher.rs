@@ -17,6 +17,7 @@ use super::{
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     shared_names::SharedNames,
+    shared_texts::SharedTexts,
     worker::{Context, Input, Worker},
 };
 use crate::{
@@ -38,6 +39,7 @@ pub(crate) struct Dispatcher {
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
     names: SharedNames,
+    texts: SharedTexts,
     /// Each returns its namespace if its object was deleted.
     tasks: JoinSet<Option<String>>,
     /// The workers of deleted objects.
@@ -59,7 +61,7 @@ pub(crate) struct ObjectUpdate<'a> {
     pub bytes: usize,
     /// The version that the next write of the status follows.
     pub version: &'a ObjectVersion,
-    /// All incidents; absent while the object is paused or the pods are not known.
+    /// All incidents. Absent while the object is paused or the pods are not known.
     pub incidents: Option<Vec<Incident>>,
     /// What is known about the [`gone_alerts`](crate::alerts::gone_alerts).
     pub gone: GoneAlerts,
@@ -94,6 +96,7 @@ impl Dispatcher {
             context: Arc::new(context),
             inputs: HashMap::new(),
             names: SharedNames::default(),
+            texts: SharedTexts::default(),
             tasks: JoinSet::new(),
             ending: Ending::default(),
         }
@@ -103,22 +106,20 @@ impl Dispatcher {
     /// webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
         let known = self.inputs.get(key).map(|input| input.borrow().clone());
-        let (observed, known) = known.map_or((None, None), |known| (Some(known.observed), known.incidents));
-        let observed = observed
+        let known = known.unwrap_or_default();
+        let observed = Some(known.observed)
             .filter(|observed| observed.resource_version == update.resource_version)
             .unwrap_or_else(|| Arc::new(StoredStatus::new(update.resource_version, update.status)));
-        let incidents = update.incidents.map(|mut incidents| match known {
-            Some(known) if *known == *incidents => known,
-            _ => {
-                self.names.share(&mut incidents);
-                incidents.into()
-            }
-        });
+        let incidents_known = update.incidents.is_some();
+        let incidents = update.incidents.and_then(|incidents| self.changed(key, incidents, &known.incidents));
+        let incidents_version = known.incidents_version + u64::from(incidents.is_some());
         let input = Input {
             generation: update.generation,
             webhooks: Arc::clone(update.webhooks),
             mute_rules: Arc::clone(update.mute_rules),
-            incidents,
+            incidents: incidents.unwrap_or(known.incidents),
+            incidents_version,
+            incidents_known,
             gone: update.gone.into(),
             observed,
             bytes: update.bytes,
@@ -142,14 +143,30 @@ impl Dispatcher {
         }
         self.join_ended();
         let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned(), version: update.version.clone() };
-        let worker = Worker::new(Arc::clone(&self.context), object, Arc::clone(&input.observed));
         let (sender, receiver) = watch::channel(input);
         let (namespace, last) = (key.namespace.clone(), receiver.clone());
+        let worker = Worker::new(Arc::clone(&self.context), object, receiver);
         self.tasks.spawn(async move {
-            worker.run(receiver).await;
+            worker.run().await;
             last.borrow().deleted.then_some(namespace)
         });
         self.inputs.insert(key.clone(), sender);
+    }
+
+    /// The incidents, unless they are equal to those that are known: then the worker is not woken.
+    fn changed(
+        &mut self,
+        key: &NamespacedName,
+        mut incidents: Vec<Incident>,
+        known: &[Incident],
+    ) -> Option<Arc<[Incident]>> {
+        if *known == *incidents {
+            return None;
+        }
+        self.names.share(&mut incidents);
+        self.texts.share(&key.namespace, &mut incidents, known);
+        // The same texts may have been left out before.
+        (*known != *incidents).then(|| incidents.into())
     }
 
     /// Counts the webhooks of an object as failing, until its next worker reports otherwise.
@@ -164,7 +181,7 @@ impl Dispatcher {
     /// Makes no new decisions for an object until its next update, because its spec is invalid.
     pub fn pause(&self, key: &NamespacedName) {
         if let Some(sender) = self.inputs.get(key) {
-            sender.send_if_modified(|input| input.incidents.take().is_some());
+            sender.send_if_modified(|input| std::mem::take(&mut input.incidents_known));
         }
     }
 
@@ -224,7 +241,7 @@ mod tests {
     use serde_json::json;
 
     use super::{super::system_lookup, *};
-    use crate::{api::Owner, metrics::Unhealthy};
+    use crate::{alerts::Texts, api::Owner, metrics::Unhealthy};
 
     const NAMESPACE: &str = "shop";
 
@@ -337,7 +354,7 @@ mod tests {
             namespace: NAMESPACE.into(),
             owner: owner.into(),
             reason: "Unschedulable".into(),
-            message: message.to_owned(),
+            texts: Texts { message: message.to_owned(), ..Texts::default() }.into(),
             ..Incident::default()
         }
     }
@@ -350,7 +367,7 @@ mod tests {
         let all = |message: &str| Some((0..100).map(|number| incident(number, message)).collect());
         let key = update(all("a"));
         let mut input = dispatcher.inputs[&key].subscribe();
-        let first = input.borrow_and_update().incidents.clone().unwrap();
+        let first = Arc::clone(&input.borrow_and_update().incidents);
         let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
         for (incidents, is_changed) in
             [(all("a"), false), (all("b"), true), (all("b"), false), (None, true), (None, false), (all("b"), true)]
@@ -360,7 +377,7 @@ mod tests {
             input.borrow_and_update();
         }
         update(all("a"));
-        assert!(!Arc::ptr_eq(&first, input.borrow_and_update().incidents.as_ref().unwrap()));
+        assert!(!Arc::ptr_eq(&first, &input.borrow_and_update().incidents));
         assert_eq!(first.len(), 100);
     }
 
@@ -373,7 +390,7 @@ mod tests {
                 let incidents = (0..100).map(|number| incident(number, &format!("seen by {object}"))).collect();
                 let key = update_with(&mut dispatcher, &object.to_string(), &webhooks, &rules, Some(incidents));
                 let input = dispatcher.inputs[&key].borrow().clone();
-                input.incidents.unwrap()
+                input.incidents
             })
             .collect();
         let (first, others) = known.split_first().unwrap();

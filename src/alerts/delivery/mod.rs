@@ -19,6 +19,7 @@ mod secret_reads;
 pub mod secrets;
 pub mod send;
 mod shared_names;
+mod shared_texts;
 mod status_writer;
 mod webhook_queue;
 mod worker;

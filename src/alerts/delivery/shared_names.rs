@@ -1,5 +1,5 @@
-//! Shares the names of incidents between the objects that select the same failing pods, and the logs of those that are sent.
-//! An owner's name alone takes up to 253 bytes, and a namespace may have 20 objects with webhooks.
+//! Shares the names of incidents between the objects that select the same failing pods. An owner's name alone takes up to 253
+//! bytes, and a namespace may have 20 objects with webhooks.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,7 @@ use arcstr::ArcStr;
 
 use crate::{alerts::Incident, api::Owner};
 
-/// The most incidents whose names are shared, and the most texts. The names of further ones are not shared.
+/// The most incidents whose names are shared, and the most reasons. The names of further ones are not shared.
 const NAMES: usize = 1 << 16;
 /// How many there are at least before those that are not used any more are removed.
 const SWEEP_AT: usize = 1 << 10;
@@ -19,9 +19,7 @@ const SWEEP_AT: usize = 1 << 10;
 pub(super) struct SharedNames {
     /// By the key of the incident, which is a hash of them.
     identities: HashMap<ArcStr, Identity>,
-    /// Reasons.
-    texts: HashSet<ArcStr>,
-    logs: HashSet<Arc<str>>,
+    reasons: HashSet<ArcStr>,
     sweep_at: usize,
 }
 
@@ -34,7 +32,7 @@ struct Identity {
 
 impl Default for SharedNames {
     fn default() -> Self {
-        Self { identities: HashMap::new(), texts: HashSet::new(), logs: HashSet::new(), sweep_at: SWEEP_AT }
+        Self { identities: HashMap::new(), reasons: HashSet::new(), sweep_at: SWEEP_AT }
     }
 }
 
@@ -43,15 +41,10 @@ impl SharedNames {
     pub(super) fn share(&mut self, incidents: &mut [Incident]) {
         for incident in incidents {
             self.share_identity(incident);
-            if let Some(known) = self.texts.get(&incident.reason) {
+            if let Some(known) = self.reasons.get(&incident.reason) {
                 incident.reason = known.clone();
-            } else if self.texts.len() < NAMES {
-                self.texts.insert(incident.reason.clone());
-            }
-            if let Some(known) = self.logs.get(&incident.logs) {
-                incident.logs = Arc::clone(known);
-            } else if self.logs.len() < NAMES {
-                self.logs.insert(Arc::clone(&incident.logs));
+            } else if self.reasons.len() < NAMES {
+                self.reasons.insert(incident.reason.clone());
             }
         }
         if self.len() >= self.sweep_at {
@@ -86,16 +79,14 @@ impl SharedNames {
     }
 
     fn len(&self) -> usize {
-        self.identities.len() + self.texts.len() + self.logs.len()
+        self.identities.len() + self.reasons.len()
     }
 
     /// Removes what no incident uses.
     fn sweep(&mut self) {
         self.identities.retain(|_, own| Arc::strong_count(&own.owner) > 1);
-        self.texts.retain(|text| ArcStr::strong_count(text).is_none_or(|count| count > 1));
-        self.logs.retain(|log| Arc::strong_count(log) > 1);
+        self.reasons.retain(|reason| ArcStr::strong_count(reason).is_none_or(|count| count > 1));
         self.identities.shrink_to(2 * self.identities.len());
-        self.logs.shrink_to(2 * self.logs.len());
         self.sweep_at = (2 * self.len()).max(SWEEP_AT);
     }
 }
@@ -111,7 +102,6 @@ mod tests {
             owner: Owner { kind: "Pod".to_owned(), name: owner.to_owned() }.into(),
             container: "app".into(),
             reason: "Unschedulable".into(),
-            logs: "the end".into(),
             ..Incident::default()
         }
     }
@@ -124,7 +114,7 @@ mod tests {
         objects.iter_mut().for_each(|incidents| shared.share(incidents));
         let (first, others) = objects.split_first().unwrap();
         for (own, other) in others.iter().flat_map(|incidents| first.iter().zip(incidents)) {
-            assert!(Arc::ptr_eq(&own.owner, &other.owner) && Arc::ptr_eq(&own.logs, &other.logs));
+            assert!(Arc::ptr_eq(&own.owner, &other.owner));
             for (own, other) in [
                 (&own.key, &other.key),
                 (&own.namespace, &other.namespace),
@@ -134,12 +124,12 @@ mod tests {
                 assert!(ArcStr::ptr_eq(own, other), "{own}");
             }
         }
-        assert_eq!((shared.identities.len(), shared.texts.len(), shared.logs.len()), (100, 1, 1));
+        assert_eq!((shared.identities.len(), shared.reasons.len()), (100, 1));
     }
 
     #[test]
     fn an_incident_takes_few_bytes_beside_its_names() {
-        assert!(size_of::<Incident>() <= 320, "{}", size_of::<Incident>());
+        assert!(size_of::<Incident>() <= 168, "{}", size_of::<Incident>());
     }
 
     #[test]
@@ -163,7 +153,7 @@ mod tests {
         assert_eq!(shared.identities.len(), NAMES);
         kept.truncate(10);
         shared.sweep();
-        assert_eq!((shared.identities.len(), shared.texts.len(), shared.logs.len()), (10, 1, 1));
+        assert_eq!((shared.identities.len(), shared.reasons.len()), (10, 1));
         for number in 0..10 * SWEEP_AT {
             shared.share(&mut [incident(&format!("gone {number}"), "cart")]);
         }

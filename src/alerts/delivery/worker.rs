@@ -78,8 +78,12 @@ pub(super) struct Input {
     pub generation: i64,
     pub webhooks: Arc<[ValidatedWebhook]>,
     pub mute_rules: Arc<MuteRules>,
-    /// Absent while the pods are not known, or the object is paused.
-    pub incidents: Option<Arc<[Incident]>>,
+    /// The incidents that were known last.
+    pub incidents: Arc<[Incident]>,
+    /// Incremented whenever these change.
+    pub incidents_version: u64,
+    /// False while the pods are not known, or the object is paused.
+    pub incidents_known: bool,
     pub gone: Arc<GoneAlerts>,
     /// The status of the object in the API.
     pub observed: Arc<StoredStatus>,
@@ -91,11 +95,7 @@ pub(super) struct Input {
 impl Input {
     /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let incidents = match (&self.incidents, &other.incidents) {
-            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
-            (own, other) => own.is_none() && other.is_none(),
-        };
-        incidents
+        (self.incidents_version, self.incidents_known) == (other.incidents_version, other.incidents_known)
             && Arc::ptr_eq(&self.webhooks, &other.webhooks)
             && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
             && Arc::ptr_eq(&self.observed, &other.observed)
@@ -112,9 +112,14 @@ pub(super) struct Worker {
     /// What `queues` were made from.
     webhooks: Arc<[ValidatedWebhook]>,
     queues: Vec<WebhookQueue>,
+    /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
+    /// turn would keep old ones in memory.
+    inputs: watch::Receiver<Input>,
+    /// Whether `inputs` may have changed since it was applied.
+    has_input: bool,
     memory: IncidentMemory,
-    /// The incidents that were known last.
-    incidents: Arc<[Incident]>,
+    /// Of the incidents that `memory` was updated with last.
+    incidents_version: Option<u64>,
     incidents_known: bool,
     gone: Arc<GoneAlerts>,
     mute_rules: Arc<MuteRules>,
@@ -140,7 +145,8 @@ enum TaskResult {
 }
 
 impl Worker {
-    pub fn new(context: Arc<Context>, object: ObjectRef, observed: Arc<StoredStatus>) -> Self {
+    pub fn new(context: Arc<Context>, object: ObjectRef, inputs: watch::Receiver<Input>) -> Self {
+        let observed = Arc::clone(&inputs.borrow().observed);
         Self {
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
             round: context.metrics.delivery_round(),
@@ -149,8 +155,10 @@ impl Worker {
             generation: 0,
             webhooks: Arc::default(),
             queues: Vec::new(),
+            inputs,
+            has_input: true,
             memory: IncidentMemory::default(),
-            incidents: Arc::default(),
+            incidents_version: None,
             incidents_known: false,
             gone: Arc::default(),
             mute_rules: Arc::default(),
@@ -168,13 +176,13 @@ impl Worker {
     /// Runs until the object is deleted or the dispatcher is dropped. At a shutdown it ends as soon as the outcomes of
     /// all running requests are stored. Receivers that do not answer within a second are left: their messages stay pending,
     /// and are sent again with the same IDs.
-    pub async fn run(mut self, mut inputs: watch::Receiver<Input>) {
+    pub async fn run(mut self) {
         let shutdown = self.context.shutdown.clone();
-        let first = inputs.borrow_and_update().clone();
-        self.apply(first);
+        // Also if it is stopped before it plans: its state contains what is stored.
+        self.apply_input(Instant::now());
         let mut patience = None;
         loop {
-            if inputs.borrow().deleted {
+            if self.inputs.borrow().deleted {
                 self.report_failing(&[]);
                 return tokio::select! {
                     () = self.notify_deletion() => {}
@@ -194,11 +202,8 @@ impl Worker {
             tokio::select! {
                 () = sleep_until(give_up_at.unwrap_or(wake)), if give_up_at.is_some() => {}
                 () = shutdown.cancelled(), if !stopping => {}
-                changed = inputs.changed(), if !stopping => match changed {
-                    Ok(()) => {
-                        let next = inputs.borrow_and_update().clone();
-                        self.apply(next);
-                    }
+                changed = self.inputs.changed(), if !stopping => match changed {
+                    Ok(()) => self.has_input = true,
                     Err(_) => return self.report_failing(&[]),
                 },
                 Some(result) = self.tasks.next() => self.on_result(result),
@@ -215,17 +220,26 @@ impl Worker {
         self.queues.iter().any(WebhookQueue::is_sending)
     }
 
-    fn apply(&mut self, input: Input) {
-        let now = Instant::now();
+    /// Takes the latest input. Returns its incidents.
+    fn apply_input(&mut self, now: Instant) -> Arc<[Incident]> {
+        self.has_input |= self.inputs.has_changed().unwrap_or_default();
+        let input = self.inputs.borrow_and_update().clone();
+        let incidents = Arc::clone(&input.incidents);
+        if std::mem::take(&mut self.has_input) {
+            self.apply(input, now);
+        }
+        incidents
+    }
+
+    fn apply(&mut self, input: Input, now: Instant) {
         self.generation = input.generation;
         self.permits = permits(input.bytes);
         if !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
             self.update_webhooks(input.webhooks, now);
         }
-        self.incidents_known = input.incidents.is_some();
-        if let Some(incidents) = input.incidents.filter(|incidents| !Arc::ptr_eq(incidents, &self.incidents)) {
-            self.incidents = incidents;
-            self.memory.update(&self.incidents);
+        self.incidents_known = input.incidents_known;
+        if self.incidents_version.replace(input.incidents_version) != Some(input.incidents_version) {
+            self.memory.update(&input.incidents);
             self.has_mutes = false;
         }
         self.gone = input.gone;
@@ -268,10 +282,10 @@ impl Worker {
         }
     }
 
-    fn input(&self) -> ObjectInput<'_> {
+    fn input<'a>(&'a self, incidents: &'a [Incident]) -> ObjectInput<'a> {
         ObjectInput {
             source: &self.source,
-            incidents: &self.incidents,
+            incidents,
             incidents_known: self.incidents_known,
             memory: &self.memory,
             gone: &self.gone,
@@ -292,7 +306,8 @@ impl Worker {
                     None => break,
                 }
             }
-            let input = self.input();
+            let incidents = self.apply_input(Instant::now());
+            let input = self.input(&incidents);
             let notices = self.queues.iter().filter_map(|queue| {
                 let (endpoint, messages) = queue.deletion_notices(&input, self.context.clock.now())?;
                 let timeout = queue.webhook.policy.timeout;

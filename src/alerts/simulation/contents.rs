@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::{Behaviour, FORMATS, Simulation, destination};
 use crate::{
-    alerts::{Incident, Notification, Plan, formats::render},
+    alerts::{Incident, Notification, Plan, Texts, formats::render},
     api::{AlertPhase, Detail, MessageKind, Owner, ProblemKind, WebhookFormat},
 };
 
@@ -158,9 +159,12 @@ fn cart(reason: &str) -> Incident {
         reason: reason.into(),
         since: "2026-07-01T10:00:00Z".parse().unwrap(),
         pods: 3,
-        example_pods: vec!["cart-5d9f7c-a1b2c".to_owned()],
-        message: "out of memory".to_owned(),
-        logs: "the end".into(),
+        texts: Arc::new(Texts {
+            example_pods: vec!["cart-5d9f7c-a1b2c".to_owned()],
+            message: "out of memory".to_owned(),
+            logs: "the end".into(),
+            ..Texts::default()
+        }),
         ..Incident::default()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::{
     CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput,
-    Source,
+    Source, Texts,
     address::AddressPolicy,
     deletion_notices,
     destination::{Destination, UrlPolicy},
@@ -198,9 +199,12 @@ impl Simulation {
             reason: "OOMKilled".into(),
             since: *since,
             pods: 1,
-            example_pods: vec!["cart-a".to_owned()],
-            message: "out of memory".to_owned(),
-            logs: "the end".into(),
+            texts: Arc::new(Texts {
+                example_pods: vec!["cart-a".to_owned()],
+                message: "out of memory".to_owned(),
+                logs: "the end".into(),
+                ..Texts::default()
+            }),
             common_cause: self.causes.get(key).map(|cause| common_causes::node(*cause)),
             ..Incident::default()
         };

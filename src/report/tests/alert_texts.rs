@@ -33,18 +33,26 @@ fn texts_of_many_incidents_take_a_bounded_amount_of_memory() {
     for logs in [false, true] {
         let incidents = many(logs).alert_incidents();
         assert_eq!(incidents.len(), 1_501, "each is counted");
-        let texts: usize = incidents.iter().map(|incident| incident.message.len()).sum();
+        let texts: usize = incidents.iter().map(|incident| incident.texts.message.len()).sum();
         assert!((TEXT_BYTES / 2..TEXT_BYTES + 4096).contains(&texts), "{texts}");
-        let tails: usize = incidents.iter().map(|incident| incident.logs.len()).sum();
+        let tails: usize = incidents.iter().map(|incident| incident.texts.logs.len()).sum();
         assert!(tails <= LOG_BYTES + 4096 && (tails > LOG_BYTES / 2) == logs, "{tails}");
         // As many as the status has room for, about 330 bytes each.
-        let with_text = owners(&incidents, |incident| !incident.message.is_empty());
+        let with_text = owners(&incidents, |incident| !incident.texts.message.is_empty());
         assert!(with_text.len() > ALERT_BYTES / 330, "{}", with_text.len());
         for incident in &incidents {
-            let is_cut = incident.log_note.contains("too many incidents");
-            assert_eq!(is_cut, incident.message.is_empty() || logs && incident.logs.is_empty(), "{incident:?}");
-            if incident.message.is_empty() {
-                assert!(incident.example_pods.is_empty() && incident.evidence.is_empty() && incident.logs.is_empty());
+            let is_cut = incident.texts.log_note.contains("too many incidents");
+            assert_eq!(
+                is_cut,
+                incident.texts.message.is_empty() || logs && incident.texts.logs.is_empty(),
+                "{incident:?}"
+            );
+            if incident.texts.message.is_empty() {
+                assert!(
+                    incident.texts.example_pods.is_empty()
+                        && incident.texts.evidence.is_empty()
+                        && incident.texts.logs.is_empty()
+                );
             }
         }
     }
@@ -53,7 +61,7 @@ fn texts_of_many_incidents_take_a_bounded_amount_of_memory() {
 #[test]
 fn incidents_that_are_tracked_or_began_first_have_texts_and_namespaces_take_turns() {
     let scenario = many(false);
-    let has_text = |incident: &alerts::Incident| !incident.message.is_empty();
+    let has_text = |incident: &alerts::Incident| !incident.texts.message.is_empty();
     let incidents = scenario.alert_incidents();
     let first = owners(&incidents, has_text);
     assert!(first.contains("owner-1499") && !first.contains("owner-0"), "the oldest come first");

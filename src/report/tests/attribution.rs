@@ -111,7 +111,7 @@ fn an_alert_mentions_earlier_lines_only_if_its_log_is_cut() {
     for (lines, note) in [(3, ""), (3_000, earlier)] {
         let mut scenario = Scenario { webhooks: true, ..Scenario::of([crashing("shop", "cart", "Error", 50)]) };
         scenario.tails.insert((scenario.pods[0].0.uid, "app".to_owned()), tail(&"a line\n".repeat(lines)));
-        assert_eq!(scenario.alert_incidents()[0].log_note, note, "{lines} lines");
+        assert_eq!(scenario.alert_incidents()[0].texts.log_note, note, "{lines} lines");
     }
 }
 
@@ -445,6 +445,6 @@ fn an_alert_shows_the_log_of_the_container_that_failed() {
         for name in ["app", "proxy", "mesh"] {
             scenario.tails.insert((scenario.pods[0].0.uid, name.to_owned()), tail(&format!("of {name}")));
         }
-        assert_eq!(&*scenario.alert_incidents()[0].logs, log, "{culprit:?}");
+        assert_eq!(&*scenario.alert_incidents()[0].texts.logs, log, "{culprit:?}");
     }
 }

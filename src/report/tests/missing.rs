@@ -154,7 +154,7 @@ fn alerts_receive_missing_pods_with_their_sentence() {
     let scenario = Scenario { missing: vec![missing("api", 3, 3)], webhooks: true, ..Scenario::default() };
     let [alert] = &scenario.alert_incidents()[..] else { panic!() };
     assert_eq!((alert.kind, alert.pods, alert.tolerated), (ProblemKind::Missing, 3, Duration::from_secs(30)));
-    assert_eq!(alert.message, "0 of 3 pods exist: the ResourceQuota mem-cap is exceeded");
-    assert_eq!((alert.since, alert.logs.len(), alert.example_pods.len()), (at(700), 0, 0));
+    assert_eq!(alert.texts.message, "0 of 3 pods exist: the ResourceQuota mem-cap is exceeded");
+    assert_eq!((alert.since, alert.texts.logs.len(), alert.texts.example_pods.len()), (at(700), 0, 0));
     assert_eq!(alert.key, scenario.status(None).incidents[0].key);
 }

@@ -28,7 +28,7 @@ fn shows_the_revision_only_if_all_pods_of_the_incident_share_it() {
         assert_eq!((incident.pods, incident.of), (3, 10));
         let revision = incident.revision.as_ref().map(|revision| (&*revision.name, revision.healthy_before));
         assert_eq!(revision, shown.then_some(("two", 7)), "{hashes:?}");
-        assert_eq!(scenario.alert_incidents()[0].revision, incident.revision);
+        assert_eq!(scenario.alert_incidents()[0].texts.revision, incident.revision);
     }
 }
 

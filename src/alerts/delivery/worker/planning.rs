@@ -12,7 +12,7 @@ use super::{
     },
     Worker,
 };
-use crate::alerts::{MuteSearch, alert_bytes};
+use crate::alerts::{Incident, MuteSearch, alert_bytes};
 
 impl Worker {
     /// Decides for each webhook what to do next.
@@ -21,15 +21,16 @@ impl Worker {
         // Nobody closes the semaphore. Without a permit, the step would only be less fair.
         let _permit = context.planning.acquire().await.ok();
         let (now, wall) = (Instant::now(), context.clock.now());
+        let incidents = self.apply_input(now);
         let mut pause = Pause::default();
-        self.find_mutes(wall, &mut pause).await;
+        self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input() };
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input(&incidents) };
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
             let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
             actions.push(queue.next_action(&input, stored, now, wall));
-            pause.after(self.incidents.len()).await;
+            pause.after(incidents.len()).await;
         }
         self.queues = queues;
         for (index, action) in actions.into_iter().enumerate() {
@@ -42,15 +43,15 @@ impl Worker {
     }
 
     /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
-    async fn find_mutes(&mut self, wall: Timestamp, pause: &mut Pause) {
+    async fn find_mutes(&mut self, incidents: &[Incident], wall: Timestamp, pause: &mut Pause) {
         let mut search = MuteSearch::new(&self.mute_rules, wall);
         if self.has_mutes && search.is_known_from(&self.mutes) {
             return;
         }
         if !search.is_trivial() {
-            for incidents in self.incidents.chunks(pause::INCIDENTS) {
-                search.add(incidents, &self.memory);
-                pause.after(incidents.len()).await;
+            for some in incidents.chunks(pause::INCIDENTS) {
+                search.add(some, &self.memory);
+                pause.after(some.len()).await;
             }
         }
         self.mutes = search.finish();

@@ -4,7 +4,7 @@ mod ownership;
 mod share;
 mod untrusted;
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::render;
 use crate::{
     alerts::{
-        Incident, Notification,
+        Incident, Notification, Texts,
         simulation::{Behaviour, FORMATS, Simulation, destination},
     },
     api::{Cause, NamespacedName, Owner, ProblemKind, Revision, WebhookFormat},
@@ -38,9 +38,12 @@ fn incident(owner: &str, container: &str, reason: &str, pods: u64) -> Incident {
         reason: reason.into(),
         since: at("10:00:00"),
         pods,
-        example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
-        message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
-        logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".into(),
+        texts: Arc::new(Texts {
+            example_pods: ["a1b2c", "d3e4f", "g5h6i"].iter().take(pods.min(3) as usize).map(|s| pod(s)).collect(),
+            message: format!("container {container} was OOM-killed (exit 137), 7 restarts, limit 512Mi"),
+            logs: "loading 40000 rows\nallocating <buffer> & index\nKilled".into(),
+            ..Texts::default()
+        }),
         ..Incident::default()
     }
 }
@@ -88,12 +91,15 @@ impl Scenario {
 /// One message of each kind, as planned for a sequence of events.
 fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let cart = || incident("cart", "app", "OOMKilled", 3);
-    let train = || Incident {
-        kind: ProblemKind::Unschedulable,
-        message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
-        logs: "".into(),
-        log_note: "the container never started".into(),
-        ..incident("train", "", "Unschedulable", 1)
+    let train = || {
+        let incident = incident("train", "", "Unschedulable", 1);
+        let texts = Texts {
+            message: "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.".to_owned(),
+            logs: "".into(),
+            log_note: "the container never started".into(),
+            ..Texts::clone(&incident.texts)
+        };
+        Incident { kind: ProblemKind::Unschedulable, texts: texts.into(), ..incident }
     };
     let firing = || Scenario::of(format).incident(cart()).advance(40);
     let several = || {
@@ -110,17 +116,18 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         scenario.sim.active = (0..900).map(|number| (format!("storm{number}"), at("10:00:00"))).collect();
         scenario.advance(600)
     };
-    let explained = || Incident {
-        cause: Cause::OutOfMemory,
-        of: 10,
-        message: "app was OOM-killed 31–34 s after its start, 7 restarts; limit 512Mi".to_owned(),
-        revision: Some(Revision {
-            name: "cart-5d9f7c".to_owned(),
-            healthy_before: 7,
-            changes: vec!["app: memory limit 1Gi → 512Mi".to_owned(), "app: env CACHE_SIZE added".to_owned()],
-        }),
-        evidence: vec!["Unhealthy ×41, last 10:00:30Z: Readiness probe failed: <timeout> & `503`".to_owned()],
-        ..cart()
+    let explained = || {
+        let texts = Texts {
+            message: "app was OOM-killed 31–34 s after its start, 7 restarts; limit 512Mi".to_owned(),
+            revision: Some(Revision {
+                name: "cart-5d9f7c".to_owned(),
+                healthy_before: 7,
+                changes: vec!["app: memory limit 1Gi → 512Mi".to_owned(), "app: env CACHE_SIZE added".to_owned()],
+            }),
+            evidence: vec!["Unhealthy ×41, last 10:00:30Z: Readiness probe failed: <timeout> & `503`".to_owned()],
+            ..Texts::clone(&cart().texts)
+        };
+        Incident { cause: Cause::OutOfMemory, of: 10, texts: texts.into(), ..cart() }
     };
     let common = || {
         let mut scenario = Scenario::of(format);

@@ -14,10 +14,13 @@ fn hostile(number: usize) -> Incident {
         reason: text(128).into(),
         runbook: link.as_str().into(),
         dashboard: link.as_str().into(),
-        evidence: vec![text(512); 4],
-        message: text(1_024),
-        log_note: text(200).into(),
-        logs: text(4_096).into(),
+        texts: Arc::new(Texts {
+            evidence: vec![text(512); 4],
+            message: text(1_024),
+            log_note: text(200).into(),
+            logs: text(4_096).into(),
+            ..Texts::clone(&incident("evil", "app", "Error", 3).texts)
+        }),
         ..incident("evil", "app", "Error", 3)
     }
 }
@@ -33,11 +36,9 @@ fn text(value: &Value) -> String {
 }
 
 fn sent(format: WebhookFormat, incidents: impl IntoIterator<Item = Incident>) -> String {
-    let victim = Incident {
-        runbook: RUNBOOK.into(),
-        evidence: vec!["Unhealthy ×41".to_owned()],
-        ..incident("cart", "app", "OOMKilled", 3)
-    };
+    let cart = incident("cart", "app", "OOMKilled", 3);
+    let texts = Texts { evidence: vec!["Unhealthy ×41".to_owned()], ..Texts::clone(&cart.texts) };
+    let victim = Incident { runbook: RUNBOOK.into(), texts: texts.into(), ..cart };
     let scenario = incidents.into_iter().fold(Scenario::of(format).incident(victim), Scenario::incident);
     let sent = scenario.advance(40).last();
     assert!(sent.started.iter().any(|alert| alert.owner.name == "cart"));
@@ -77,12 +78,16 @@ fn an_incident_that_exceeds_its_share_loses_its_links_first_and_counts_them() {
 #[test]
 fn ordinary_incidents_lose_the_beginnings_of_their_logs_before_links() {
     for format in CHAT {
-        let ordinary = |number: usize| Incident {
-            key: format!("ordinary-{number}").into(),
-            runbook: format!("https://runbooks.example/{number}").as_str().into(),
-            dashboard: format!("https://grafana.example/{number}").as_str().into(),
-            logs: "a line of a log\n".repeat(200).as_str().into(),
-            ..incident(&format!("web-{number}"), "app", "Error", 3)
+        let ordinary = |number: usize| {
+            let incident = incident(&format!("web-{number}"), "app", "Error", 3);
+            let logs = "a line of a log\n".repeat(200).as_str().into();
+            Incident {
+                key: format!("ordinary-{number}").into(),
+                runbook: format!("https://runbooks.example/{number}").as_str().into(),
+                dashboard: format!("https://grafana.example/{number}").as_str().into(),
+                texts: Arc::new(Texts { logs, ..Texts::clone(&incident.texts) }),
+                ..incident
+            }
         };
         let shown = sent(format, (0..5).map(ordinary));
         assert!(!shown.contains("too long to show"), "{format:?}: {shown}");

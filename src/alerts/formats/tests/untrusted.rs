@@ -1,12 +1,14 @@
 //! Renders hostile texts in every format: messages stay within the receivers' limits, and contain no foreign markup.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
     alerts::{
-        Incident, Notification,
+        Incident, Notification, Texts,
         formats::render,
         sanitize::utf16_len,
         simulation::{Behaviour, FORMATS, Simulation, destination},
@@ -51,16 +53,18 @@ fn hostile_incident() -> impl Strategy<Value = Incident> {
             since: Timestamp::from_second(since).unwrap(),
             pods,
             of: pods,
-            log_note: message.as_str().into(),
-            revision: Some(Revision {
-                name: message.clone(),
-                healthy_before: since,
-                changes: example_pods.iter().rev().cloned().collect(),
+            texts: Arc::new(Texts {
+                log_note: message.as_str().into(),
+                revision: Some(Revision {
+                    name: message.clone(),
+                    healthy_before: since,
+                    changes: example_pods.iter().rev().cloned().collect(),
+                }),
+                evidence: example_pods.clone(),
+                example_pods,
+                message,
+                logs: logs.into(),
             }),
-            evidence: example_pods.clone(),
-            example_pods,
-            message,
-            logs: logs.into(),
             // They are valid, because others are never kept.
             team: "Check-out_1.x".into(),
             runbook: LINK.into(),

@@ -53,55 +53,67 @@ fn largest() -> Input {
     Input {
         webhooks: ValidatedWebhook::validate_all(&webhooks).unwrap().into(),
         mute_rules: Arc::new(MuteRules::new(&(0..20).map(silence).collect::<Vec<_>>(), &[]).unwrap()),
-        incidents: Some((0..1_500).map(incident).collect()),
+        incidents: (0..1_500).map(incident).collect(),
+        incidents_known: true,
         ..Input::default()
     }
 }
 
 /// A worker with this input, whose webhooks are planned although their Secrets cannot be used.
-fn worker(context: &Arc<Context>, input: &Input) -> Worker {
+fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>) {
     let key = NamespacedName::new("evil", "cluster");
     let object = ObjectRef { key, uid: "u".to_owned(), version: ObjectVersion::new("1") };
-    let mut worker = Worker::new(Arc::clone(context), object, Arc::default());
-    worker.apply(input.clone());
+    let (sender, receiver) = watch::channel(input);
+    let mut worker = Worker::new(Arc::clone(context), object, receiver);
+    worker.apply_input(Instant::now());
     for queue in &mut worker.queues {
         let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
         let secrets = WebhookSecrets { config: "c".to_owned(), receiver: String::new(), endpoint };
         let webhook = queue.webhook.webhook.clone();
         queue.on_secrets(&webhook, Ok(secrets), Instant::now());
     }
-    worker
+    (worker, sender)
 }
 
 #[tokio::test]
 async fn silences_are_evaluated_once_for_all_webhooks_of_an_object() {
     let (context, input) = (context(), largest());
-    let mut worker = worker(&context, &input);
+    let (mut worker, inputs) = worker(&context, input.clone());
     worker.plan().await;
     assert!(worker.queues.iter().all(|queue| queue.state().storm.is_some()), "each webhook was planned");
     assert_eq!(worker.mutes.evaluations, 20, "all incidents have the same namespace, kind and reason");
 
     worker.mutes.evaluations = 0;
-    worker.apply(Input { generation: 2, ..input.clone() });
+    inputs.send_replace(Input { generation: 2, ..input.clone() });
     worker.plan().await;
     assert_eq!(worker.mutes.evaluations, 0, "neither the rules nor the incidents have changed");
-    let changed: Arc<[Incident]> = input.incidents.iter().flat_map(|incidents| incidents.iter().cloned()).collect();
-    worker.apply(Input { incidents: Some(changed), ..input });
+    inputs.send_replace(Input { incidents_version: 1, ..input });
     worker.plan().await;
     assert_eq!(worker.mutes.evaluations, 20);
 }
 
 #[tokio::test]
-async fn a_worker_does_not_copy_the_incidents() {
-    let (context, input) = (context(), largest());
-    let worker = worker(&context, &input);
-    assert!(Arc::ptr_eq(&worker.incidents, input.incidents.as_ref().unwrap()));
+async fn a_worker_that_waits_for_its_turn_keeps_no_old_incidents() {
+    let context = context();
+    let (mut worker, inputs) = worker(&context, largest());
+    worker.plan().await;
+    let old = Arc::downgrade(&inputs.borrow().incidents);
+    let other = context.planning.acquire().await.unwrap();
+    {
+        let mut plan = Box::pin(worker.plan());
+        assert!(futures::poll!(&mut plan).is_pending());
+        inputs.send_replace(Input { incidents_version: 1, ..largest() });
+        assert_eq!(old.strong_count(), 0);
+        drop(other);
+        plan.await;
+    }
+    assert_eq!(worker.incidents_version, Some(1));
 }
 
 #[tokio::test]
 async fn other_tasks_go_on_while_many_incidents_are_planned() {
-    let (context, input) = (context(), largest());
-    let mut worker = worker(&context, &input);
+    let context = context();
+    let (mut worker, _inputs) = worker(&context, largest());
     let turns = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&turns);
     let other = tokio::spawn(async move {
@@ -118,8 +130,8 @@ async fn other_tasks_go_on_while_many_incidents_are_planned() {
 
 #[tokio::test]
 async fn one_worker_plans_at_a_time() {
-    let (context, input) = (context(), largest());
-    let mut worker = worker(&context, &input);
+    let context = context();
+    let (mut worker, _inputs) = worker(&context, largest());
     let other = context.planning.acquire().await.unwrap();
     let mut plan = Box::pin(worker.plan());
     assert!(futures::poll!(&mut plan).is_pending());
