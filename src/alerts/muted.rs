@@ -200,7 +200,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let first = webhook.muted.iter().filter_map(|incident| webhook.mutes.get(incident.key.as_str())).min();
     let status = MutedStatus {
         count: i64::try_from(held.len()).unwrap_or(i64::MAX),
-        by: first.map(|mute| mute.by.clone()).unwrap_or_default(),
+        by: first.map(|mute| mute.by.to_string()).unwrap_or_default(),
         until: first.map(|mute| whole_seconds(mute.until)),
         ended,
         incidents,

@@ -20,7 +20,7 @@ use crate::{
 pub struct CurrentMutes {
     mutes: HashMap<ArcStr, Mute>,
     /// The rules that were evaluated, and when they end.
-    rules: Vec<(String, Timestamp)>,
+    rules: Vec<(ArcStr, Timestamp)>,
     /// How often a rule was evaluated.
     #[cfg(test)]
     pub(in crate::alerts) evaluations: usize,

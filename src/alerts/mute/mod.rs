@@ -40,7 +40,7 @@ struct Silence {
 /// A silence or quiet hours that hold now.
 pub(super) struct ActiveRule<'a> {
     /// Such as "silence migration".
-    pub name: String,
+    pub name: ArcStr,
     pub until: Timestamp,
     matcher: &'a Matcher,
     mutes_critical: bool,
@@ -52,7 +52,7 @@ pub(super) struct Mute {
     /// When to decide again. Another rule may hold by then.
     pub until: Timestamp,
     /// The rule that ends last.
-    pub by: String,
+    pub by: ArcStr,
 }
 
 impl MuteRules {
@@ -73,7 +73,7 @@ impl MuteRules {
     /// The rules that hold now.
     pub(super) fn active(&self, now: Timestamp) -> Vec<ActiveRule<'_>> {
         let silences = self.silences.iter().filter(|silence| silence.is_active(now)).map(|silence| ActiveRule {
-            name: format!("silence {}", silence.name),
+            name: arcstr::format!("silence {}", silence.name),
             until: silence.until,
             matcher: &silence.matcher,
             // A person asked for exactly this.
@@ -81,7 +81,7 @@ impl MuteRules {
         });
         let quiet_hours = self.quiet_hours.iter().filter_map(|hours| {
             Some(ActiveRule {
-                name: format!("quiet hours {}", hours.name),
+                name: arcstr::format!("quiet hours {}", hours.name),
                 until: hours.active_until(now)?,
                 matcher: &hours.matcher,
                 mutes_critical: false,

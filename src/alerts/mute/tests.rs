@@ -140,7 +140,7 @@ fn a_silence_holds_from_its_beginning_until_just_before_its_end() {
         ("2036-12-01T08:00:00Z", false, true),
     ] {
         let expected: Vec<_> =
-            active.then(|| ("silence migration".to_owned(), at("2026-12-01T08:00:00Z"))).into_iter().collect();
+            active.then(|| (arcstr::literal!("silence migration"), at("2026-12-01T08:00:00Z"))).into_iter().collect();
         let found: Vec<_> = rules.active(at(now)).into_iter().map(|rule| (rule.name, rule.until)).collect();
         assert_eq!(found, expected, "{now}");
         assert_eq!(rules.expired(at(now)).count(), usize::from(expired), "{now}");
@@ -170,7 +170,7 @@ fn the_rule_that_ends_last_decides() {
     let rules = rules(json!([silence(json!({}))]), json!([nights(json!({}))])).unwrap();
     let find = |now: &str, namespace: &str| {
         find_mute(&rules.active(at(now)), &incident(namespace, Severity::Warning), &[])
-            .map(|mute| (mute.by, mute.until.to_string()))
+            .map(|mute| (mute.by.to_string(), mute.until.to_string()))
     };
     let silence = ("silence migration".to_owned(), "2026-12-01T08:00:00Z".to_owned());
     let nights = ("quiet hours nights".to_owned(), "2026-12-01T06:00:00Z".to_owned());
