@@ -11,6 +11,7 @@ mod compose;
 pub mod delivery;
 mod delivery_summary;
 pub mod destination;
+mod endpoint_spec;
 mod formats;
 mod headers;
 mod incident;
@@ -38,6 +39,7 @@ mod webhook_state;
 
 use compose::{deletion_notices, resend};
 use delivery_summary::{summarize_delivery, summarize_mutes};
+pub use endpoint_spec::EndpointSpec;
 pub(crate) use incident::gone_alerts;
 pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source, Texts};
 pub use link_template::LinkTemplate;

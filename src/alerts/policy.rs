@@ -14,7 +14,7 @@ use super::{
     times::later,
 };
 use crate::{
-    api::{GoDuration, Severity, TEAM_LENGTH, Webhook, WebhookFormat, limits},
+    api::{GoDuration, Match, Severity, TEAM_LENGTH, Webhook, WebhookFormat, limits},
     backoff::doubled,
     glob::{Glob, NamespaceCache},
     spec_error::{SpecError, at_most, duration, globs},
@@ -38,6 +38,13 @@ pub struct NotificationPolicy {
     pub(super) pacing: Pacing,
     /// Whether the object or the webhook is about one namespace, so that others need no space for their alerts.
     pub(crate) is_of_one_namespace: bool,
+    /// Shared by the clones, because the namespaces alone may take 16 KiB.
+    matcher: Arc<WebhookMatcher>,
+}
+
+/// A webhook's validated `match`.
+#[derive(Debug)]
+struct WebhookMatcher {
     namespaces: Option<Vec<Glob>>,
     namespace_cache: NamespaceCache,
     reasons: Option<ReasonSet>,
@@ -136,6 +143,23 @@ impl Pacing {
     }
 }
 
+impl WebhookMatcher {
+    fn new(field: &str, wanted: Match) -> Result<Self, SpecError> {
+        let field = |name: &str| format!("{field}.{name}");
+        let namespaces = wanted.namespaces.filter(|patterns| !patterns.is_empty());
+        let teams = wanted.teams.filter(|teams| !teams.is_empty());
+        at_most(&field("teams"), teams.as_ref().map_or(0, Vec::len), limits::TEAMS)?;
+        let team_set = |teams: Vec<String>| NameSet::new(&field("teams"), &teams, "a team", TEAM_LENGTH);
+        Ok(Self {
+            namespaces: namespaces.map(|patterns| globs(&field("namespaces"), &patterns)).transpose()?,
+            namespace_cache: NamespaceCache::default(),
+            reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()).map(ReasonSet::new),
+            severities: wanted.severities.filter(|severities| !severities.is_empty()),
+            teams: teams.map(team_set).transpose()?,
+        })
+    }
+}
+
 impl NotificationPolicy {
     /// Validates the webhook at `index` of `spec.webhooks`.
     ///
@@ -147,11 +171,7 @@ impl NotificationPolicy {
             duration(&field(name), value.as_ref(), &range, Duration::from_secs(default))
         };
         let timeout = read("timeout", &webhook.timeout, limits::TIMEOUT, 10)?;
-        let wanted = webhook.match_.clone().unwrap_or_default();
-        let namespaces = wanted.namespaces.filter(|patterns| !patterns.is_empty());
-        let teams = wanted.teams.filter(|teams| !teams.is_empty());
-        at_most(&field("match.teams"), teams.as_ref().map_or(0, Vec::len), limits::TEAMS)?;
-        let team_set = |teams: Vec<String>| NameSet::new(&field("match.teams"), &teams, "a team", TEAM_LENGTH);
+        let namespaces = webhook.match_.as_ref().and_then(|wanted| wanted.namespaces.as_deref()).unwrap_or_default();
         Ok(Self {
             name: webhook.name.clone(),
             format: webhook.format,
@@ -162,13 +182,15 @@ impl NotificationPolicy {
             links: Arc::default(),
             mentions: Mentions::new(index, webhook)?,
             pacing: Pacing::of(webhook.format),
-            is_of_one_namespace: namespaces.as_deref().is_some_and(is_one_namespace),
-            namespaces: namespaces.map(|patterns| globs(&field("match.namespaces"), &patterns)).transpose()?,
-            namespace_cache: NamespaceCache::default(),
-            reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()).map(ReasonSet::new),
-            severities: wanted.severities.filter(|severities| !severities.is_empty()),
-            teams: teams.map(team_set).transpose()?,
+            is_of_one_namespace: is_one_namespace(namespaces),
+            matcher: Arc::new(WebhookMatcher::new(&field("match"), webhook.match_.clone().unwrap_or_default())?),
         })
+    }
+
+    /// Whether both have the same patterns in memory.
+    #[cfg(test)]
+    pub(crate) fn shares_patterns_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.matcher, &other.matcher)
     }
 
     /// Whether the receiver is sent an incident. A webhook that matched what the incident was earlier continues to match,
@@ -182,7 +204,8 @@ impl NotificationPolicy {
 
     /// The severity that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_severity(&self, incident: &Incident, earlier: &[Severity]) -> Option<Severity> {
-        let wanted = |severity: &&Severity| self.severities.as_ref().is_none_or(|wanted| wanted.contains(severity));
+        let wanted =
+            |severity: &&Severity| self.matcher.severities.as_ref().is_none_or(|wanted| wanted.contains(severity));
         [&incident.severity].into_iter().chain(earlier).find(wanted).copied()
     }
 
@@ -190,14 +213,15 @@ impl NotificationPolicy {
     pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a ArcStr> {
         let wanted = |team: &&ArcStr| {
             // Not even `*` matches an incident without a team.
-            self.teams.as_ref().is_none_or(|wanted| !team.is_empty() && wanted.matches(team))
+            self.matcher.teams.as_ref().is_none_or(|wanted| !team.is_empty() && wanted.matches(team))
         };
         [&incident.team].into_iter().chain(earlier).find(wanted)
     }
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a str> {
-        let wanted = |reason: &&ArcStr| self.reasons.as_ref().is_none_or(|names| names.contains(incident.kind, reason));
+        let reasons = self.matcher.reasons.as_ref();
+        let wanted = |reason: &&ArcStr| reasons.is_none_or(|names| names.contains(incident.kind, reason));
         [&incident.reason]
             .into_iter()
             .chain(earlier)
@@ -207,10 +231,10 @@ impl NotificationPolicy {
     }
 
     pub(super) fn matches_namespace(&self, incident: &Incident) -> bool {
-        let namespace = &incident.namespace;
-        self.namespaces.as_ref().is_none_or(|globs| {
-            self.namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace)))
-        })
+        let (namespace, WebhookMatcher { namespaces, namespace_cache, .. }) = (&incident.namespace, &*self.matcher);
+        namespaces
+            .as_ref()
+            .is_none_or(|globs| namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace))))
     }
 
     /// When an incident is old enough to be sent; `None`: never.
@@ -244,7 +268,7 @@ pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Match, SecretKeyRef, SecretKeySource};
+    use crate::api::{SecretKeyRef, SecretKeySource};
 
     fn webhook() -> Webhook {
         Webhook {

@@ -1,19 +1,18 @@
 //! Validates `spec.webhooks`.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
-use super::NotificationPolicy;
+use super::{EndpointSpec, NotificationPolicy};
 use crate::{
     api::{Webhook, limits},
     spec_error::{SpecError, at_most, invalid},
 };
 
-/// One entry of `spec.webhooks`.
+/// One entry of `spec.webhooks`. What may be large is shared by its clones.
 #[derive(Clone, Debug)]
 pub struct ValidatedWebhook {
     pub policy: NotificationPolicy,
-    /// The entry as written in the spec, which names the Secrets.
-    pub webhook: Webhook,
+    pub endpoint: Arc<EndpointSpec>,
 }
 
 impl ValidatedWebhook {
@@ -32,7 +31,10 @@ impl ValidatedWebhook {
                     format!("{:?} is already used", webhook.name),
                 ));
             }
-            validated.push(Self { policy: NotificationPolicy::new(index, webhook)?, webhook: webhook.clone() });
+            validated.push(Self {
+                policy: NotificationPolicy::new(index, webhook)?,
+                endpoint: Arc::new(EndpointSpec::new(webhook)),
+            });
         }
         Ok(validated)
     }
@@ -51,11 +53,10 @@ mod tests {
         };
         let validate = |names: &[&str]| {
             let validated = ValidatedWebhook::validate_all(&named(names)).map_err(|error| error.to_string())?;
-            Ok(validated.into_iter().map(|webhook| (webhook.policy.name, webhook.webhook.name)).collect::<Vec<_>>())
+            Ok(validated.into_iter().map(|webhook| webhook.policy.name).collect::<Vec<_>>())
         };
-        let both = |name: &str| (name.to_owned(), name.to_owned());
         assert_eq!(validate(&[]), Ok(vec![]));
-        assert_eq!(validate(&["ops", "dev"]), Ok(vec![both("ops"), both("dev")]));
+        assert_eq!(validate(&["ops", "dev"]), Ok(vec!["ops".to_owned(), "dev".to_owned()]));
         let error = "spec.webhooks[2].name: \"ops\" is already used";
         assert_eq!(validate(&["ops", "dev", "ops"]), Err(error.to_owned()));
         assert_eq!(validate(&["x"; 11]), Err("spec.webhooks: may have at most 10 items, not 11".to_owned()));

@@ -9,12 +9,7 @@ use kube::{Api, Client, api::DynamicObject};
 use crate::{
     alerts::{
         Notification, ValidatedWebhook,
-        delivery::{
-            HttpClient, hint,
-            secrets::{SecretReader, names as secret_names},
-            send::send,
-            system_lookup,
-        },
+        delivery::{HttpClient, hint, secrets::SecretReader, send::send, system_lookup},
         retry::AttemptOutcome,
     },
     api::{NamespacedName, OrchestrSpec, WebhookFormat, api_resource},
@@ -134,7 +129,7 @@ fn label(webhook: &ValidatedWebhook) -> String {
 /// Checks whether the operator may read the webhook's Secrets.
 async fn check_access(account: &OperatorAccount<'_>, flags: &TestFlags, webhook: &ValidatedWebhook) -> CheckResult {
     let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
-    let access = account.secret_access(namespace, secret_names(&webhook.webhook)).await;
+    let access = account.secret_access(namespace, webhook.endpoint.secret_names()).await;
     let success = !matches!(access, SecretAccess::Denied(_));
     let NamespacedName { namespace: home, name } = operator;
     let message = match access {
@@ -161,7 +156,7 @@ async fn test(
 ) -> CheckResult {
     let policy = &webhook.policy;
     let label = label(webhook);
-    let secrets = match secrets.read(&object.namespace, &webhook.webhook).await {
+    let secrets = match secrets.read(&object.namespace, &webhook.endpoint).await {
         Ok(secrets) => secrets,
         Err(error) => return CheckResult { text: format!("{label}: {error}\n"), success: false },
     };

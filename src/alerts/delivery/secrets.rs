@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     alerts::{
+        EndpointSpec,
         destination::{Destination, UrlPolicy},
         headers::headers,
         signature::SigningKeys,
     },
-    api::{SecretKeySource, Webhook},
+    api::SecretKeySource,
     hex::hex,
 };
 
@@ -76,29 +77,29 @@ impl SecretReader {
     /// # Errors
     /// If the API server does not answer. A Secret that does not exist or may not be read makes the endpoint
     /// [`Unusable`].
-    pub async fn read(&self, namespace: &str, webhook: &Webhook) -> Result<WebhookSecrets, Unavailable> {
+    pub async fn read(&self, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
-        hash.update(&serde_json::to_vec(webhook).unwrap_or_default());
+        hash.update(&spec.hash);
         let mut receiver = Context::new(&SHA256);
-        receiver.update(format!("{:?}\0{}", webhook.format, webhook.url_from.secret_key_ref.key).as_bytes());
+        receiver.update(format!("{:?}\0{}", spec.format, spec.url_from.secret_key_ref.key).as_bytes());
         let mut found: BTreeMap<&str, Result<Arc<Data>, Unusable>> = BTreeMap::new();
-        for name in names(webhook) {
+        for name in spec.secret_names() {
             let secret = self.reads.get(namespace, name).await?;
             let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
             hash.update(format!("\0{name}\0{version}").as_bytes());
-            if name == webhook.url_from.secret_key_ref.name {
+            if name == spec.url_from.secret_key_ref.name {
                 receiver.update(format!("\0{name}\0{version}").as_bytes());
             }
             found.insert(name, secret.map(|secret| secret.data));
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
-        let endpoint = self.endpoint(webhook, &found).await.map(Arc::new);
+        let endpoint = self.endpoint(spec, &found).await.map(Arc::new);
         Ok(WebhookSecrets { config: digest(hash), receiver: digest(receiver), endpoint })
     }
 
     async fn endpoint(
         &self,
-        webhook: &Webhook,
+        spec: &EndpointSpec,
         found: &BTreeMap<&str, Result<Arc<Data>, Unusable>>,
     ) -> Result<Endpoint, Unusable> {
         let secret = |name: &str| match found.get(name) {
@@ -117,13 +118,13 @@ impl SecretReader {
             let reference = &source.secret_key_ref;
             Unusable(format!("key {} of Secret {} {problem}", reference.key, reference.name))
         };
-        let destination = Destination::new(webhook.format, value(&webhook.url_from)?, self.urls)
-            .map_err(|error| invalid(&webhook.url_from, &error))?;
-        let keys = match &webhook.signing_key_from {
+        let destination = Destination::new(spec.format, value(&spec.url_from)?, self.urls)
+            .map_err(|error| invalid(&spec.url_from, &error))?;
+        let keys = match &spec.signing_key_from {
             Some(source) => Some(SigningKeys::parse(value(source)?).map_err(|error| invalid(source, &error))?),
             None => None,
         };
-        let headers = match &webhook.headers_from {
+        let headers = match &spec.headers_from {
             Some(source) => {
                 let name = &source.secret_ref.name;
                 let entries = secret(name)?.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
@@ -131,7 +132,7 @@ impl SecretReader {
             }
             None => HeaderMap::new(),
         };
-        let private = match &webhook.ca_from {
+        let private = match &spec.ca_from {
             Some(source) => Some(private_roots(value(source)?).map_err(|error| invalid(source, &error))?),
             None => None,
         };
@@ -142,14 +143,4 @@ impl SecretReader {
         };
         Ok(Endpoint { destination, headers, keys, tls })
     }
-}
-
-/// The distinct names of the Secrets that a webhook refers to.
-pub fn names(webhook: &Webhook) -> impl Iterator<Item = &str> {
-    let keys = [Some(&webhook.url_from), webhook.signing_key_from.as_ref(), webhook.ca_from.as_ref()];
-    let mut names: Vec<&str> = keys.into_iter().flatten().map(|source| source.secret_key_ref.name.as_str()).collect();
-    names.extend(webhook.headers_from.iter().map(|source| source.secret_ref.name.as_str()));
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter()
 }

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
 use crate::{
     alerts::{
-        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput, Source,
-        ValidatedWebhook, deletion_notices, plan, record, resend, retry::AttemptOutcome,
+        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput,
+        Source, ValidatedWebhook, deletion_notices, plan, record, resend, retry::AttemptOutcome,
     },
-    api::{MessageKind, Webhook, WebhookStatus},
+    api::{MessageKind, WebhookStatus},
     backoff::Backoff,
 };
 
@@ -117,12 +117,12 @@ impl WebhookQueue {
     }
 
     pub fn update_spec(&mut self, webhook: ValidatedWebhook, now: Instant) {
-        if webhook.webhook != self.webhook.webhook {
+        if webhook.endpoint != self.webhook.endpoint {
             self.secrets.read_at = Some(now);
             self.secrets.latest = None;
             self.failing_reads.reset();
-            let receiver = |webhook: &Webhook| (webhook.format, webhook.url_from.clone());
-            if receiver(&webhook.webhook) != receiver(&self.webhook.webhook) {
+            let (old, new) = (&self.webhook.endpoint, &webhook.endpoint);
+            if (new.format, &new.url_from) != (old.format, &old.url_from) {
                 self.last_usable = None;
             }
         }
@@ -322,10 +322,10 @@ impl WebhookQueue {
         }
     }
 
-    /// Takes the Secrets that were read for `webhook`, unless the spec has changed since.
-    pub fn on_secrets(&mut self, webhook: &Webhook, result: Result<WebhookSecrets, Unavailable>, now: Instant) {
+    /// Takes the Secrets that were read for `spec`, unless it has changed since.
+    pub fn on_secrets(&mut self, spec: &EndpointSpec, result: Result<WebhookSecrets, Unavailable>, now: Instant) {
         self.secrets.is_reading = false;
-        if *webhook != self.webhook.webhook {
+        if *spec != *self.webhook.endpoint {
             return;
         }
         match result {
@@ -401,8 +401,8 @@ mod tests {
             let stored = queue.state().clone();
             if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now, Timestamp::UNIX_EPOCH) {
                 reads += 1;
-                let webhook = queue.webhook.webhook.clone();
-                queue.on_secrets(&webhook, result(), now);
+                let spec = Arc::clone(&queue.webhook.endpoint);
+                queue.on_secrets(&spec, result(), now);
             }
             now += Duration::from_secs(1);
         }

@@ -28,10 +28,10 @@ use super::{
 };
 use crate::{
     alerts::{
-        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source, ValidatedWebhook,
-        alert_bytes, retry::AttemptOutcome,
+        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source,
+        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
     },
-    api::{NamespacedName, Webhook},
+    api::NamespacedName,
     clock::ClusterClock,
     metrics::Metrics,
 };
@@ -139,7 +139,7 @@ pub(super) struct Worker {
 }
 
 enum TaskResult {
-    SecretsRead { webhook: Box<Webhook>, result: Result<WebhookSecrets, Unavailable> },
+    SecretsRead { webhook: String, spec: Arc<EndpointSpec>, result: Result<WebhookSecrets, Unavailable> },
     Written { status: Box<DeliveryStatus>, result: Result<StoredStatus, NotStored> },
     Sent { webhook: String, message: Box<Notification>, attempt: Attempt },
 }
@@ -365,11 +365,12 @@ impl Worker {
 
     fn read_secrets(&mut self, index: usize) {
         let context = Arc::clone(&self.context);
-        let (namespace, webhook) = (self.object.key.namespace.clone(), self.queues[index].webhook.webhook.clone());
+        let (queue, namespace) = (&self.queues[index], self.object.key.namespace.clone());
+        let (webhook, spec) = (queue.name().to_owned(), Arc::clone(&queue.webhook.endpoint));
         self.tasks.push(
             async move {
-                let result = context.secrets.read(&namespace, &webhook).await;
-                TaskResult::SecretsRead { webhook: Box::new(webhook), result }
+                let result = context.secrets.read(&namespace, &spec).await;
+                TaskResult::SecretsRead { webhook, spec, result }
             }
             .boxed(),
         );
@@ -440,9 +441,9 @@ impl Worker {
     fn on_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
-            TaskResult::SecretsRead { webhook, result } => {
-                if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook.name) {
-                    queue.on_secrets(&webhook, result, now);
+            TaskResult::SecretsRead { webhook, spec, result } => {
+                if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook) {
+                    queue.on_secrets(&spec, result, now);
                 }
             }
             TaskResult::Written { status, result } => self.on_written(*status, result, now),
@@ -474,7 +475,7 @@ impl Worker {
         let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.is_sending();
         let Some(queue) = self.queues.iter_mut().find(is_sender) else { return };
         queue.on_sent(message, &attempt.outcome, self.context.clock.now());
-        let format = queue.webhook.webhook.format.as_str();
+        let format = queue.webhook.policy.format.as_str();
         self.context.metrics.notification_sent(format, attempt.outcome.as_str());
         self.has_unstored_outcome = true;
         let NamespacedName { namespace, name: object } = &self.object.key;
@@ -502,6 +503,7 @@ async fn after_shutdown(shutdown: &CancellationToken) {
 #[cfg(test)]
 mod tests {
     mod fairness;
+    mod sharing;
 
     use super::*;
 

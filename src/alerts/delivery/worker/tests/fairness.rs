@@ -7,11 +7,15 @@ use serde_json::json;
 use super::super::*;
 use crate::{
     alerts::delivery::{DeliveryOptions, secrets::Unusable, system_lookup},
-    api::{Owner, Silence},
+    api::{Owner, Silence, Webhook},
     status_apply::ObjectVersion,
 };
 
-fn context() -> Arc<Context> {
+pub(super) fn context() -> Arc<Context> {
+    context_with(DeliveryTimings::default())
+}
+
+pub(super) fn context_with(timings: DeliveryTimings) -> Arc<Context> {
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
     let options = DeliveryOptions::default();
     let http = Arc::new(HttpClient::new(options, system_lookup()));
@@ -24,14 +28,14 @@ fn context() -> Arc<Context> {
         deletion_permits: Arc::new(Semaphore::new(1)),
         planning: Semaphore::new(1),
         cluster: String::new(),
-        timings: DeliveryTimings::default(),
+        timings,
         metrics: Metrics::default(),
         shutdown: CancellationToken::new(),
     })
 }
 
 /// The input of an object with ten webhooks, 20 silences and 1,500 incidents.
-fn largest() -> Input {
+pub(super) fn largest() -> Input {
     let webhook = |number: usize| {
         let url = json!({"secretKeyRef": {"name": "s", "key": "url"}});
         serde_json::from_value(json!({"name": number.to_string(), "format": "Slack", "urlFrom": url})).unwrap()
@@ -60,7 +64,7 @@ fn largest() -> Input {
 }
 
 /// A worker with this input, whose webhooks are planned although their Secrets cannot be used.
-fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>) {
+pub(super) fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>) {
     let key = NamespacedName::new("evil", "cluster");
     let object = ObjectRef { key, uid: "u".to_owned(), version: ObjectVersion::new("1") };
     let (sender, receiver) = watch::channel(input);
@@ -69,8 +73,8 @@ fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>
     for queue in &mut worker.queues {
         let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
         let secrets = WebhookSecrets { config: "c".to_owned(), receiver: String::new(), endpoint };
-        let webhook = queue.webhook.webhook.clone();
-        queue.on_secrets(&webhook, Ok(secrets), Instant::now());
+        let spec = Arc::clone(&queue.webhook.endpoint);
+        queue.on_secrets(&spec, Ok(secrets), Instant::now());
     }
     (worker, sender)
 }
