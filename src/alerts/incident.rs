@@ -264,7 +264,7 @@ pub struct GoneAlerts {
 
 /// The unresolved alerts whose incidents are gone. The caller checks which of them can come back.
 pub(crate) fn gone_alerts<'a>(
-    webhooks: &'a [crate::api::WebhookStatus],
+    webhooks: &'a [Arc<crate::api::WebhookStatus>],
     incidents: &[Incident],
 ) -> impl Iterator<Item = &'a AlertStatus> {
     let present: HashSet<ArcStr> = incidents.iter().map(|incident| incident.key.clone()).collect();
@@ -317,7 +317,7 @@ mod tests {
             })
         };
         let webhook = |alerts: &[serde_json::Value]| {
-            serde_json::from_value(serde_json::json!({"name": "ops", "alerts": alerts})).unwrap()
+            Arc::new(serde_json::from_value(serde_json::json!({"name": "ops", "alerts": alerts})).unwrap())
         };
         let webhooks = [
             webhook(&[

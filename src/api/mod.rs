@@ -15,6 +15,7 @@ mod owner;
 mod ownership;
 mod schema;
 mod severity;
+pub(crate) mod shared_list;
 mod silence;
 mod spec;
 mod status;

@@ -1,10 +1,12 @@
 //! The status of an `Orchestr` object.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus};
+use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, shared_list};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,9 +72,12 @@ pub struct OrchestrStatus {
     #[schemars(with = "Vec<UnwatchedSpan>")]
     pub unwatched: LenientList<UnwatchedSpan>,
     /// The delivery state of each webhook.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub webhooks: Vec<WebhookStatus>,
+    #[serde(default, with = "shared_list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        with = "Vec<WebhookStatus>",
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub webhooks: Vec<Arc<WebhookStatus>>,
 }
 
 /// Pods with the same namespace, owner, failing container and kind of problem.

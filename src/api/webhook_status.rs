@@ -8,7 +8,7 @@ use super::{Owner, ProblemKind, Severity};
 
 /// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
 /// but none is lost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookStatus {
     /// The webhook's name in the spec.
@@ -66,7 +66,7 @@ pub struct WebhookStatus {
 }
 
 /// A mention because of the incidents of a namespace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mention {
     /// The namespace; empty for common causes of several namespaces.
@@ -78,7 +78,7 @@ pub struct Mention {
 }
 
 /// Incidents that are due, but held back by silences or quiet hours.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MutedStatus {
     /// How many incidents are held back now.
@@ -119,7 +119,7 @@ impl MutedStatus {
 }
 
 /// An incident that is held back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MutedIncident {
     /// The key of the incident.
@@ -130,7 +130,7 @@ pub struct MutedIncident {
 }
 
 /// Why a delivery failed. It never contains a URL, a header, or anything from the receiver's response.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryError {
     /// When the attempt failed.
@@ -141,7 +141,7 @@ pub struct DeliveryError {
 
 /// A message that is being sent. It is stored before the first attempt, so that a restarted operator sends the same
 /// message with the same ID.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingMessage {
     /// The ID, the same for every attempt (`webhook-id`), so that a receiver can detect retries.
@@ -199,7 +199,7 @@ impl Detail {
 
 /// The state of an incident at a receiver. It repeats what identifies the incident, because the resolved message is sent
 /// when the incident itself no longer exists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AlertStatus {
     /// The key of the incident or of the common cause.
@@ -273,7 +273,7 @@ pub enum AlertPhase {
 }
 
 /// The incidents that are not sent individually; messages contain only their number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StormStatus {
     /// When the incidents became too many.

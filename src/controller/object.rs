@@ -199,7 +199,7 @@ pub(super) fn may_show(settings: Option<&Settings>, only: Option<&str>, namespac
 }
 
 /// The fields of the status that the field manager of deliveries owns.
-fn delivery_fields(status: Option<&OrchestrStatus>) -> (&[WebhookStatus], Option<&Condition>) {
+fn delivery_fields(status: Option<&OrchestrStatus>) -> (&[Arc<WebhookStatus>], Option<&Condition>) {
     let Some(status) = status else { return (&[], None) };
     let delivered = status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED);
     (&status.webhooks, delivered)

@@ -215,7 +215,7 @@ fn without_texts(mut pod: PodProblem) -> PodProblem {
 mod tests {
     use super::*;
     use crate::{
-        api::LogSource,
+        api::{LogSource, WebhookStatus},
         diagnosis::Finding,
         pods::{Pod, Uid},
         report::{
@@ -286,7 +286,7 @@ mod tests {
             |status| status.problematic_pod_count += 1,
             |status| status.conditions[0].message.push('x'),
             |status| status.watched_pods += 1,
-            |status| status.webhooks.push(serde_json::from_str(r#"{"name": "ops"}"#).unwrap()),
+            |status| status.webhooks.push(WebhookStatus { name: "ops".to_owned(), ..WebhookStatus::default() }.into()),
         ];
         for (index, edit) in edits.into_iter().enumerate() {
             let mut new = old.clone();

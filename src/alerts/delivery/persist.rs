@@ -1,14 +1,14 @@
 //! Stores the delivery state in an object's status: the only write of this module to the cluster.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
-use serde_json::json;
+use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus, WebhookStatus, condition},
+    api::{NamespacedName, OrchestrStatus, WebhookStatus, condition, shared_list},
     leader::NotLeader,
     status_apply::{FieldManager, ObjectVersion, StatusTarget, is_newer},
 };
@@ -27,9 +27,23 @@ pub(super) struct ObjectRef {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DeliveryStatus {
     /// In the spec's order. Applying it removes all other webhooks from the status.
-    pub webhooks: Vec<WebhookStatus>,
+    pub webhooks: Vec<Arc<WebhookStatus>>,
     /// AlertsDelivered; absent without webhooks.
     pub condition: Option<Condition>,
+}
+
+impl DeliveryStatus {
+    /// Replaces states by those in `known` that are equal. A state may take 64 KiB, so each is kept once.
+    pub fn share(&mut self, known: &Self) {
+        self.webhooks.iter_mut().for_each(|state| share(state, &known.webhooks));
+    }
+}
+
+/// Replaces a webhook's state by an equal one, if there is one.
+pub(super) fn share(state: &mut Arc<WebhookStatus>, known: &[Arc<WebhookStatus>]) {
+    if let Some(known) = known.iter().find(|known| *known == state) {
+        *state = Arc::clone(known);
+    }
 }
 
 /// A [`DeliveryStatus`] as the API server has it.
@@ -63,6 +77,15 @@ pub(super) enum NotStored {
     Failed(String),
 }
 
+/// The fields of a [`DeliveryStatus`] in the object's status.
+#[derive(Debug, Serialize)]
+struct Fields<'a> {
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "shared_list::serialize")]
+    webhooks: &'a [Arc<WebhookStatus>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<[&'a Condition; 1]>,
+}
+
 /// Applies a status, and returns what the API server has stored.
 ///
 /// # Errors
@@ -72,13 +95,8 @@ pub(super) async fn persist(
     object: &ObjectRef,
     status: &DeliveryStatus,
 ) -> Result<StoredStatus, NotStored> {
-    let mut fields = json!({});
-    if !status.webhooks.is_empty() {
-        fields["webhooks"] = json!(status.webhooks);
-    }
-    if let Some(condition) = &status.condition {
-        fields["conditions"] = json!([condition]);
-    }
+    let conditions = status.condition.as_ref().map(|condition| [condition]);
+    let fields = Fields { webhooks: &status.webhooks, conditions };
     let ObjectRef { key, uid, version } = object;
     let target = StatusTarget::new(client, key, uid, version);
     match timeout(TIMEOUT, target.apply(FieldManager::Alerts, &fields)).await {

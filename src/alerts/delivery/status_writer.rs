@@ -81,6 +81,7 @@ impl StatusWriter {
         self.uncertain = None;
         self.backoff.reset();
         self.retry_at = None;
+        self.share();
     }
 
     pub fn on_failure(&mut self, now: Instant) {
@@ -90,6 +91,14 @@ impl StatusWriter {
 
     pub fn observe(&mut self, observed: Arc<StoredStatus>) {
         self.observed = observed;
+        self.share();
+    }
+
+    /// Keeps the states of webhooks that are equal once in memory.
+    fn share(&mut self) {
+        self.stored.share(&self.observed.status);
+        self.answered.status.share(&self.observed.status);
+        self.answered.status.share(&self.stored);
     }
 
     /// Checks whether another client has changed the stored status. If so, the next write restores it, so that no open page

@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets};
+use super::{
+    persist::share,
+    secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets},
+};
 use crate::{
     alerts::{
         CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput,
@@ -42,7 +45,7 @@ pub(super) struct ObjectInput<'a> {
 pub(super) struct WebhookQueue {
     pub webhook: ValidatedWebhook,
     /// The state that decisions start from: the stored state, or a newer one that includes the last outcome.
-    base: WebhookStatus,
+    base: Arc<WebhookStatus>,
     stage: Stage,
     secrets: SecretsCache,
     /// The delays between reads of the Secrets while the webhook fails, until a Secret or the spec changes.
@@ -60,9 +63,16 @@ pub(super) struct WebhookQueue {
 enum Stage {
     Idle,
     /// Not stored yet: the next decision may replace it.
-    Decided(Box<Plan>),
-    Storing(Box<Plan>),
+    Decided(Box<Decision>),
+    Storing(Box<Decision>),
     Sending,
+}
+
+/// What remains of a [`Plan`] until it is stored.
+struct Decision {
+    /// That of the queue if they are equal.
+    state: Arc<WebhookStatus>,
+    send: Option<Notification>,
 }
 
 #[derive(Default)]
@@ -96,11 +106,15 @@ pub(super) enum Action {
 }
 
 impl WebhookQueue {
-    pub fn new(webhook: ValidatedWebhook, stored: Option<WebhookStatus>, secrets_retry_interval: Duration) -> Self {
+    pub fn new(
+        webhook: ValidatedWebhook,
+        stored: Option<Arc<WebhookStatus>>,
+        secrets_retry_interval: Duration,
+    ) -> Self {
         let name = webhook.policy.name.clone();
         Self {
             webhook,
-            base: stored.unwrap_or_else(|| WebhookStatus { name, ..WebhookStatus::default() }),
+            base: stored.unwrap_or_else(|| Arc::new(WebhookStatus { name, ..WebhookStatus::default() })),
             stage: Stage::Idle,
             secrets: SecretsCache::default(),
             failing_reads: Backoff::new(secrets_retry_interval, READ_INTERVAL),
@@ -133,7 +147,7 @@ impl WebhookQueue {
     pub fn next_action(
         &mut self,
         input: &ObjectInput<'_>,
-        stored: Option<&WebhookStatus>,
+        stored: Option<&Arc<WebhookStatus>>,
         now: Instant,
         wall: Timestamp,
     ) -> Action {
@@ -147,7 +161,7 @@ impl WebhookQueue {
         }
         self.stage = Stage::Idle;
         if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
-            self.base.receiver = new;
+            Arc::make_mut(&mut self.base).receiver = new;
         }
         if let Some(action) = self.resend(input, now, wall) {
             return action;
@@ -155,17 +169,20 @@ impl WebhookQueue {
         if self.secrets.latest.is_none() || !input.incidents_known {
             return Action::Wait;
         }
-        let plan = plan(&self.base, &self.plan_input(input, wall));
-        self.wake = self.wake.into_iter().chain(plan.wake).min();
-        if plan.send.is_some() && !self.are_secrets_fresh(now) {
+        let Plan { state, send, wake } = plan(&self.base, &self.plan_input(input, wall));
+        self.wake = self.wake.into_iter().chain(wake).min();
+        if send.is_some() && !self.are_secrets_fresh(now) {
             return self.read_secrets();
         }
-        let is_stored = plan.state == self.base && stored == Some(&self.base);
-        if is_stored && let Some(message) = plan.send {
+        let state = if state == *self.base { Arc::clone(&self.base) } else { Arc::new(state) };
+        if stored == Some(&state)
+            && state == self.base
+            && let Some(message) = send
+        {
             self.stage = Stage::Sending;
             return Action::Send(Box::new(message));
         }
-        self.stage = Stage::Decided(Box::new(plan));
+        self.stage = Stage::Decided(Box::new(Decision { state, send }));
         Action::Wait
     }
 
@@ -240,17 +257,25 @@ impl WebhookQueue {
         (self.wake.filter(|_| !self.is_busy()), next_read)
     }
 
+    /// Keeps the state once in memory if one of `known` is equal.
+    pub fn share_state(&mut self, known: &[Arc<WebhookStatus>]) {
+        share(&mut self.base, known);
+        if let Stage::Decided(decision) | Stage::Storing(decision) = &mut self.stage {
+            share(&mut decision.state, known);
+        }
+    }
+
     /// The state to store.
-    pub fn state(&self) -> &WebhookStatus {
+    pub fn state(&self) -> &Arc<WebhookStatus> {
         match &self.stage {
-            Stage::Decided(plan) | Stage::Storing(plan) => &plan.state,
+            Stage::Decided(decision) | Stage::Storing(decision) => &decision.state,
             Stage::Idle | Stage::Sending => &self.base,
         }
     }
 
     /// Whether a message can be sent as soon as its state is stored.
     pub fn is_urgent(&self) -> bool {
-        matches!(&self.stage, Stage::Decided(plan) if plan.send.is_some())
+        matches!(&self.stage, Stage::Decided(decision) if decision.send.is_some())
     }
 
     pub fn is_sending(&self) -> bool {
@@ -287,7 +312,7 @@ impl WebhookQueue {
     /// Notes that the worker has begun to store the state.
     pub fn on_storing(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Decided(plan) => Stage::Storing(plan),
+            Stage::Decided(decision) => Stage::Storing(decision),
             stage => stage,
         };
     }
@@ -296,12 +321,12 @@ impl WebhookQueue {
     /// afresh, as the incidents may have changed.
     pub fn on_stored(&mut self, success: bool) -> Option<Notification> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Storing(plan) if success => {
-                self.base = plan.state;
-                if plan.send.is_some() {
+            Stage::Storing(decision) if success => {
+                self.base = decision.state;
+                if decision.send.is_some() {
                     self.stage = Stage::Sending;
                 }
-                plan.send
+                decision.send
             }
             Stage::Storing(_) => None,
             stage => {
@@ -358,7 +383,7 @@ impl WebhookQueue {
 
     pub fn on_sent(&mut self, message: &Notification, outcome: &AttemptOutcome, wall: Timestamp) {
         self.stage = Stage::Idle;
-        self.base = record(&self.base, message, outcome, wall, fastrand::f64());
+        self.base = Arc::new(record(&self.base, message, outcome, wall, fastrand::f64()));
         if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);
         }

@@ -247,6 +247,14 @@ impl Worker {
         self.mute_rules = input.mute_rules;
         self.writer.observe(input.observed);
         self.detect_other_writer(now);
+        self.share_states();
+    }
+
+    /// Keeps the states of the queues that are equal to the stored ones once in memory.
+    fn share_states(&mut self) {
+        for queue in &mut self.queues {
+            queue.share_state(&self.writer.stored().webhooks);
+        }
     }
 
     fn update_webhooks(&mut self, webhooks: Arc<[ValidatedWebhook]>, now: Instant) {
@@ -435,7 +443,7 @@ impl Worker {
         let expired: Vec<&str> = self.mute_rules.expired(wall).collect();
         let previous = self.writer.stored().condition.as_ref();
         let condition = delivered_condition(&summaries, &expired, self.generation, previous, wall);
-        DeliveryStatus { webhooks: self.queues.iter().map(|queue| queue.state().clone()).collect(), condition }
+        DeliveryStatus { webhooks: self.queues.iter().map(|queue| Arc::clone(queue.state())).collect(), condition }
     }
 
     fn on_result(&mut self, result: TaskResult) {
@@ -469,6 +477,7 @@ impl Worker {
         }
         self.has_unstored_outcome |= !success;
         self.detect_other_writer(now);
+        self.share_states();
     }
 
     fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {

@@ -1,6 +1,6 @@
 //! The texts of the incidents that alerts are made from.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::*;
 use crate::{
@@ -79,7 +79,7 @@ fn incidents_that_are_tracked_or_began_first_have_texts_and_namespaces_take_turn
         })
     };
     for (phase, expected) in [("Firing", true), ("Resolved", false)] {
-        status.webhooks = vec![serde_json::from_value(alert(phase)).unwrap()];
+        status.webhooks = vec![Arc::new(serde_json::from_value(alert(phase)).unwrap())];
         let incidents = scenario.with_input(Some(&status), |input| {
             watching(input, &|pod, container| scenario.tail(pod, container)).incidents
         });

@@ -477,7 +477,7 @@ fn keeps_as_many_pods_as_fit_beside_the_state_of_webhooks() {
         pod.message = "x".repeat(8_192);
     }
     for webhooks in [Vec::new(), largest_webhooks().0] {
-        before.webhooks = webhooks;
+        before.webhooks = webhooks.into_iter().map(Arc::new).collect();
         let kept = not_watching(&NotWatching::Syncing, 3, Some(&before), at(900));
         let listed = kept.problematic_pods.len();
         assert_eq!(i64::try_from(listed).unwrap() + kept.omitted_pods, 50);
@@ -580,7 +580,7 @@ fn a_full_status_has_room_for_the_largest_state_of_webhooks() {
     assert!(json_size::size(&status) > budget(true) - 8 * 1024, "as large as it may be: {}", json_size::size(&status));
     let (webhooks, condition) = largest_webhooks();
     assert!(json_size::size(&webhooks) > 60 * 1024, "{}", json_size::size(&webhooks));
-    status.webhooks = webhooks;
+    status.webhooks = webhooks.into_iter().map(Arc::new).collect();
     status.conditions.push(condition);
     assert!(json_size::size(&status) <= 256 * 1024, "{} bytes", json_size::size(&status));
 }

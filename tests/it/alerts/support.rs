@@ -41,7 +41,7 @@ pub fn spec(webhooks: &[Value]) -> Value {
 }
 
 pub fn delivery<'a>(status: &'a OrchestrStatus, name: &str) -> Option<&'a WebhookStatus> {
-    status.webhooks.iter().find(|webhook| webhook.name == name)
+    status.webhooks.iter().map(|webhook| &**webhook).find(|webhook| webhook.name == name)
 }
 
 /// The IDs of requests, in order.
@@ -119,7 +119,7 @@ impl TestEnv {
 
     /// Moves all times in `status.webhooks` back by an hour, as if the operator had been down for that long.
     pub async fn let_an_hour_pass(&self, name: &str) {
-        let mut webhooks = json!(self.status(name).await.webhooks);
+        let mut webhooks = json!(self.status(name).await)["webhooks"].take();
         put_back(&mut webhooks);
         let patch = json!({"status": {"webhooks": webhooks}});
         self.objects().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
