@@ -17,20 +17,20 @@ pub(super) fn pick<'p, 'a>(problems: &'p [Problem<'a>], incidents: &[Group<'a>],
     let places: HashMap<Identity<'_>, usize> =
         incidents.iter().enumerate().map(|(place, group)| (group.identity, place)).collect();
     let mut counts = vec![0; incidents.len()];
-    let mut ranked: Vec<(usize, usize, &Problem<'_>)> = problems
-        .iter()
-        .map(|problem| {
-            let place = places.get(&problem.identity()).copied().unwrap_or_default();
-            let round = counts.get_mut(place).map_or(FIRST, |count| {
-                *count += 1;
-                (*count - 1).min(FIRST)
-            });
-            (round, if round < FIRST { place } else { 0 }, problem)
-        })
-        .collect();
-    // A stable sort: the rest keeps its order.
-    ranked.sort_by_key(|(round, place, _)| (*round, *place));
-    ranked.into_iter().take(max).map(|(_, _, problem)| problem).collect()
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for problem in problems {
+        let place = places.get(&problem.identity()).copied().unwrap_or_default();
+        match counts.get_mut(place) {
+            Some(round) if *round < FIRST => {
+                first.push((*round, place, problem));
+                *round += 1;
+            }
+            _ if rest.len() < max => rest.push(problem),
+            _ => {}
+        }
+    }
+    first.sort_unstable_by_key(|(round, place, _)| (*round, *place));
+    first.into_iter().map(|(_, _, problem)| problem).chain(rest).take(max).collect()
 }
 
 /// What a list may take.

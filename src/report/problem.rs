@@ -58,7 +58,8 @@ pub(super) fn ordered<'a>(findings: &[PodFinding<'a>], masking: Option<&'a Maski
             masking,
         })
         .collect();
-    problems.sort_by_key(Problem::order);
+    // Equal keys are those of the same pod.
+    problems.sort_unstable_by_key(Problem::order);
     problems
 }
 
