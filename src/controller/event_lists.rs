@@ -135,7 +135,7 @@ impl EventLists {
 
 fn owner_key(pod: &Pod, finding: &Finding) -> OwnerKey {
     let (kind, name) = match &finding.owner {
-        Some(owner) => (owner.kind.clone(), owner.name.clone()),
+        Some(owner) => (owner.kind.to_string(), owner.name.to_string()),
         None => ("Pod".to_owned(), pod.name.to_string()),
     };
     (pod.namespace.to_string(), kind, name)
@@ -145,8 +145,7 @@ fn owner_key(pod: &Pod, finding: &Finding) -> OwnerKey {
 mod tests {
     use super::*;
     use crate::{
-        api::Owner,
-        diagnosis::{Facts, Health, Thresholds, judge},
+        diagnosis::{Facts, Health, PodOwner, Thresholds, judge},
         pods::from_json,
     };
 
@@ -161,7 +160,7 @@ mod tests {
         };
         let verdict = judge(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH);
         let Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
-        finding.owner = Some(Owner { kind: "StatefulSet".to_owned(), name: format!("db-{owner}") });
+        finding.owner = Some(PodOwner { kind: "StatefulSet".into(), name: format!("db-{owner}").into() });
         (pod, *finding)
     }
 

@@ -1,8 +1,9 @@
 //! Judges the suspect pods of one object. The verdict on a failed pod of a Job depends on the Job. No I/O: the caller starts
 //! the reads of Jobs.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -68,6 +69,7 @@ pub(super) fn judge_pods<'p>(
     let mut next_read: Option<Instant> = None;
     let mut unread = Vec::new();
     let mut lacks_jobs = false;
+    let mut texts = SharedTexts::default();
     for pod in pods {
         let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod), ..Facts::default() };
         let mut verdict = judge(pod, &facts, thresholds, wall);
@@ -104,6 +106,7 @@ pub(super) fn judge_pods<'p>(
             Health::Problem(mut finding) => {
                 facts.events = events(pod);
                 explain(pod, &mut finding, &facts, wall);
+                finding.for_each_text(&mut |text| texts.share(text));
                 verdicts.found.push((pod, finding));
             }
             Health::Healthy | Health::Settling => {}
@@ -120,6 +123,19 @@ pub(super) fn judge_pods<'p>(
         }
     }
     verdicts
+}
+
+/// Lets findings share equal texts: of thousands of pods that fail at the same time, most have the same few.
+#[derive(Default)]
+struct SharedTexts(HashSet<ArcStr>);
+
+impl SharedTexts {
+    fn share(&mut self, text: &mut ArcStr) {
+        match self.0.get(text.as_str()) {
+            Some(known) => *text = known.clone(),
+            None => _ = self.0.insert(text.clone()),
+        }
+    }
 }
 
 impl Verdicts<'_> {
@@ -142,6 +158,44 @@ mod tests {
         pods::{self, Uid},
         report::UpdateContext,
     };
+
+    #[test]
+    fn a_crash_looping_pod_takes_little_during_a_reconcile() {
+        use crate::diagnosis::ContainerFinding;
+        let size = size_of::<Finding>() + size_of::<ContainerFinding>();
+        assert!(size <= 304, "{size} bytes");
+        let pods = ["a", "b"].map(|name| {
+            let pod = format!(
+                r#"{{"metadata": {{"namespace": "shop", "name": "{name}", "labels": {{"pod-template-hash": "5d9f"}},
+                    "ownerReferences": [
+                        {{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "1", "controller": true}}]}},
+                    "status": {{"phase": "Running", "containerStatuses": [{{"name": "app", "restartCount": 7,
+                        "state": {{"waiting": {{"reason": "CrashLoopBackOff"}}}},
+                        "lastState": {{"terminated": {{"exitCode": 1, "reason": "Error"}}}}}}]}}}}"#
+            );
+            pods::from_json(&pod).unwrap()
+        });
+        let context = JudgeContext {
+            thresholds: &Thresholds::default(),
+            tracker: &Tracker::default(),
+            is_replaced: &|_| false,
+            events: &|_| Arc::default(),
+            now: Instant::now(),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let mut found = judge_pods(pods.iter(), &mut Jobs::default(), &mut None, &context).found;
+        let mut texts = found.iter_mut().map(|(_, finding)| {
+            let mut texts = Vec::new();
+            finding.for_each_text(&mut |text| texts.push(text.clone()));
+            texts
+        });
+        let (one, other) = (texts.next().unwrap(), texts.next().unwrap());
+        assert!(one.iter().any(|text| text == "cart") && one.iter().any(|text| text.contains("exited with code 1")));
+        assert_eq!(one, other);
+        for (one, other) in one.iter().zip(&other) {
+            assert!(ArcStr::ptr_eq(one, other), "{one}");
+        }
+    }
 
     fn failed_pod(job: &str) -> Pod {
         let controller =

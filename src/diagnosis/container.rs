@@ -295,7 +295,7 @@ impl<'a> Container<'a> {
             name: self.status.name.clone(),
             kind: self.kind,
             state: self.state(),
-            reason: reason_line(&reason),
+            reason: reason_line(&reason).into(),
             message,
             ready: self.status.ready,
             restarts: self.status.restarts,

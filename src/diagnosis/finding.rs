@@ -1,14 +1,16 @@
 //! The result of a diagnosis.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
-    api::{self, ContainerKind, ContainerStateName, Owner, ProblemKind},
+    api::{self, ContainerKind, ContainerStateName, ProblemKind},
     pods::Terminated,
 };
+
+use super::owner::PodOwner;
 
 /// The health of a pod at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,23 +31,25 @@ pub enum Health {
 }
 
 /// The problem of a pod.
+///
+/// Thousands of pods may fail at the same time, and most of their texts are equal, so these can be shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The STATUS column of `kubectl get pods`.
-    pub status: String,
+    pub status: ArcStr,
     /// Stays the same while the kubelet retries.
     pub kind: ProblemKind,
-    pub reason: String,
+    pub reason: ArcStr,
     /// The container that causes the problem; empty if the pod as a whole does.
-    pub container: String,
+    pub container: ArcStr,
     /// One line.
-    pub message: String,
+    pub message: ArcStr,
     /// When the state began, as far as the pod shows it.
     pub since: Timestamp,
     /// The threshold: how long after `since` the state became a problem.
     pub tolerated: Duration,
     /// The top controller.
-    pub owner: Option<Owner>,
+    pub owner: Option<PodOwner>,
     /// The containers in trouble: those that cause the problem first, then in the order of the pod.
     pub containers: Vec<ContainerFinding>,
     /// The problems of the other containers in trouble.
@@ -57,27 +61,27 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherProblem {
     pub kind: ProblemKind,
-    pub reason: String,
-    pub container: String,
+    pub reason: ArcStr,
+    pub container: ArcStr,
     /// One line.
-    pub message: String,
+    pub message: ArcStr,
     /// When it began, as far as the pod shows it.
     pub since: Timestamp,
     pub explanation: Explanation,
 }
 
 /// Why a pod has its problem. Empty until [`explain`](super::explain) fills it in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Explanation {
     /// Unknown unless the API proves a cause.
     pub cause: api::Cause,
     /// One sentence: the cause, or what is known. Not specific to the pod, so that it also describes the incident.
-    pub message: String,
+    pub message: ArcStr,
     /// What proves it beside the pod itself, one line each. May contain the output of probes.
     pub evidence: Vec<String>,
     /// The object that causes it, if the cause names one. Incidents of several owners with the same subject have a common
     /// cause.
-    pub subject: Option<Subject>,
+    pub subject: Option<Arc<Subject>>,
     /// What the explanation is based on.
     pub basis: Basis,
 }
@@ -148,6 +152,22 @@ impl Subject {
 }
 
 impl Finding {
+    /// Visits the texts that are not taken from the pod as they are, except the evidence.
+    pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
+        let own = [&mut self.status, &mut self.reason, &mut self.container, &mut self.message];
+        own.into_iter().for_each(&mut *visit);
+        visit(&mut self.explanation.message);
+        if let Some(owner) = &mut self.owner {
+            visit(&mut owner.kind);
+            visit(&mut owner.name);
+        }
+        self.containers.iter_mut().for_each(|container| visit(&mut container.reason));
+        for other in &mut self.others {
+            let texts = [&mut other.reason, &mut other.container, &mut other.message, &mut other.explanation.message];
+            texts.into_iter().for_each(&mut *visit);
+        }
+    }
+
     /// Makes `others[index]` the main problem.
     pub fn promote(&mut self, index: usize) {
         let Some(other) = self.others.get_mut(index) else { return };
@@ -170,7 +190,7 @@ pub struct ContainerFinding {
     pub kind: ContainerKind,
     pub state: ContainerStateName,
     /// The reason of the state.
-    pub reason: String,
+    pub reason: ArcStr,
     /// The message of the state.
     pub message: ArcStr,
     pub ready: bool,

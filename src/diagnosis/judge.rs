@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
@@ -102,9 +103,9 @@ fn health(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
 /// The parts of a finding that depend on the kind of problem.
 struct Problem<'a> {
     kind: ProblemKind,
-    reason: String,
+    reason: ArcStr,
     container: &'a str,
-    message: String,
+    message: ArcStr,
     since: Option<Timestamp>,
     /// The threshold that has passed.
     tolerated: Duration,
@@ -113,12 +114,12 @@ struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    fn of_pod(kind: ProblemKind, reason: &str, message: String) -> Self {
+    fn of_pod(kind: ProblemKind, reason: &str, message: impl Into<ArcStr>) -> Self {
         Self {
             kind,
-            reason: reason.to_owned(),
+            reason: reason.into(),
             container: "",
-            message,
+            message: message.into(),
             since: None,
             tolerated: Duration::ZERO,
             containers: Vec::new(),
@@ -132,15 +133,15 @@ impl<'a> Problem<'a> {
             message.push_str(&messages::job_attempts(facts));
             OtherProblem {
                 kind: troubled.container.kind_of(troubled.trouble),
-                reason: troubled.container.reason(troubled.trouble),
-                container: troubled.container.status.name.to_string(),
-                message: one_line(&message, MESSAGE_LIMIT),
+                reason: troubled.container.reason(troubled.trouble).into(),
+                container: troubled.container.status.name.clone(),
+                message: one_line(&message, MESSAGE_LIMIT).into(),
                 since: troubled.since.unwrap_or(clock.now()),
                 explanation: Explanation::default(),
             }
         });
         let Some((first, container)) = causes.next().zip(troubles.first().map(|first| first.container)) else {
-            return Self::of_pod(ProblemKind::Unknown, "Unknown", String::new());
+            return Self::of_pod(ProblemKind::Unknown, "Unknown", "");
         };
         Self {
             kind: first.kind,
@@ -156,11 +157,11 @@ impl<'a> Problem<'a> {
 
     fn into_health(self, pod: &Pod, facts: &Facts, clock: &PodClock) -> Health {
         Health::Problem(Box::new(Finding {
-            status: reason_line(&kubectl_status(pod)),
+            status: reason_line(&kubectl_status(pod)).into(),
             kind: self.kind,
             reason: self.reason,
-            container: self.container.to_owned(),
-            message: messages::with_omitted(one_line(&self.message, MESSAGE_LIMIT), pod),
+            container: self.container.into(),
+            message: messages::with_omitted(one_line(&self.message, MESSAGE_LIMIT), pod).into(),
             since: self.since.unwrap_or(clock.now()),
             tolerated: self.tolerated,
             owner: owner_with(pod, facts),

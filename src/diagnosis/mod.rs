@@ -27,7 +27,7 @@ pub use finding::{
 pub use judge::{is_healthy_under_any_thresholds, judge};
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
-pub use owner::owner;
+pub use owner::{PodOwner, owner};
 pub(crate) use owner::{
     is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
 };

@@ -1,5 +1,6 @@
 //! The owner of a pod.
 
+use arcstr::{ArcStr, literal};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::{
@@ -15,12 +16,26 @@ const TEMPLATE_HASHES: [(&str, &str); 2] =
 
 const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 
+/// The top controller of a pod. Unlike those of an [`Owner`], its texts may be shared between pods.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodOwner {
+    pub kind: ArcStr,
+    /// The name, in the pod's namespace.
+    pub name: ArcStr,
+}
+
+impl From<PodOwner> for Owner {
+    fn from(PodOwner { kind, name }: PodOwner) -> Self {
+        Self { kind: kind.to_string(), name: name.to_string() }
+    }
+}
+
 /// The pod's top controller, as far as the pod shows it: a ReplicaSet whose name ends in the pod's template hash belongs to
 /// a Deployment or an Argo Rollout. Only the Job object shows that a Job belongs to a CronJob.
 #[must_use]
-pub fn owner(pod: &Pod) -> Option<Owner> {
+pub fn owner(pod: &Pod) -> Option<PodOwner> {
     let (kind, name) = owner_names(pod)?;
-    Some(Owner { kind: kind.to_owned(), name: name.to_owned() })
+    Some(PodOwner { kind: kind.into(), name: name.into() })
 }
 
 /// The kind and name of [`owner`].
@@ -89,9 +104,9 @@ pub(crate) fn workload_owner(kind: &str, name: &str, references: &[OwnerReferenc
 }
 
 /// The top controller, including a CronJob that the Job object names.
-pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<Owner> {
+pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<PodOwner> {
     match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
-        Some(name) => Some(Owner { kind: "CronJob".to_owned(), name: name.clone() }),
+        Some(name) => Some(PodOwner { kind: literal!("CronJob"), name: name.into() }),
         None => owner(pod),
     }
 }

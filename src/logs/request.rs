@@ -137,7 +137,7 @@ mod tests {
             name: "app".into(),
             kind: ContainerKind::App,
             state,
-            reason: String::new(),
+            reason: "".into(),
             message: String::new().into(),
             ready: false,
             restarts,

@@ -286,7 +286,7 @@ impl<'a> Trouble<'a> {
 
     /// The subject of the explanation, if it is of one of these kinds.
     fn named(&self, kinds: &[SubjectKind]) -> Option<Subject<'a>> {
-        let named = self.explanation.subject.as_ref().filter(|subject| kinds.contains(&subject.kind))?;
+        let named = self.explanation.subject.as_deref().filter(|subject| kinds.contains(&subject.kind))?;
         let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
         Some(Subject { kind: named.kind, namespace, name, cause: Cause::Unknown })
     }

@@ -26,10 +26,10 @@ pub(super) struct Identity<'a> {
     pub(super) kind: ProblemKind,
 }
 
-/// A SHA-256 of an identity. Unlike its first 64 bits, which are the key of the incident in the API, nobody can find two
-/// identities that have the same one. So it stands for the whole identity, in little memory.
+/// The first 128 bits of a SHA-256 of an identity. Unlike the first 64, which are the key of the incident in the API, nobody
+/// can find another identity that has the same ones. So they stand for the whole identity, in little memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct IncidentId([u8; 32]);
+pub(super) struct IncidentId([u8; 16]);
 
 impl<'a> Identity<'a> {
     pub(super) fn of(pod: &'a Pod, finding: &'a Finding) -> Self {
@@ -89,7 +89,7 @@ impl IncidentId {
 
     /// The key, and the one that replaces it if another incident has the same.
     pub(super) fn keys(self) -> [String; 2] {
-        [self.key(), hex(&self.0[8..16])]
+        [self.key(), hex(&self.0[8..])]
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn id(parts: &[&str]) -> IncidentId {
         hash.update(&(part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let mut id = [0; 32];
+    let mut id = [0; 16];
     // A SHA-256 has 32 bytes.
     id.iter_mut().zip(hash.finish().as_ref()).for_each(|(to, from)| *to = *from);
     IncidentId(id)
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn incidents_whose_hashes_begin_alike_have_different_keys() {
-        let [mut one, mut other] = [[7; 32], [7; 32]];
+        let [mut one, mut other] = [[7; 16], [7; 16]];
         (one[8], other[8]) = (1, 2);
         let ids = [one, other].map(IncidentId);
         assert_eq!(ids[0].key(), ids[1].key());

@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     num::NonZeroU32,
+    sync::Arc,
 };
 
 use crate::{
@@ -16,8 +17,8 @@ use crate::{
 
 use super::tracker::IncidentPlace;
 
-/// The proven causes of the last update. Pods of an incident with the same cause share the explanation, which is not
-/// specific to a pod.
+/// The proven causes of the last update, each of them once. The explanation is not specific to a pod, so pods share it: those
+/// of an incident if they have the same cause, those of different incidents if the explanations are equal.
 #[derive(Debug, Default)]
 pub(super) struct Explanations(Box<[Explanation]>);
 
@@ -25,15 +26,31 @@ pub(super) struct Explanations(Box<[Explanation]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ExplanationId(NonZeroU32);
 
+/// The place of an explanation in [`Collected`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CollectedId(NonZeroU32);
+
+/// What pods have in common that share an explanation.
+type Shared = (IncidentPlace, Cause, Basis, Option<Arc<Subject>>);
+
 /// The causes found during an update.
 #[derive(Default)]
 pub(super) struct Collected {
     explanations: Vec<Explanation>,
-    ids: HashMap<(IncidentPlace, Cause, Basis, Option<Subject>), ExplanationId>,
+    ids: HashMap<Shared, CollectedId>,
     /// How many pods of an incident have each cause, and its explanation.
-    counts: HashMap<IncidentPlace, BTreeMap<Cause, (u32, ExplanationId)>>,
+    counts: HashMap<IncidentPlace, BTreeMap<Cause, (u32, CollectedId)>>,
     /// The incidents without a proof now whose state does not contradict the earlier one.
     lasting: HashSet<IncidentPlace>,
+}
+
+/// The result of an update.
+pub(super) struct Finished {
+    pub(super) explanations: Explanations,
+    /// The explanations of the incidents: the earlier cause as long as it explains any pod, otherwise that of most pods.
+    pub(super) of_incidents: Vec<(IncidentPlace, ExplanationId)>,
+    /// By the places in [`Collected`].
+    places: Vec<ExplanationId>,
 }
 
 /// Replaces an explanation by an earlier one that is still valid.
@@ -51,10 +68,8 @@ impl Explanations {
 
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        let texts = |own: &Explanation| {
-            own.message.capacity() + own.subject.as_ref().map_or(0, |own| own.namespace.len() + own.name.len())
-        };
-        self.0.iter().map(|own| size_of_val(own) + texts(own)).sum()
+        let subject = |own: &Arc<Subject>| size_of::<Subject>() + own.namespace.len() + own.name.len();
+        self.0.iter().map(|own| size_of_val(own) + own.message.len() + own.subject.as_ref().map_or(0, subject)).sum()
     }
 }
 
@@ -62,6 +77,17 @@ impl ExplanationId {
     fn index(self) -> usize {
         self.0.get() as usize - 1
     }
+}
+
+impl CollectedId {
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// There are never as many explanations.
+fn last_of(count: usize) -> NonZeroU32 {
+    u32::try_from(count).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX)
 }
 
 impl Collected {
@@ -72,7 +98,7 @@ impl Collected {
         incident: IncidentPlace,
         explanation: &Explanation,
         earlier: Option<&Explanation>,
-    ) -> Option<ExplanationId> {
+    ) -> Option<CollectedId> {
         if !is_proven(explanation.cause) {
             if earlier.is_some_and(|earlier| continues(earlier.cause, earlier.basis, explanation)) {
                 self.lasting.insert(incident);
@@ -84,7 +110,7 @@ impl Collected {
             self.counts.entry(incident).or_default().entry(explanation.cause).or_insert_with(|| (0, id));
         *count += 1;
         // The result must not depend on the order of the pods.
-        let message = |id: ExplanationId| self.explanations.get(id.index()).map(|own| &own.message);
+        let message = |id: CollectedId| self.explanations.get(id.index()).map(|own| &own.message);
         if message(id) < message(*shared) {
             *shared = id;
         }
@@ -92,7 +118,7 @@ impl Collected {
     }
 
     /// The explanation of the incident's pods with this cause. Of several messages, it has the first.
-    fn id(&mut self, incident: IncidentPlace, explanation: &Explanation) -> Option<ExplanationId> {
+    fn id(&mut self, incident: IncidentPlace, explanation: &Explanation) -> Option<CollectedId> {
         let key = (incident, explanation.cause, explanation.basis, explanation.subject.clone());
         if let Some(id) = self.ids.get(&key) {
             let own = self.explanations.get_mut(id.index())?;
@@ -101,28 +127,24 @@ impl Collected {
             }
             return Some(*id);
         }
-        let id = self.push(explanation)?;
+        let id = self.push(explanation);
         self.ids.insert(key, id);
         Some(id)
     }
 
-    fn push(&mut self, explanation: &Explanation) -> Option<ExplanationId> {
+    fn push(&mut self, explanation: &Explanation) -> CollectedId {
         self.explanations.push(Explanation { evidence: Vec::new(), ..explanation.clone() });
-        u32::try_from(self.explanations.len()).ok().and_then(NonZeroU32::new).map(ExplanationId)
+        CollectedId(last_of(self.explanations.len()))
     }
 
-    /// The explanations of the pods, and those of the incidents: the earlier cause as long as it explains any pod, otherwise
-    /// that of most pods.
-    pub(super) fn finish<'a>(
-        mut self,
-        earlier: impl Fn(IncidentPlace) -> Option<&'a Explanation>,
-    ) -> (Explanations, Vec<(IncidentPlace, ExplanationId)>) {
+    /// `earlier` returns the explanation of an incident from before.
+    pub(super) fn finish<'a>(mut self, earlier: impl Fn(IncidentPlace) -> Option<&'a Explanation>) -> Finished {
         let mut incidents = Vec::new();
         for incident in std::mem::take(&mut self.lasting) {
             if !self.counts.contains_key(&incident)
                 && let Some(known) = earlier(incident)
             {
-                incidents.extend(self.push(known).map(|id| (incident, id)));
+                incidents.push((incident, self.push(known)));
             }
         }
         for (incident, causes) in &self.counts {
@@ -131,7 +153,28 @@ impl Collected {
             let most = || causes.values().rev().max_by_key(|(count, _)| *count);
             incidents.extend(known.or_else(most).map(|(_, chosen)| (*incident, *chosen)));
         }
-        (Explanations(self.explanations.into()), incidents)
+        let mut known = HashMap::new();
+        let mut explanations = Vec::new();
+        let places: Vec<_> = self
+            .explanations
+            .into_iter()
+            .map(|own| {
+                *known.entry(own.clone()).or_insert_with(|| {
+                    explanations.push(own);
+                    ExplanationId(last_of(explanations.len()))
+                })
+            })
+            .collect();
+        let placed = |(incident, id): (_, CollectedId)| Some((incident, *places.get(id.index())?));
+        let of_incidents = incidents.into_iter().filter_map(placed).collect();
+        Finished { explanations: Explanations(explanations.into()), of_incidents, places }
+    }
+}
+
+impl Finished {
+    /// Where a collected explanation is now.
+    pub(super) fn place(&self, id: CollectedId) -> Option<ExplanationId> {
+        self.places.get(id.index()).copied()
     }
 }
 
@@ -140,7 +183,7 @@ mod tests {
     use super::*;
 
     fn explained(cause: Cause, message: &str) -> Explanation {
-        Explanation { cause, message: message.to_owned(), basis: Basis::Exit(137), ..Explanation::default() }
+        Explanation { cause, message: message.into(), basis: Basis::Exit(137), ..Explanation::default() }
     }
 
     /// The messages that remain of the causes of an incident's pods, and that of the incident.
@@ -150,10 +193,11 @@ mod tests {
     ) -> (Vec<Option<String>>, Option<String>) {
         let (mut collected, incident) = (Collected::default(), IncidentPlace::default());
         let ids: Vec<_> = pods.into_iter().map(|own| collected.add(incident, own, earlier)).collect();
-        let (explanations, incidents) = collected.finish(|_| earlier);
-        let message = |id| explanations.get(id).map(|own| own.message.clone());
-        let of_incident = incidents.first().and_then(|(_, id)| message(*id));
-        (ids.into_iter().map(|id| id.and_then(message)).collect(), of_incident)
+        let finished = collected.finish(|_| earlier);
+        let message = |id| finished.explanations.get(id).map(|own| own.message.to_string());
+        let of_incident = finished.of_incidents.first().and_then(|(_, id)| message(*id));
+        let of_pod = |id: Option<CollectedId>| message(finished.place(id?)?);
+        (ids.into_iter().map(of_pod).collect(), of_incident)
     }
 
     #[test]
@@ -186,6 +230,6 @@ mod tests {
         let [one, more] = ["killed 7 times", "killed 8 times"].map(|message| explained(Cause::OutOfMemory, message));
         let elsewhere = Explanation { basis: Basis::Exit(1), ..more.clone() };
         let (messages, _) = collect([&more, &one, &elsewhere], None);
-        assert_eq!(messages, [&one, &one, &elsewhere].map(|own| Some(own.message.clone())));
+        assert_eq!(messages, [&one, &one, &elsewhere].map(|own| Some(own.message.to_string())));
     }
 }

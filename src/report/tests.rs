@@ -10,6 +10,7 @@ mod revisions;
 
 use std::{collections::HashMap, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
@@ -17,7 +18,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, Ownership, ProblemKind},
-    diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, Thresholds, explain, judge},
+    diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, PodOwner, Thresholds, explain, judge},
     events::{Event, InvolvedObject},
     logs::Tail,
     pods::{Pod, Terminated, Uid},
@@ -155,14 +156,14 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
         ..Pod::default()
     };
     let finding = Finding {
-        status: "CrashLoopBackOff".to_owned(),
+        status: "CrashLoopBackOff".into(),
         kind: ProblemKind::Crash,
-        reason: reason.to_owned(),
-        container: "app".to_owned(),
-        message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".to_owned(),
+        reason: reason.into(),
+        container: "app".into(),
+        message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".into(),
         since: at(since),
         tolerated: Duration::ZERO,
-        owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
+        owner: Some(PodOwner { kind: "Deployment".into(), name: owner.into() }),
         containers: vec![container("app")],
         others: Vec::new(),
         explanation: crate::diagnosis::Explanation::default(),
@@ -175,7 +176,7 @@ pub(super) fn container(name: &str) -> ContainerFinding {
         name: name.into(),
         kind: ContainerKind::App,
         state: ContainerStateName::Waiting,
-        reason: "CrashLoopBackOff".to_owned(),
+        reason: "CrashLoopBackOff".into(),
         message: "back-off 5m0s restarting failed container=app pod=cart-0_shop(5f0c2a91)".into(),
         ready: false,
         restarts: 7,
@@ -287,10 +288,10 @@ fn a_single_check_lists_every_incident_and_pod() {
 
 #[test]
 fn pods_that_fail_alike_are_one_incident() {
-    let with_owner = |owner: Option<Owner>, (pod, finding): (Pod, Finding)| (pod, Finding { owner, ..finding });
+    let with_owner = |owner: Option<PodOwner>, (pod, finding): (Pod, Finding)| (pod, Finding { owner, ..finding });
     let mut pods: Vec<_> = (0..500).map(|n| crashing("shop", "cart", "Error", 1000 - n)).collect();
     pods.push(with_owner(None, crashing("shop", "cart", "Error", 7)));
-    let stateful_set = Owner { kind: "StatefulSet".to_owned(), name: "cart".to_owned() };
+    let stateful_set = PodOwner { kind: "StatefulSet".into(), name: "cart".into() };
     pods.push(with_owner(Some(stateful_set), crashing("shop", "cart", "Error", 6)));
     pods.push(crashing("shop", "cart", "OOMKilled", 5));
     pods.push(crashing("test", "cart", "Error", 4));
@@ -320,7 +321,7 @@ fn pods_that_fail_alike_are_one_incident() {
 fn keys_differ_if_the_parts_join_to_the_same_text() {
     let key = |container: &str, reason: &str| {
         let (pod, mut finding) = crashing("shop", "cart", reason, 50);
-        finding.container = container.to_owned();
+        finding.container = container.into();
         Scenario::of([(pod, finding)]).status(None).incidents[0].key.clone()
     };
     assert_ne!(key("app", "Error"), key("appE", "rror"));
@@ -445,7 +446,7 @@ fn keeps_the_lists_while_pods_cannot_be_read() {
 fn masks_credentials_in_messages() {
     let (pod, mut finding) = crashing("shop", "cart", "StartError", 50);
     let secret = "login --password=hunter2 failed";
-    finding.message = secret.to_owned();
+    finding.message = secret.into();
     finding.containers[0].message = secret.into();
     finding.containers[0].last_termination.as_mut().unwrap().message = secret.into();
     let scenario = Scenario::of([(pod, finding)]);

@@ -39,7 +39,8 @@ const DELETED: usize = 1024;
 /// The most incidents that are remembered as ended because pods have left view: several times as many as a status lists.
 const HIDDEN: usize = 1024;
 
-/// The memory of one object's problems: 24 bytes for each pod with a problem, and what these have in common.
+/// The memory of one object's problems: 24 bytes for each pod with a problem, 68 for each incident, and what these have in
+/// common.
 #[derive(Debug, Default)]
 pub struct Tracker {
     memory: Memory,
@@ -210,8 +211,8 @@ fn attribute(pod: &Pod, finding: &mut Finding, known: &KnownPod<'_>) -> bool {
         return false;
     }
     let was_in_container = finding.container == known.container;
-    if !has_completed(pod, known.container) {
-        known.container.clone_into(&mut finding.container);
+    if finding.container != known.container && !has_completed(pod, known.container) {
+        finding.container = known.container.into();
     }
     finding.since = finding.since.min(known.since);
     if was_in_container {

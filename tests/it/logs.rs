@@ -386,7 +386,7 @@ async fn reads_a_log_once_per_container_instance() {
             name: "app".into(),
             kind: ContainerKind::App,
             state,
-            reason: String::new(),
+            reason: "".into(),
             message: String::new().into(),
             ready: false,
             restarts,

@@ -115,7 +115,7 @@ pub(super) async fn explain_pod(
         ignored: pod.ignored,
         created: pod.created.map(seconds),
         node: clean(&pod.node),
-        owner: owner(&pod),
+        owner: owner(&pod).map(Into::into),
         explanation,
         also: finding
             .iter()

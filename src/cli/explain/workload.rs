@@ -15,7 +15,7 @@ use crate::{
         printable::clean,
         workload::{Progress, Workload},
     },
-    diagnosis::{JobFacts, classify_failed_create, owner},
+    diagnosis::{JobFacts, classify_failed_create, owner_names},
     pods::Pod,
 };
 
@@ -56,8 +56,8 @@ impl Gathered {
     /// Whether a pod that has its labels belongs to it.
     fn owns(&self, pod: &Pod) -> bool {
         let is_named = || {
-            let own = owner(pod).is_some_and(|owner| owner.kind == "Deployment");
-            own && owner(pod).map(|owner| owner.name) == self.workload.metadata().name
+            let name = self.workload.metadata().name.as_deref();
+            owner_names(pod).is_some_and(|(kind, own)| kind == "Deployment" && Some(own) == name)
         };
         match self.workload.kind() {
             Kind::Deployment => is_named(),

@@ -75,13 +75,13 @@ fn columns(layout: Layout) -> Vec<Column> {
             let (ready, total) = ready_counts(row.pod);
             format!("{ready}/{total}")
         }),
-        optional("STATUS", 3, |row| row.finding.status.clone()),
+        optional("STATUS", 3, |row| row.finding.status.to_string()),
         optional("RESTARTS", 2, |row| restarts(row.pod, row.now)),
         optional("AGE", 1, |row| match row.pod.created {
             Some(created) => human_duration(row.now.duration_since(created)),
             None => "<unknown>".to_owned(),
         }),
-        with(grid::Column::new("REASON").styled(REASON).narrow(Narrow::Shorten), |row| row.finding.reason.clone()),
+        with(grid::Column::new("REASON").styled(REASON).narrow(Narrow::Shorten), |row| row.finding.reason.to_string()),
     ]);
     if layout.wide {
         columns.extend([
@@ -125,11 +125,11 @@ mod tests {
         ))
         .unwrap();
         let finding = Finding {
-            status: "CrashLoopBackOff".to_owned(),
+            status: "CrashLoopBackOff".into(),
             kind: crate::api::ProblemKind::Crash,
-            reason: "OOMKilled".to_owned(),
-            container: "app".to_owned(),
-            message: String::new(),
+            reason: "OOMKilled".into(),
+            container: "app".into(),
+            message: "".into(),
             since: "2026-03-01T11:30:00Z".parse().unwrap(),
             tolerated: std::time::Duration::ZERO,
             owner: None,
@@ -137,7 +137,7 @@ mod tests {
             others: Vec::new(),
             explanation: crate::diagnosis::Explanation {
                 cause: crate::api::Cause::OutOfMemory,
-                message: message.to_owned(),
+                message: message.into(),
                 ..crate::diagnosis::Explanation::default()
             },
         };

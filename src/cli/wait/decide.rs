@@ -284,10 +284,10 @@ fn with_troubles<'a>(
         Some(Trouble { finding, .. }) => {
             let explanation = &finding.explanation;
             let code = match explanation.cause {
-                Cause::Unknown => finding.reason.clone(),
+                Cause::Unknown => finding.reason.to_string(),
                 cause => cause.as_str().to_owned(),
             };
-            let message = explanation.message.clone();
+            let message = explanation.message.to_string();
             decision.failed(code, message)
         }
         None => decision,

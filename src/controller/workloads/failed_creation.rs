@@ -1,5 +1,7 @@
 //! Events that say that a workload could not create a pod.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
@@ -28,7 +30,7 @@ pub(super) struct Refusal {
     pub(super) cause: Cause,
     /// A part of a sentence; may be empty.
     detail: String,
-    subject: Option<Subject>,
+    subject: Option<Arc<Subject>>,
 }
 
 /// Without any information.
@@ -109,12 +111,17 @@ impl Refusal {
         if !self.detail.is_empty() {
             message = format!("{message}: {}", self.detail);
         }
-        Explanation { cause: self.cause, message, subject: self.subject.clone(), ..Explanation::default() }
+        Explanation {
+            cause: self.cause,
+            message: message.into(),
+            subject: self.subject.clone(),
+            ..Explanation::default()
+        }
     }
 }
 
-fn quota_subject(namespace: &str, name: String) -> Subject {
-    Subject { kind: SubjectKind::ResourceQuota, namespace: namespace.to_owned(), name }
+fn quota_subject(namespace: &str, name: String) -> Arc<Subject> {
+    Arc::new(Subject { kind: SubjectKind::ResourceQuota, namespace: namespace.to_owned(), name })
 }
 
 #[cfg(test)]
@@ -187,7 +194,7 @@ mod tests {
             let sentence =
                 format!("0 of {of} pod{} the quota: 1 pods exist: 2", if of == 1 { " exists:" } else { "s exist:" });
             let restored = Refusal::from_sentence("shop", Cause::QuotaExceeded, &sentence).explain(of, of);
-            assert_eq!((restored.cause, restored.message), (Cause::QuotaExceeded, sentence));
+            assert_eq!((restored.cause, restored.message.to_string()), (Cause::QuotaExceeded, sentence));
         }
         assert_eq!(
             Refusal::from_sentence("shop", Cause::Unknown, "0 of 3 pods exist").explain(2, 3).message,

@@ -25,8 +25,9 @@ mod volumes;
 pub(crate) use admission::{classify_failed_create, refusing_quota};
 pub(crate) use image::is_image_refused;
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
@@ -158,9 +159,9 @@ impl<'a> View<'a> {
         let sentence = if found.sentence.is_empty() { message } else { &found.sentence };
         Explanation {
             cause: found.cause,
-            message: one_line(sentence, MESSAGE_LIMIT),
+            message: one_line(sentence, MESSAGE_LIMIT).into(),
             evidence: evidence::lines(self, kind, container),
-            subject: found.subject,
+            subject: found.subject.map(Arc::new),
             basis: found.basis,
         }
     }
@@ -170,11 +171,9 @@ impl<'a> View<'a> {
     }
 }
 
-fn add_detail(message: &mut String, detail: &str) {
+fn add_detail(message: &mut ArcStr, detail: &str) {
     if !detail.is_empty() {
-        let mut longer = std::mem::take(message);
-        _ = write!(longer, "; {detail}");
-        *message = one_line(&longer, MESSAGE_LIMIT);
+        *message = one_line(&format!("{message}; {detail}"), MESSAGE_LIMIT).into();
     }
 }
 

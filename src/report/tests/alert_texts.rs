@@ -15,7 +15,7 @@ fn many(logs: bool) -> Scenario {
     let mut scenario =
         Scenario { webhooks: true, ..Scenario::of(pods.chain([crashing("shop", "cart", "Error", 6_000)])) };
     for (_, finding) in &mut scenario.pods {
-        finding.message = "no ".repeat(500);
+        finding.message = "no ".repeat(500).into();
     }
     if logs {
         let tails = (0..1_501).map(|uid| ((Uid::from(uid), "app".to_owned()), tail(&"a line\n".repeat(700))));

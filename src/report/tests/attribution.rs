@@ -10,7 +10,7 @@ use crate::{
 /// A crash of a container of one pod.
 fn crash_in(container: &str, reason: &str, since: i64) -> (Pod, Box<Finding>) {
     let (pod, finding) = crashing("shop", "cart", reason, since);
-    (Pod { uid: Uid::from(7), ..pod }, Box::new(Finding { container: container.to_owned(), ..finding }))
+    (Pod { uid: Uid::from(7), ..pod }, Box::new(Finding { container: container.into(), ..finding }))
 }
 
 /// Adds an init container `migrate` that ended with this exit code.
@@ -124,7 +124,7 @@ fn failed_run(owner: &str, kind: &str) -> (Pod, Box<Finding>) {
         name: "nightly-29384756".into(),
         uid: "j1".into(),
     };
-    let owner = Some(Owner { kind: kind.to_owned(), name: owner.to_owned() });
+    let owner = Some(PodOwner { kind: kind.into(), name: owner.into() });
     (Pod { controller: Some(job), ..pod }, Box::new(Finding { owner, ..*finding }))
 }
 
@@ -178,9 +178,9 @@ fn a_further_pod_joins_the_open_incident_after_a_restart() {
     let image = OtherProblem {
         explanation: Explanation::default(),
         kind: ProblemKind::Image,
-        reason: "ImagePullBackOff".to_owned(),
-        container: "proxy".to_owned(),
-        message: String::new(),
+        reason: "ImagePullBackOff".into(),
+        container: "proxy".into(),
+        message: "".into(),
         since: at(60),
     };
     let further = Pod { uid: Uid::from(8), name: "cart-2".into(), ..pod };
@@ -194,9 +194,9 @@ fn finding_of(causes: &[(ProblemKind, &str)], reason: &str, since: i64) -> (Pod,
     let (pod, finding) = crash_in(causes[0].1, reason, since);
     let other = |(kind, container): (ProblemKind, &str)| OtherProblem {
         kind,
-        reason: "Other".to_owned(),
-        container: container.to_owned(),
-        message: String::new(),
+        reason: "Other".into(),
+        container: container.into(),
+        message: "".into(),
         since: at(since),
         explanation: Explanation::default(),
     };
@@ -247,7 +247,7 @@ fn the_message_and_reason_belong_to_the_cause_that_continues() {
 }
 
 /// The reason of an incident after the operator has run on, and after it was restarted.
-fn reasons_of(known: &(Pod, Box<Finding>), present: &(Pod, Box<Finding>), edit: impl Fn(&mut String)) -> [String; 2] {
+fn reasons_of(known: &(Pod, Box<Finding>), present: &(Pod, Box<Finding>), edit: impl Fn(&mut String)) -> [ArcStr; 2] {
     let mut status = Scenario { pods: vec![(known.0.clone(), *known.1.clone())], ..Scenario::default() }.status(None);
     edit(&mut status.problematic_pods[0].reason);
     let mut running = Tracker::default();
@@ -440,7 +440,7 @@ fn an_alert_shows_the_log_of_the_container_that_failed() {
     let (pod, finding) = crashing("shop", "cart", "Error", 50);
     let containers = ["app", "proxy", "mesh"].map(container).to_vec();
     for (culprit, log) in [("app", "of app"), ("proxy", "of proxy"), ("", "of app"), ("gone", "of app")] {
-        let finding = Finding { container: culprit.to_owned(), containers: containers.clone(), ..finding.clone() };
+        let finding = Finding { container: culprit.into(), containers: containers.clone(), ..finding.clone() };
         let mut scenario = Scenario { webhooks: true, ..Scenario::of([(pod.clone(), finding)]) };
         for name in ["app", "proxy", "mesh"] {
             scenario.tails.insert((scenario.pods[0].0.uid, name.to_owned()), tail(&format!("of {name}")));

@@ -101,7 +101,7 @@ prop_compose! {
     {
         let mut container = container("");
         container.message = message.into();
-        container.reason = reason;
+        container.reason = reason.into();
         container.last_termination = Some(Terminated { message: last.into(), ..Terminated::default() });
         let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text: text.into(), note: note.replace(';', "") });
         (container, tail)
@@ -121,7 +121,7 @@ prop_compose! {
     ) -> (Pod, Finding, Vec<Option<Tail>>) {
         let (pod, mut finding) = crashing(namespace, &owner, &reason, 0);
         finding.since = Timestamp::new(since, if since < 0 { -nanoseconds } else { nanoseconds }).unwrap();
-        finding.message = message;
+        finding.message = message.into();
         finding.owner = finding.owner.filter(|_| owned);
         let (found, tails) = containers.into_iter().unzip();
         finding.containers = found;
@@ -343,12 +343,12 @@ fn shortens_messages_of_containers_before_it_omits_containers_one_by_one() {
 fn the_largest_input_fits() {
     let hostile = "\u{1}".repeat(4096);
     let mut finding = crashing("shop", &hostile, &hostile, 50).1;
-    finding.message.clone_from(&hostile);
+    finding.message = hostile.as_str().into();
     finding.containers = (0..60)
         .map(|n| {
             let mut container = container(&format!("c{n}{hostile}"));
             container.message = hostile.as_str().into();
-            container.reason.clone_from(&hostile);
+            container.reason = hostile.as_str().into();
             container.last_termination = Some(Terminated {
                 message: hostile.clone().into(),
                 reason: hostile.clone().into(),
@@ -417,7 +417,7 @@ fn the_largest_input_fits() {
 fn incidents_leave_room_for_pods() {
     let large = |n| {
         let (pod, mut finding) = crashing(&"n".repeat(63), &format!("{n:03}{}", "\u{1}".repeat(240)), "E", n);
-        finding.explanation.message = "<".repeat(512);
+        finding.explanation.message = "<".repeat(512).into();
         (pod, finding)
     };
     let mut scenario = Scenario::of((0..300).map(large));
@@ -439,8 +439,8 @@ fn a_namespace_with_large_incidents_leaves_room_for_those_of_others() {
     let of_evil = |n: i64| {
         let (mut pod, mut finding) = crashing("evil", &format!("{n}{hostile}"), "Error", 600 + n);
         pod.ownership = ownership.clone().non_empty();
-        finding.owner = Some(Owner { kind: hostile.clone(), name: format!("{n}{hostile}") });
-        finding.explanation.message.clone_from(&hostile);
+        finding.owner = Some(PodOwner { kind: hostile.as_str().into(), name: format!("{n}{hostile}").into() });
+        finding.explanation.message = hostile.as_str().into();
         (pod, finding)
     };
     let of_shop = (0..60).map(|n| crashing("shop", &format!("d{n:02}"), "Error", n));

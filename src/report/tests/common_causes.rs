@@ -1,5 +1,7 @@
 //! Causes that several incidents have in common.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -16,7 +18,8 @@ fn on_dead_node(owner: &str, node: &str) -> (Pod, Finding) {
 
 fn explained(owner: &str, kind: ProblemKind, node: &str, cause: Cause, subject: Option<Subject>) -> (Pod, Finding) {
     let (pod, finding) = crashing("shop", owner, "Error", 500);
-    let explanation = Explanation { cause, message: "a sentence".to_owned(), subject, ..Explanation::default() };
+    let explanation =
+        Explanation { cause, message: "a sentence".into(), subject: subject.map(Arc::new), ..Explanation::default() };
     (Pod { node: node.into(), ..pod }, Finding { kind, explanation, ..finding })
 }
 
@@ -189,7 +192,7 @@ fn an_exceeded_quota_explains_missing_pods() {
         of: 3,
         explanation: Explanation {
             cause: Cause::QuotaExceeded,
-            subject: Some(Subject::namespaced(SubjectKind::ResourceQuota, "shop", "mem-cap")),
+            subject: Some(Arc::new(Subject::namespaced(SubjectKind::ResourceQuota, "shop", "mem-cap"))),
             ..Explanation::default()
         },
         ownership: None,

@@ -27,7 +27,7 @@ pub(super) fn missing(name: &str, missing: u64, of: u64) -> MissingPods {
         of,
         explanation: Explanation {
             cause: Cause::QuotaExceeded,
-            message: format!("{} of {of} pods exist: the ResourceQuota mem-cap is exceeded", of - missing),
+            message: format!("{} of {of} pods exist: the ResourceQuota mem-cap is exceeded", of - missing).into(),
             ..Explanation::default()
         },
         ownership: None,

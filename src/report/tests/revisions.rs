@@ -35,7 +35,7 @@ fn shows_the_revision_only_if_all_pods_of_the_incident_share_it() {
 #[test]
 fn does_not_count_the_pods_of_a_cron_job() {
     let (pod, mut finding) = crashing("shop", "nightly", "Error", 50);
-    finding.owner = Some(Owner { kind: "CronJob".to_owned(), name: "nightly".to_owned() });
+    finding.owner = Some(PodOwner { kind: "CronJob".into(), name: "nightly".into() });
     let scenario = Scenario { workload: Workload { of: 1, revision: None }, ..Scenario::of([(pod, finding)]) };
     assert_eq!(scenario.status(None).incidents[0].of, 0);
 }

@@ -1,8 +1,10 @@
 //! Decides which of a pod's problems continues a remembered one.
 
+use arcstr::literal;
+
 use crate::{
-    api::{Owner, ProblemKind},
-    diagnosis::{Finding, needs_job, specificity},
+    api::ProblemKind,
+    diagnosis::{Finding, PodOwner, needs_job, specificity},
     pods::Pod,
 };
 
@@ -43,8 +45,9 @@ pub(super) fn has_completed(pod: &Pod, container: &str) -> bool {
 /// Keeps the known reason unless the new one is more specific. Applies to the kinds whose reason differs from attempt to
 /// attempt; others always show the present reason.
 pub(super) fn keep_reason(finding: &mut Finding, known: &str) {
-    if is_of_container(finding.kind) && !known.is_empty() && specificity(&finding.reason) <= specificity(known) {
-        known.clone_into(&mut finding.reason);
+    let is_other = is_of_container(finding.kind) && !known.is_empty() && finding.reason != known;
+    if is_other && specificity(&finding.reason) <= specificity(known) {
+        finding.reason = known.into();
     }
 }
 
@@ -57,6 +60,6 @@ pub(super) fn keep_cron_job(pod: &Pod, finding: &mut Finding, known: Option<&str
         && is_run
         && owner.kind == job.kind
     {
-        *owner = Owner { kind: CRON_JOB.to_owned(), name: known.to_owned() };
+        *owner = PodOwner { kind: literal!(CRON_JOB), name: known.into() };
     }
 }

@@ -1,7 +1,7 @@
 //! What a tracker remembers of the problems at its last update.
 //!
 //! A thousand objects may select the same hundreds of failing pods, and each has its own memory of them. So a pod takes 24
-//! bytes, and what it has in common with other pods is kept once.
+//! bytes, an incident 68, and what these have in common with others is kept once.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{
 use super::{
     super::{
         identity::{Identity, IncidentId},
-        known_causes::{Collected, ExplanationId, Explanations},
+        known_causes::{Collected, CollectedId, ExplanationId, Explanations},
         sorted_map::SortedMap,
     },
     attribution::CRON_JOB,
@@ -45,10 +45,10 @@ struct StoredPod {
 
 /// What pods have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Problem {
+struct Problem<Id = ExplanationId> {
     incident: IncidentPlace,
     reason: NameId,
-    explanation: Option<ExplanationId>,
+    explanation: Option<Id>,
     is_ignored: bool,
 }
 
@@ -169,8 +169,8 @@ impl Memory {
 #[derive(Default)]
 pub(super) struct NewMemory {
     pods: Vec<(Uid, StoredPod)>,
-    problems: Vec<Problem>,
-    problem_places: HashMap<Problem, u32>,
+    problems: Vec<Problem<CollectedId>>,
+    problem_places: HashMap<Problem<CollectedId>, u32>,
     incidents: Vec<StoredIncident>,
     incident_places: HashMap<IncidentId, IncidentPlace>,
     names: NewNames,
@@ -200,7 +200,7 @@ impl NewMemory {
         finding: &Finding,
         reason: &str,
         incident: IncidentPlace,
-        explanation: Option<ExplanationId>,
+        explanation: Option<CollectedId>,
         is_ignored: bool,
     ) {
         let problem = Problem { incident, reason: self.names.id(reason), explanation, is_ignored };
@@ -253,20 +253,26 @@ impl NewMemory {
         earlier: impl Fn(IncidentPlace) -> Option<&'a Explanation>,
     ) -> Memory {
         let Self { pods, problems, mut incidents, names, .. } = self;
-        let (explanations, of_incidents) = causes.finish(earlier);
-        for (incident, explanation) in of_incidents {
+        let causes = causes.finish(earlier);
+        for &(incident, explanation) in &causes.of_incidents {
             if let Some(incident) = incidents.get_mut(incident.0 as usize) {
                 incident.explanation = Some(explanation);
             }
         }
+        let placed = |Problem { incident, reason, explanation, is_ignored }: Problem<CollectedId>| Problem {
+            incident,
+            reason,
+            explanation: explanation.and_then(|id| causes.place(id)),
+            is_ignored,
+        };
         let mut by_id: Box<[u32]> = (0..place(incidents.len())).collect();
         by_id.sort_unstable_by_key(|place| incidents.get(*place as usize).map(|own| own.id));
         Memory {
             pods: pods.into_iter().collect(),
-            problems: problems.into(),
+            problems: problems.into_iter().map(placed).collect(),
             incidents: incidents.into(),
             by_id,
-            explanations,
+            explanations: causes.explanations,
             names: names.finish(),
         }
     }

@@ -74,7 +74,7 @@ impl<'a> Resumed<'a> {
                 let mut examples = listed.example_pods.iter();
                 let example = examples.find_map(|pod| pods.get(&(listed.namespace.as_str(), pod.as_str())));
                 let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &listed.container));
-                let (cause, message) = (listed.cause, listed.message.clone());
+                let (cause, message) = (listed.cause, listed.message.as_str().into());
                 Explanation { cause, message, basis, ..Explanation::default() }
             });
             incidents.entry(&listed.key).or_default().push(ResumedIncident { listed, cause });
@@ -103,7 +103,7 @@ impl<'a> Resumed<'a> {
         {
             is_same_container = truncate::name(&finding.container) == *container;
             if !is_same_container && !has_completed(pod, container) {
-                (*container).clone_into(&mut finding.container);
+                finding.container = (*container).into();
             }
         } else if !finding.others.is_empty() {
             let is_open = |kind, container: &str| {

@@ -38,10 +38,10 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
             Some(Answer {
                 kind: finding.kind,
                 cause: finding.explanation.cause,
-                container: finding.container.clone(),
-                owner: finding.owner.clone(),
-                sentence: finding.explanation.message.clone(),
-                detail: finding.message.clone(),
+                container: finding.container.to_string(),
+                owner: finding.owner.clone().map(Into::into),
+                sentence: finding.explanation.message.to_string(),
+                detail: finding.message.to_string(),
             })
         }
     };

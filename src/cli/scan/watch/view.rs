@@ -92,7 +92,7 @@ impl Row {
         let code = if cause == Cause::Unknown { finding.reason.as_str() } else { cause.as_str() };
         let status = if code == finding.status { code.to_owned() } else { format!("{} {code}", finding.status) };
         Self {
-            problem: (finding.kind, finding.reason.clone(), cause),
+            problem: (finding.kind, finding.reason.to_string(), cause),
             status: printable(&status),
             message: printable(&clean_text(&finding.explanation.message, None, TEXT_LIMIT)),
         }
