@@ -19,9 +19,18 @@ pub(crate) fn remove_escapes(text: &str, mark: usize) -> (String, usize) {
         if at >= mark && shown_mark.is_none() {
             shown_mark = Some(shown.len());
         }
+        // Nearly all characters of a log are printable ASCII characters, so runs of them are copied as a whole.
+        let plain = plain_length(rest.as_str());
+        if let Some((run, behind)) = rest.as_str().split_at_checked(plain).filter(|_| plain > 0) {
+            if mark < at + plain && shown_mark.is_none() {
+                shown_mark = Some(shown.len() + (mark - at));
+            }
+            shown.push_str(run);
+            rest = behind.chars();
+            continue;
+        }
         let Some(letter) = rest.next() else { break };
         match letter {
-            '\n' | '\t' => shown.push(letter),
             '\r' => {
                 let after = rest.as_str().trim_start_matches('\r');
                 if !after.starts_with('\n') {
@@ -41,6 +50,11 @@ pub(crate) fn remove_escapes(text: &str, mark: usize) -> (String, usize) {
     }
     let shown_mark = shown_mark.unwrap_or(shown.len());
     (shown, shown_mark)
+}
+
+/// The bytes of printable ASCII characters, line breaks and tabs with which a text begins.
+fn plain_length(text: &str) -> usize {
+    text.bytes().take_while(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')).count()
 }
 
 /// Skips the sequence that an ESC introduces (ECMA-48, 5.3 to 5.6).
@@ -105,4 +119,24 @@ fn is_format(letter: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e007f}'
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn moves_the_mark_with_the_text(
+            head in prop::collection::vec("[a-z \t\n]{0,8}|[é\u{7f}\u{200b}\u{0}]", 0..8),
+            tail in prop::collection::vec("[a-z \t\n]{0,8}|[é\u{7f}\u{200b}\u{0}]", 0..8),
+        ) {
+            let kept = |text: &str| text.replace(['\u{7f}', '\u{200b}', '\0'], "");
+            let (head, tail) = (head.concat(), tail.concat());
+            let shown = remove_escapes(&format!("{head}{tail}"), head.len());
+            prop_assert_eq!(shown, (kept(&head) + &kept(&tail), kept(&head).len()));
+        }
+    }
 }
