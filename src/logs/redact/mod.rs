@@ -15,6 +15,7 @@ mod encoded;
 mod headless;
 mod keys;
 mod looks;
+mod needles;
 mod pem;
 mod phrases;
 mod search;

@@ -2,14 +2,13 @@
 
 use std::{ops::Range, sync::LazyLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-
 use super::{
-    bytes::{BASE64, BLANK, DASH, DOT, UNDERSCORE, is_at, length, run},
+    bytes::{BASE64, BLANK, Class, DASH, DOT, UNDERSCORE, is_at, length, run, run_before},
     commands,
     connections::{self, Connections},
     encoded::{self, KEY_TYPE},
     keys::{self, Keys},
+    needles::Needles,
     phrases, tokens,
 };
 
@@ -21,7 +20,7 @@ pub(super) fn most_examined(at: usize) -> usize {
 
 /// What a needle belongs to.
 #[derive(Clone, Copy)]
-enum Rule {
+pub(super) enum Rule {
     Stem,
     Token(usize),
     Middle,
@@ -32,46 +31,44 @@ enum Rule {
     KeyType,
 }
 
-struct Needles {
-    automaton: AhoCorasick,
-    /// By the index of the pattern.
+struct Rules {
+    needles: Needles,
+    /// By the index of the needle.
     rules: Vec<Rule>,
 }
 
-/// None if the automaton cannot be built. The needles are constant, so this happens never or always.
-static NEEDLES: LazyLock<Option<Needles>> = LazyLock::new(Needles::build);
+/// None if the needles cannot be indexed. They are constant, so this happens never or always.
+static RULES: LazyLock<Option<Rules>> = LazyLock::new(Rules::build);
 
-impl Needles {
+impl Rules {
     fn build() -> Option<Self> {
-        let stems = keys::STEMS.iter().map(|stem| (*stem, Rule::Stem));
-        let prefixes = tokens::prefixes().map(|(prefix, shape)| (prefix, Rule::Token(shape)));
-        let middles = tokens::middles().map(|middle| (middle, Rule::Middle));
-        let programs = commands::programs().map(|(name, program)| (name, Rule::Program(program)));
-        let pipes = commands::PIPES.iter().map(|pipe| (*pipe, Rule::Pipe));
-        let phrases = phrases::PHRASES.iter().enumerate().map(|(index, phrase)| (phrase.needle, Rule::Phrase(index)));
-        let marks = connections::MARKS.iter().enumerate().map(|(index, mark)| (mark.needle, Rule::Connection(index)));
-        let needles: Vec<(&str, Rule)> = stems
-            .chain(prefixes)
-            .chain(middles)
-            .chain(programs)
-            .chain(pipes)
-            .chain(phrases)
-            .chain(marks)
-            .chain([(KEY_TYPE, Rule::KeyType)])
-            .collect();
-        let automaton = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(needles.iter().map(|(needle, _)| needle))
-            .ok()?;
-        Some(Self { automaton, rules: needles.into_iter().map(|(_, rule)| rule).collect() })
+        let (needles, rules) = needles().unzip();
+        Some(Self { needles: Needles::new(needles)?, rules })
     }
 }
 
-/// Builds the automaton, which otherwise takes the first text some milliseconds.
+/// The needles of all rules.
+pub(super) fn needles() -> impl Iterator<Item = (&'static str, Rule)> {
+    let stems = keys::STEMS.iter().map(|stem| (*stem, Rule::Stem));
+    let prefixes = tokens::prefixes().map(|(prefix, shape)| (prefix, Rule::Token(shape)));
+    let middles = tokens::middles().map(|middle| (middle, Rule::Middle));
+    let programs = commands::programs().map(|(name, program)| (name, Rule::Program(program)));
+    let pipes = commands::PIPES.iter().map(|pipe| (*pipe, Rule::Pipe));
+    let phrases = phrases::PHRASES.iter().enumerate().map(|(index, phrase)| (phrase.needle, Rule::Phrase(index)));
+    let marks = connections::MARKS.iter().enumerate().map(|(index, mark)| (mark.needle, Rule::Connection(index)));
+    stems
+        .chain(prefixes)
+        .chain(middles)
+        .chain(programs)
+        .chain(pipes)
+        .chain(phrases)
+        .chain(marks)
+        .chain([(KEY_TYPE, Rule::KeyType)])
+}
+
+/// Indexes the needles, which otherwise takes the first text some time.
 pub(super) fn prepare() {
-    LazyLock::force(&NEEDLES);
+    LazyLock::force(&RULES);
 }
 
 /// The credentials of a text, also those in base64.
@@ -85,7 +82,7 @@ pub(super) fn all(text: &str, ranges: &mut Vec<Range<usize>>) {
 
 /// The credentials of a text that are not in base64.
 pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
-    let Some(needles) = &*NEEDLES else {
+    let Some(rules) = &*RULES else {
         // Without the rules, nothing is known to be harmless.
         ranges.push(0..text.len());
         return;
@@ -95,9 +92,8 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut tokens_end = 0;
     let mut key_types_end = 0;
     let (mut examined, mut masked_end) = (0, 0);
-    for found in needles.automaton.find_overlapping_iter(text) {
-        let range = found.range();
-        match needles.rules.get(found.pattern().as_usize()) {
+    for (needle, range) in rules.needles.find(text) {
+        match rules.rules.get(needle) {
             Some(Rule::Stem) => keys.find(text, range, ranges),
             // The rest of a token is not searched again.
             Some(Rule::Token(shape)) if range.start >= tokens_end => {
@@ -130,15 +126,44 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
+/// Letters, digits and the signs of base64, and of names.
+const IN_WORD: Class = BASE64 | UNDERSCORE | DASH | DOT;
+
 /// Calls `visit` with each long word of letters, digits and the signs of base64.
 fn words(text: &str, mut visit: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
+    // No word extends over this position.
     let mut at = 0;
-    while at < bytes.len() {
-        let length = run(bytes, at, BASE64 | UNDERSCORE | DASH | DOT, usize::MAX);
-        if length >= encoded::MIN_ENCODED {
-            visit(at..at + length);
+    while at + encoded::MIN_ENCODED <= bytes.len() {
+        // Most words are short, so the end of a long one is examined first.
+        let end = at + encoded::MIN_ENCODED;
+        let last = run_before(bytes, end, IN_WORD, encoded::MIN_ENCODED);
+        if last < encoded::MIN_ENCODED {
+            at = end - last;
+            continue;
         }
-        at += length.max(1);
+        let word = at..end + run(bytes, end, IN_WORD, usize::MAX);
+        at = word.end;
+        visit(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn visits_all_long_words(parts in prop::collection::vec("[aZ9+/_.-]{0,30}|[ =\n\"é]", 0..12)) {
+            let text = parts.concat();
+            let mut visited = Vec::new();
+            words(&text, |word| visited.push(text.get(word).unwrap()));
+            let in_word = |letter: char| letter.is_ascii_alphanumeric() || "+/_.-".contains(letter);
+            let long: Vec<_> =
+                text.split(|letter| !in_word(letter)).filter(|word| word.len() >= encoded::MIN_ENCODED).collect();
+            prop_assert_eq!(visited, long);
+        }
     }
 }

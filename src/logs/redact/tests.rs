@@ -1,4 +1,4 @@
-mod corpus;
+pub(super) mod corpus;
 mod cuts;
 
 use super::{MASK, Mask};

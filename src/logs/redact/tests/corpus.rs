@@ -11,8 +11,8 @@ use regex::{Captures, Regex};
 
 use crate::logs::redact::Mask;
 
-pub(super) const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
-pub(super) const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
+pub(in crate::logs::redact) const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
+pub(in crate::logs::redact) const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
 const HELD_OUT: &str = include_str!("../../../../tests/fixtures/redaction/held-out.tsv");
 
 #[derive(Default)]
