@@ -6,9 +6,12 @@ mod objects;
 
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, stream::BoxStream};
+use futures::{StreamExt, stream::BoxStream};
 use jiff::Timestamp;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,6 +47,8 @@ use super::{
 /// The longest time for which objects are reconciled before other events are handled, and the other way round. One
 /// reconcile or event may exceed it.
 const TURN: Duration = Duration::from_millis(20);
+/// How often other tasks run before the next turn. Each of these rounds takes some microseconds if they have nothing to do.
+const ROUNDS: usize = 8;
 /// How often to drop data that is no longer needed because time has passed.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
 /// How often the loop runs at least, as a sign of life for the watchdog.
@@ -135,8 +140,8 @@ impl Controller {
                         inputs.objects = open_objects();
                     }
                 }
-                input = inputs.next(&mut self.tasks) => self.handle_ready(input, &mut inputs, &heartbeat),
-                () = sleep_until_if(wake_at) => {}
+                input = inputs.next(&mut self.tasks) => self.handle_ready(input, &mut inputs, &heartbeat).await,
+                () = until(wake_at) => {}
                 // A watch that is interrupted for too long is noticed without an event.
                 _ = beat.tick() => self.update_synced(),
                 _ = compaction.tick() => {
@@ -148,9 +153,9 @@ impl Controller {
         self.drain().await
     }
 
-    /// Handles an input and those that are ready as well, for at most one [`TURN`]. Otherwise each of them would wait for a
+    /// Handles an input and those that follow immediately, for at most one [`TURN`]. Otherwise each of them would wait for a
     /// turn of reconciles, and a change of which a status needs several, such as a log, for as many turns.
-    fn handle_ready(&mut self, first: Input, inputs: &mut Inputs, heartbeat: &Heartbeat) {
+    async fn handle_ready(&mut self, first: Input, inputs: &mut Inputs, heartbeat: &Heartbeat) {
         let begun = Instant::now();
         let mut next = Some(first);
         while let Some(input) = next {
@@ -160,7 +165,11 @@ impl Controller {
             if begun.elapsed() >= TURN {
                 break;
             }
-            next = inputs.next(&mut self.tasks).now_or_never();
+            next = tokio::select! {
+                biased;
+                input = inputs.next(&mut self.tasks) => Some(input),
+                () = let_others_run() => None,
+            };
         }
     }
 
@@ -475,9 +484,52 @@ async fn next_of(updates: &mut Option<PodUpdates>) -> Option<Vec<(Scope, WatchUp
     updates.as_mut()?.next().await
 }
 
-async fn sleep_until_if(at: Option<Instant>) {
+/// Lets the runtime receive what has arrived, and the tasks run that make inputs of it. A large pod passes through several.
+async fn let_others_run() {
+    for _ in 0..ROUNDS {
+        yield_now().await;
+    }
+}
+
+/// Waits until then, or for ever. If it is past, other tasks run first: a timer that is past is ready immediately, and while
+/// objects are always due, the loop would receive nothing for a hundred turns.
+async fn until(at: Option<Instant>) {
     match at {
+        Some(at) if at <= Instant::now() => let_others_run().await,
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_arrives_is_received_although_objects_are_always_due() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut sender, (mut receiver, _)) = (sender.unwrap(), accepted.unwrap());
+        let due = Instant::now();
+        for round in 0..100_u8 {
+            sender.write_all(&[round]).await.unwrap();
+            let mut turns = 0;
+            let received = loop {
+                turns += 1;
+                tokio::select! {
+                    biased;
+                    received = receiver.read_u8() => break received.unwrap(),
+                    () = until(Some(due)) => {}
+                }
+            };
+            assert_eq!(received, round);
+            assert!(turns < 10, "received after {turns} turns");
+        }
     }
 }
