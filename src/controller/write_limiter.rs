@@ -32,11 +32,11 @@ const NAMESPACE_BYTES: usize = 256 << 10;
 /// The bounds in bytes under way do not apply to smaller writes: those in number bound them as well.
 const SMALL: usize = 32 << 10;
 /// How many bytes a namespace may write in a second without being paced, on average.
-const ALLOWANCE: f64 = (256 << 10) as f64;
+const ALLOWANCE: f64 = (160 << 10) as f64;
 /// What one write takes of the allowance at most, in seconds.
 const MOST_SECONDS: f64 = 10.0;
 /// How long an unused allowance is saved up for.
-const SAVED: Duration = Duration::from_secs(2);
+const SAVED: Duration = Duration::from_millis(3_200);
 /// The most paced writes under way or followed by their pause.
 const PACED: usize = 2;
 /// A write that takes longer is not waited for, because it does not keep the API server busy. The longest pause.

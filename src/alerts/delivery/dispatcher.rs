@@ -19,6 +19,7 @@ use super::{
     shared_names::SharedNames,
     shared_texts::SharedTexts,
     worker::{Context, Input, Worker},
+    write_pace::WritePace,
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
@@ -85,6 +86,7 @@ impl Dispatcher {
             clock,
             http,
             api_permits: Arc::new(Semaphore::new(API_REQUESTS as usize)),
+            write_pace: WritePace::default(),
             deletion_permits: Arc::new(Semaphore::new(DELETIONS)),
             planning: Semaphore::new(1),
             cluster: cluster.unwrap_or_default(),

@@ -23,6 +23,7 @@ mod shared_texts;
 mod status_writer;
 mod webhook_queue;
 mod worker;
+mod write_pace;
 
 pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
 pub use hints::hint;

@@ -25,6 +25,7 @@ use super::{
     send::{Attempt, send},
     status_writer::StatusWriter,
     webhook_queue::{ObjectInput, WebhookQueue},
+    write_pace::WritePace,
 };
 use crate::{
     alerts::{
@@ -55,6 +56,8 @@ pub(super) struct Context {
     pub secrets: SecretReader,
     /// Limits concurrent writes of statuses.
     pub api_permits: Arc<Semaphore>,
+    /// Limits how much the objects of a namespace write over time.
+    pub write_pace: WritePace,
     /// Limits how many deleted objects' receivers are notified concurrently.
     pub deletion_permits: Arc<Semaphore>,
     /// Has one permit. So the event loop waits for a part of one object's step only, however many objects are to be planned.
@@ -126,8 +129,8 @@ pub(super) struct Worker {
     mutes: CurrentMutes,
     /// Whether `mutes` are those of the present incidents and rules.
     has_mutes: bool,
-    /// How many permits a write takes.
-    permits: u32,
+    /// About how many bytes the object takes.
+    bytes: usize,
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
@@ -164,7 +167,7 @@ impl Worker {
             mute_rules: Arc::default(),
             mutes: CurrentMutes::default(),
             has_mutes: false,
-            permits: 1,
+            bytes: 0,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
             // The first report also replaces that of a worker that has panicked.
@@ -233,7 +236,7 @@ impl Worker {
 
     fn apply(&mut self, input: Input, now: Instant) {
         self.generation = input.generation;
-        self.permits = permits(input.bytes);
+        self.bytes = input.bytes;
         if !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
             self.update_webhooks(input.webhooks, now);
         }
@@ -419,10 +422,13 @@ impl Worker {
         if let Some(at) = self.writer.wait_until(urgent, now) {
             return Some(at);
         }
+        if let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.bytes, urgent, now) {
+            return Some(at);
+        }
         self.writer.on_start(status.clone(), now);
         self.has_unstored_outcome = false;
         self.queues.iter_mut().for_each(WebhookQueue::on_storing);
-        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), self.permits);
+        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), permits(self.bytes));
         self.tasks.push(
             async move {
                 let _permits = context.api_permits.acquire_many(permits).await;

@@ -25,6 +25,7 @@ pub(super) fn context_with(timings: DeliveryTimings) -> Arc<Context> {
         clock: ClusterClock::default(),
         http,
         api_permits: Arc::new(Semaphore::new(1)),
+        write_pace: WritePace::default(),
         deletion_permits: Arc::new(Semaphore::new(1)),
         planning: Semaphore::new(1),
         cluster: String::new(),
