@@ -194,6 +194,10 @@ impl Worker {
             }
             let stopping = shutdown.is_cancelled();
             let wake = self.step(stopping).await;
+            // The step may have taken the input that says so.
+            if self.inputs.borrow().deleted {
+                continue;
+            }
             if stopping {
                 let now = Instant::now();
                 let until = *patience.get_or_insert(now + SHUTDOWN_PATIENCE);
@@ -422,7 +426,10 @@ impl Worker {
         if let Some(at) = self.writer.wait_until(urgent, now) {
             return Some(at);
         }
-        if let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.bytes, urgent, now) {
+        // At a shutdown, the last outcomes are stored without delay.
+        if !self.context.shutdown.is_cancelled()
+            && let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.bytes, urgent, now)
+        {
             return Some(at);
         }
         self.writer.on_start(status.clone(), now);

@@ -143,3 +143,15 @@ async fn one_worker_plans_at_a_time() {
     drop(other);
     plan.await;
 }
+
+#[tokio::test]
+async fn a_deletion_is_noticed_although_the_worker_waits_for_its_turn() {
+    let context = context();
+    let (worker, inputs) = worker(&context, Input { incidents_known: true, ..Input::default() });
+    let other = context.planning.acquire().await.unwrap();
+    let mut run = Box::pin(worker.run());
+    assert!(futures::poll!(&mut run).is_pending());
+    inputs.send_modify(|input| input.deleted = true);
+    drop(other);
+    tokio::time::timeout(Duration::from_secs(20), run).await.expect("it does not wait for its next step");
+}
