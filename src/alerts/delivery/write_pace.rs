@@ -25,8 +25,8 @@ const SWEEP_AT: usize = 256;
 pub(super) struct WritePace(Mutex<HashMap<String, Instant>>);
 
 impl WritePace {
-    /// Takes the allowance for a write of an object of this size. Returns when to try again if there is none; absent if the
-    /// write may begin. `is_urgent` is whether a message waits for it.
+    /// Takes the allowance for a write of an object of this size. If there is not enough, returns when to try again, and
+    /// otherwise nothing. `is_urgent` is whether a message waits for the write.
     pub fn take(&self, namespace: &str, bytes: usize, is_urgent: bool, now: Instant) -> Option<Instant> {
         if bytes < SMALL {
             return None;
