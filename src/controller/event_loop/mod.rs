@@ -1,22 +1,20 @@
 //! The controller's event loop. One task owns all state and handles one event at a time.
 
 mod answers;
+mod inputs;
 mod leading;
 mod objects;
 
 use std::time::Duration;
 
-use futures::{StreamExt, stream::BoxStream};
+use futures::StreamExt;
 use jiff::Timestamp;
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts::delivery::{Dispatcher, ObjectUpdate},
-    api::{Incident, NamespacedName, OrchestrStatus, StoredObject},
+    api::{Incident, NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     config::RunConfig,
     events::{Event, WatchedEvent},
@@ -38,17 +36,16 @@ use super::{
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
-    sources::{EventUpdates, NamespaceUpdates, PodUpdates, Shared, Sources},
+    sources::{Shared, Sources},
     status::StatusWrite,
-    tasks::{TaskResult, Tasks},
+    tasks::Tasks,
     watch_health::Scope,
 };
+use inputs::{Input, Inputs, let_others_run, until};
 
 /// The longest time for which objects are reconciled before other events are handled, and the other way round. One
 /// reconcile or event may exceed it.
 const TURN: Duration = Duration::from_millis(20);
-/// How often other tasks run before the next turn. Each of these rounds takes some microseconds if they have nothing to do.
-const ROUNDS: usize = 8;
 /// How often to drop data that is no longer needed because time has passed.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(60);
 /// How often the loop runs at least, as a sign of life for the watchdog.
@@ -443,93 +440,5 @@ impl Controller {
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
         self.kopf_migrations.sweep(now);
         self.event_publisher.sweep(now);
-    }
-}
-
-/// What the event loop waits for.
-struct Inputs {
-    objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
-    pods: PodUpdates,
-    /// The list of older failures, while it is under way.
-    backfill: Option<PodUpdates>,
-    events: EventUpdates,
-    namespaces: NamespaceUpdates,
-    are_pods_open: bool,
-}
-
-enum Input {
-    Object(Box<(Scope, WatchUpdate<StoredObject>)>),
-    Pods(Vec<(Scope, WatchUpdate<WatchedPod>)>),
-    Backfill(Vec<(Scope, WatchUpdate<WatchedPod>)>),
-    Events(Vec<(Scope, WatchUpdate<WatchedEvent>)>),
-    Namespaces(Vec<WatchUpdate<WatchedNamespace>>),
-    Answer(Box<TaskResult>),
-}
-
-impl Inputs {
-    /// The next input. Dropping the future loses none.
-    async fn next(&mut self, tasks: &mut Tasks) -> Input {
-        tokio::select! {
-            Some(object) = self.objects.next() => Input::Object(Box::new(object)),
-            Some(updates) = self.pods.next() => Input::Pods(updates),
-            Some(updates) = next_of(&mut self.backfill) => Input::Backfill(updates),
-            Some(updates) = self.events.next(), if self.are_pods_open => Input::Events(updates),
-            Some(updates) = self.namespaces.next() => Input::Namespaces(updates),
-            result = tasks.next() => Input::Answer(Box::new(result)),
-        }
-    }
-}
-
-async fn next_of(updates: &mut Option<PodUpdates>) -> Option<Vec<(Scope, WatchUpdate<WatchedPod>)>> {
-    updates.as_mut()?.next().await
-}
-
-/// Lets the runtime receive what has arrived, and the tasks run that make inputs of it. A large pod passes through several.
-async fn let_others_run() {
-    for _ in 0..ROUNDS {
-        yield_now().await;
-    }
-}
-
-/// Waits until then, or for ever. If it is past, other tasks run first: a timer that is past is ready immediately, and while
-/// objects are always due, the loop would receive nothing for a hundred turns.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) if at <= Instant::now() => let_others_run().await,
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        net::{TcpListener, TcpStream},
-    };
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_arrives_is_received_although_objects_are_always_due() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (sender, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let (mut sender, (mut receiver, _)) = (sender.unwrap(), accepted.unwrap());
-        let due = Instant::now();
-        for round in 0..100_u8 {
-            sender.write_all(&[round]).await.unwrap();
-            let mut turns = 0;
-            let received = loop {
-                turns += 1;
-                tokio::select! {
-                    biased;
-                    received = receiver.read_u8() => break received.unwrap(),
-                    () = until(Some(due)) => {}
-                }
-            };
-            assert_eq!(received, round);
-            assert!(turns < 10, "received after {turns} turns");
-        }
     }
 }
