@@ -1,12 +1,13 @@
 //! The task that delivers one object's alerts. It runs one status write at a time, and one request at a time for each
 //! webhook.
 
+mod input;
 mod planning;
+mod storing;
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::{Semaphore, watch},
@@ -16,11 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     deletion::{DELETION_TIMEOUT, send_deletion_notices},
-    delivered_condition::{WebhookSummary, delivered_condition},
-    dispatcher::API_REQUESTS,
     http_client::HttpClient,
     options::DeliveryTimings,
-    persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus, persist},
+    persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
     status_writer::StatusWriter,
@@ -37,6 +36,8 @@ use crate::{
     metrics::Metrics,
 };
 
+pub(super) use input::Input;
+
 /// The maximum time between two steps, because the system clock may be changed in the meantime.
 const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for receivers: less than the time that the whole of it has, so that the Lease is released even if
@@ -44,9 +45,6 @@ const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(1);
 /// The minimum time between two steps, so that a clock with a resolution of one second does not cause a busy loop.
 const STEP_INTERVAL_MIN: Duration = Duration::from_millis(20);
-
-/// A write of a larger object takes a permit for each of these bytes.
-const BYTES_PER_PERMIT: usize = 128 * 1024;
 
 /// The resources that all workers share.
 pub(super) struct Context {
@@ -69,44 +67,6 @@ pub(super) struct Context {
     pub shutdown: CancellationToken,
 }
 
-/// How many permits the write of an object of this size takes: the answer to a write takes several times its size in memory,
-/// and the API server needs time for the whole object, however small the written part is.
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes / BYTES_PER_PERMIT).map_or(API_REQUESTS, |further| further.saturating_add(1).min(API_REQUESTS))
-}
-
-/// The latest state of an object, as the controller reports it.
-#[derive(Clone, Default)]
-pub(super) struct Input {
-    pub generation: i64,
-    pub webhooks: Arc<[ValidatedWebhook]>,
-    pub mute_rules: Arc<MuteRules>,
-    /// The incidents that were known last.
-    pub incidents: Arc<[Incident]>,
-    /// Incremented whenever these change.
-    pub incidents_version: u64,
-    /// False while the pods are not known, or the object is paused.
-    pub incidents_known: bool,
-    pub gone: Arc<GoneAlerts>,
-    /// The status of the object in the API.
-    pub observed: Arc<StoredStatus>,
-    /// About how many bytes the object takes. The answer to a write contains it.
-    pub bytes: usize,
-    pub deleted: bool,
-}
-
-impl Input {
-    /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        (self.incidents_version, self.incidents_known) == (other.incidents_version, other.incidents_known)
-            && Arc::ptr_eq(&self.webhooks, &other.webhooks)
-            && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
-            && Arc::ptr_eq(&self.observed, &other.observed)
-            && self.gone == other.gone
-            && (self.generation, self.bytes, self.deleted) == (other.generation, other.bytes, other.deleted)
-    }
-}
-
 pub(super) struct Worker {
     context: Arc<Context>,
     object: ObjectRef,
@@ -118,8 +78,6 @@ pub(super) struct Worker {
     /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
     /// turn would keep old ones in memory.
     inputs: watch::Receiver<Input>,
-    /// Whether `inputs` may have changed since it was applied.
-    has_input: bool,
     memory: IncidentMemory,
     /// Of the incidents that `memory` was updated with last.
     incidents_version: Option<u64>,
@@ -148,7 +106,9 @@ enum TaskResult {
 }
 
 impl Worker {
-    pub fn new(context: Arc<Context>, object: ObjectRef, inputs: watch::Receiver<Input>) -> Self {
+    pub fn new(context: Arc<Context>, object: ObjectRef, mut inputs: watch::Receiver<Input>) -> Self {
+        // The first input is to be applied as well.
+        inputs.mark_changed();
         let observed = Arc::clone(&inputs.borrow().observed);
         Self {
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
@@ -159,7 +119,6 @@ impl Worker {
             webhooks: Arc::default(),
             queues: Vec::new(),
             inputs,
-            has_input: true,
             memory: IncidentMemory::default(),
             incidents_version: None,
             incidents_known: false,
@@ -210,7 +169,8 @@ impl Worker {
                 () = sleep_until(give_up_at.unwrap_or(wake)), if give_up_at.is_some() => {}
                 () = shutdown.cancelled(), if !stopping => {}
                 changed = self.inputs.changed(), if !stopping => match changed {
-                    Ok(()) => self.has_input = true,
+                    // It was not applied yet.
+                    Ok(()) => self.inputs.mark_changed(),
                     Err(_) => return self.report_failing(&[]),
                 },
                 Some(result) = self.tasks.next() => self.on_result(result),
@@ -229,10 +189,11 @@ impl Worker {
 
     /// Takes the latest input. Returns its incidents.
     fn apply_input(&mut self, now: Instant) -> Arc<[Incident]> {
-        self.has_input |= self.inputs.has_changed().unwrap_or_default();
-        let input = self.inputs.borrow_and_update().clone();
+        let latest = self.inputs.borrow_and_update();
+        let (has_changed, input) = (latest.has_changed(), latest.clone());
+        drop(latest);
         let incidents = Arc::clone(&input.incidents);
-        if std::mem::take(&mut self.has_input) {
+        if has_changed {
             self.apply(input, now);
         }
         incidents
@@ -407,58 +368,6 @@ impl Worker {
         );
     }
 
-    /// Starts a write if the status has changed. Returns when to try again if the write must wait.
-    fn write(&mut self, now: Instant, wall: Timestamp) -> Option<Instant> {
-        if self.writer.is_writing() {
-            return None;
-        }
-        let status = self.delivery_status(wall);
-        if status == *self.writer.stored() {
-            self.has_unstored_outcome = false;
-            return None;
-        }
-        let urgent = self.has_unstored_outcome || self.queues.iter().any(WebhookQueue::is_urgent);
-        // Until everything is known, the status that an earlier run has stored stays.
-        let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::has_read_secrets);
-        if !is_complete && !urgent && !self.writer.must_restore() && !self.queues.is_empty() {
-            return None;
-        }
-        if let Some(at) = self.writer.wait_until(urgent, now) {
-            return Some(at);
-        }
-        // At a shutdown, the last outcomes are stored without delay.
-        if !self.context.shutdown.is_cancelled()
-            && let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.bytes, urgent, now)
-        {
-            return Some(at);
-        }
-        self.writer.on_start(status.clone(), now);
-        self.has_unstored_outcome = false;
-        self.queues.iter_mut().for_each(WebhookQueue::on_storing);
-        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), permits(self.bytes));
-        self.tasks.push(
-            async move {
-                let _permits = context.api_permits.acquire_many(permits).await;
-                let result = persist(&context.client, &object, &status).await;
-                TaskResult::Written { status: Box::new(status), result }
-            }
-            .boxed(),
-        );
-        None
-    }
-
-    fn delivery_status(&self, wall: Timestamp) -> DeliveryStatus {
-        let summaries: Vec<_> = self
-            .queues
-            .iter()
-            .map(|queue| WebhookSummary { state: queue.state(), unusable: queue.unusable() })
-            .collect();
-        let expired: Vec<&str> = self.mute_rules.expired(wall).collect();
-        let previous = self.writer.stored().condition.as_ref();
-        let condition = delivered_condition(&summaries, &expired, self.generation, previous, wall);
-        DeliveryStatus { webhooks: self.queues.iter().map(|queue| Arc::clone(queue.state())).collect(), condition }
-    }
-
     fn on_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
@@ -470,27 +379,6 @@ impl Worker {
             TaskResult::Written { status, result } => self.on_written(*status, result, now),
             TaskResult::Sent { webhook, message, attempt } => self.on_sent(&webhook, &message, &attempt),
         }
-    }
-
-    fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, NotStored>, now: Instant) {
-        let success = result.is_ok();
-        match result {
-            Ok(answer) => self.writer.on_success(status, answer),
-            Err(NotStored::NotLeader) => self.writer.on_failure(now),
-            Err(NotStored::Failed(error)) => {
-                self.writer.on_failure(now);
-                let NamespacedName { namespace, name } = &self.object.key;
-                tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
-            }
-        }
-        for index in 0..self.queues.len() {
-            if let Some(message) = self.queues[index].on_stored(success) {
-                self.send(index, Box::new(message));
-            }
-        }
-        self.has_unstored_outcome |= !success;
-        self.detect_other_writer(now);
-        self.share_states();
     }
 
     fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {
@@ -526,12 +414,4 @@ async fn after_shutdown(shutdown: &CancellationToken) {
 mod tests {
     mod fairness;
     mod sharing;
-
-    use super::*;
-
-    #[test]
-    fn writes_of_large_objects_take_several_permits_and_never_more_than_there_are() {
-        let sizes = [0, 127 << 10, 128 << 10, 500 << 10, 1536 << 10, 1 << 30, usize::MAX];
-        assert_eq!(sizes.map(permits), [1, 1, 2, 4, 13, API_REQUESTS, API_REQUESTS]);
-    }
 }

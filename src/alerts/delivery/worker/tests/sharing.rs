@@ -1,5 +1,7 @@
 //! Tests that what is large in a webhook's spec and state is in memory once.
 
+use jiff::Timestamp;
+
 use super::{
     super::*,
     fairness::{context, context_with, largest, worker},

@@ -1,0 +1,37 @@
+//! What the controller tells the worker of an object.
+
+use std::sync::Arc;
+
+use crate::alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook, delivery::persist::StoredStatus};
+
+/// The latest state of an object, as the controller reports it.
+#[derive(Clone, Default)]
+pub(in crate::alerts::delivery) struct Input {
+    pub generation: i64,
+    pub webhooks: Arc<[ValidatedWebhook]>,
+    pub mute_rules: Arc<MuteRules>,
+    /// The incidents that were known last.
+    pub incidents: Arc<[Incident]>,
+    /// Incremented whenever these change.
+    pub incidents_version: u64,
+    /// False while the pods are not known, or the object is paused.
+    pub incidents_known: bool,
+    pub gone: Arc<GoneAlerts>,
+    /// The status of the object in the API.
+    pub observed: Arc<StoredStatus>,
+    /// About how many bytes the object takes. The answer to a write contains it.
+    pub bytes: usize,
+    pub deleted: bool,
+}
+
+impl Input {
+    /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
+    pub(in crate::alerts::delivery) fn is_same(&self, other: &Self) -> bool {
+        (self.incidents_version, self.incidents_known) == (other.incidents_version, other.incidents_known)
+            && Arc::ptr_eq(&self.webhooks, &other.webhooks)
+            && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
+            && Arc::ptr_eq(&self.observed, &other.observed)
+            && self.gone == other.gone
+            && (self.generation, self.bytes, self.deleted) == (other.generation, other.bytes, other.deleted)
+    }
+}
