@@ -46,6 +46,7 @@ pub mod settings;
 pub mod spec_error;
 mod status_apply;
 pub mod telemetry;
+mod token_bucket;
 pub mod version;
 pub mod watch;
 pub mod watchdog;

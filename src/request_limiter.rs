@@ -12,6 +12,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use crate::token_bucket::TokenBucket;
+
 /// The limits of a [`RequestLimiter`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {
@@ -56,13 +58,17 @@ impl RequestLimiter {
 
 async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLimits) {
     let running = Arc::new(Semaphore::new(limits.concurrency));
-    let mut rate = Rate::new(&limits, Instant::now());
+    let interval = Duration::from_secs(1) / limits.per_second;
+    let burst = interval * limits.burst.saturating_sub(1);
+    let mut rate = TokenBucket::default();
     let mut queue = FairQueue::default();
     while let Some(first) = requests.recv().await {
         queue.push(first);
         while !queue.is_empty() {
             let Ok(mut permit) = Arc::clone(&running).acquire_owned().await else { return };
-            sleep_until(rate.next()).await;
+            if let Some(at) = rate.wait_until(burst, Instant::now()) {
+                sleep_until(at).await;
+            }
             // Those that arrived meanwhile may belong to a namespace whose turn it is.
             while let Ok(request) = requests.try_recv() {
                 queue.push(request);
@@ -70,7 +76,7 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
             while let Some(request) = queue.pop() {
                 match request.granted.send(permit) {
                     Ok(()) => {
-                        rate.take(Instant::now());
+                        rate.take(interval, Instant::now());
                         break;
                     }
                     // Nobody waits for it any more.
@@ -78,30 +84,6 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
                 }
             }
         }
-    }
-}
-
-/// A token bucket that is kept as one time: when the bucket would be full again.
-#[derive(Debug)]
-struct Rate {
-    interval: Duration,
-    tolerance: Duration,
-    full_at: Instant,
-}
-
-impl Rate {
-    fn new(limits: &RequestLimits, now: Instant) -> Self {
-        let interval = Duration::from_secs(1) / limits.per_second;
-        Self { interval, tolerance: interval * limits.burst.saturating_sub(1), full_at: now }
-    }
-
-    /// When the next request may begin.
-    fn next(&self) -> Instant {
-        self.full_at.checked_sub(self.tolerance).unwrap_or(self.full_at)
-    }
-
-    fn take(&mut self, now: Instant) {
-        self.full_at = self.full_at.max(now) + self.interval;
     }
 }
 
@@ -172,21 +154,6 @@ mod tests {
         assert_eq!(first, expected);
         assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 996);
         assert!(queue.is_empty() && queue.waiting.is_empty(), "nothing of a namespace remains");
-    }
-
-    #[test]
-    fn limits_the_rate_after_a_burst() {
-        let start = Instant::now();
-        let mut rate = Rate::new(&RequestLimits { concurrency: 1, per_second: 50, burst: 100 }, start);
-        let mut now = start;
-        let mut within = 0;
-        for _ in 0..1000 {
-            now = now.max(rate.next());
-            rate.take(now);
-            within += u32::from(now == start);
-        }
-        assert_eq!(within, 100);
-        assert_eq!((now - start).as_secs(), 18, "the other 900 take 18 s");
     }
 
     #[tokio::test]

@@ -69,7 +69,7 @@ pub(super) fn judge_pods<'p>(
     let mut next_read: Option<Instant> = None;
     let mut unread = Vec::new();
     let mut lacks_jobs = false;
-    let mut texts = SharedTexts::default();
+    let mut texts = Interner::default();
     for pod in pods {
         let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod), ..Facts::default() };
         let mut verdict = judge(pod, &facts, thresholds, wall);
@@ -106,7 +106,7 @@ pub(super) fn judge_pods<'p>(
             Health::Problem(mut finding) => {
                 facts.events = events(pod);
                 explain(pod, &mut finding, &facts, wall);
-                finding.for_each_text(&mut |text| texts.share(text));
+                finding.for_each_text(&mut |text| texts.intern(text));
                 verdicts.found.push((pod, finding));
             }
             Health::Healthy | Health::Settling => {}
@@ -127,10 +127,10 @@ pub(super) fn judge_pods<'p>(
 
 /// Lets findings share equal texts: of thousands of pods that fail at the same time, most have the same few.
 #[derive(Default)]
-struct SharedTexts(HashSet<ArcStr>);
+struct Interner(HashSet<ArcStr>);
 
-impl SharedTexts {
-    fn share(&mut self, text: &mut ArcStr) {
+impl Interner {
+    fn intern(&mut self, text: &mut ArcStr) {
         match self.0.get(text.as_str()) {
             Some(known) => *text = known.clone(),
             None => _ = self.0.insert(text.clone()),

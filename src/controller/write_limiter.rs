@@ -17,7 +17,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::api::NamespacedName;
+use crate::{api::NamespacedName, token_bucket::TokenBucket};
 
 /// The most concurrent writes. Each is also limited in time.
 const ALL: usize = 64;
@@ -33,8 +33,8 @@ const NAMESPACE_BYTES: usize = 256 << 10;
 const SMALL: usize = 32 << 10;
 /// How many bytes a namespace may write in a second without being paced, on average.
 const ALLOWANCE: f64 = (160 << 10) as f64;
-/// What one write takes of the allowance at most, in seconds.
-const MOST_SECONDS: f64 = 10.0;
+/// What one write takes of the allowance at most.
+const MOST: Duration = Duration::from_secs(10);
 /// How long an unused allowance is saved up for.
 const SAVED: Duration = Duration::from_millis(3_200);
 /// The most paced writes under way or followed by their pause.
@@ -60,8 +60,7 @@ pub(super) struct WriteLimiter {
 #[derive(Debug, Default)]
 struct Namespace {
     in_use: InUse,
-    /// When its whole allowance is available again.
-    full_at: Option<Instant>,
+    allowance: TokenBucket,
     /// Whether a paced write is under way.
     is_paced: bool,
     /// The end of the pause after the last one.
@@ -164,8 +163,7 @@ impl WriteLimiter {
             self.paced.retain(|paced| paced.ends > now);
             self.paced.push(Paced { number: self.granted, ends: now + LONGEST });
         } else {
-            let from = own.full_at.map_or(now, |at| at.max(now));
-            own.full_at = Some(from + Duration::from_secs_f64((bytes as f64 / ALLOWANCE).min(MOST_SECONDS)));
+            own.allowance.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), now);
         }
         let paced = is_paced.then_some(self.granted);
         Some(WritePermit { namespace: key.namespace.clone(), is_retry, bytes, began: now, paced })
@@ -254,7 +252,7 @@ impl WriteLimiter {
         if let Some(until) = own.pauses_until.filter(|until| *until > now) {
             return Answer::At(until);
         }
-        let Some(allowed_at) = own.full_at.and_then(|at| at.checked_sub(SAVED)).filter(|at| *at > now) else {
+        let Some(allowed_at) = own.allowance.wait_until(SAVED, now) else {
             return Answer::Yes { is_paced: false };
         };
         // Beyond the allowance.
@@ -280,7 +278,7 @@ impl Namespace {
     /// Whether it may be forgotten.
     fn is_idle(&self, now: Instant) -> bool {
         let is_over = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        self.in_use.permits == 0 && self.waiting.is_empty() && is_over(self.full_at) && is_over(self.pauses_until)
+        self.in_use.permits == 0 && self.waiting.is_empty() && self.allowance.is_full(now) && is_over(self.pauses_until)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 30] = [
+const ORDER: [&str; 31] = [
     "hex",
     "escapes",
     "partial_text",
@@ -15,6 +15,7 @@ const ORDER: [&str; 30] = [
     "backoff",
     "clock",
     "watchdog",
+    "token_bucket",
     "request_limiter",
     "leader",
     "api",

@@ -9,6 +9,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::token_bucket::TokenBucket;
+
 /// Smaller objects are neither counted nor paced.
 const SMALL: usize = 32 << 10;
 /// How many bytes of objects a namespace may write in a second, on average.
@@ -20,9 +22,9 @@ const MOST: Duration = Duration::from_secs(10);
 /// How many namespaces there are at least before those that need nothing are forgotten.
 const SWEEP_AT: usize = 256;
 
-/// When each namespace has its whole allowance again.
+/// What each namespace has left of its allowance.
 #[derive(Debug, Default)]
-pub(super) struct WritePace(Mutex<HashMap<String, Instant>>);
+pub(super) struct WritePace(Mutex<HashMap<String, TokenBucket>>);
 
 impl WritePace {
     /// Takes the allowance for a write of an object of this size. If there is not enough, returns when to try again, and
@@ -31,16 +33,15 @@ impl WritePace {
         if bytes < SMALL {
             return None;
         }
-        let mut full_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if full_at.len() >= SWEEP_AT {
-            full_at.retain(|_, at| *at > now);
+        let mut namespaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if namespaces.len() >= SWEEP_AT {
+            namespaces.retain(|_, bucket| !bucket.is_full(now));
         }
-        let own = full_at.get(namespace).map_or(now, |at| (*at).max(now));
-        let saved = if is_urgent { SAVED } else { SAVED / 2 };
-        let allowed_at = own.checked_sub(saved).filter(|at| *at > now);
+        let mut bucket = namespaces.get(namespace).copied().unwrap_or_default();
+        let allowed_at = bucket.wait_until(if is_urgent { SAVED } else { SAVED / 2 }, now);
         if allowed_at.is_none() {
-            let taken = Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST);
-            full_at.insert(namespace.to_owned(), own + taken);
+            bucket.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), now);
+            namespaces.insert(namespace.to_owned(), bucket);
         }
         allowed_at
     }

@@ -5,6 +5,8 @@ use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
+use crate::token_bucket::TokenBucket;
+
 /// The average time between two reads.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// How many reads may begin together after a quiet time.
@@ -12,8 +14,7 @@ const BURST: u32 = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct ReadRate {
-    /// When the whole burst is available again.
-    full_at: Option<Instant>,
+    all: TokenBucket,
     /// When the last read of a workload in each namespace began.
     begun: HashMap<String, Instant>,
 }
@@ -21,7 +22,7 @@ pub(super) struct ReadRate {
 impl ReadRate {
     /// The earliest time at which a read may begin, if there is one.
     pub(super) fn next(&self) -> Option<Instant> {
-        (self.full_at? + INTERVAL).checked_sub(BURST * INTERVAL)
+        self.all.available_at((BURST - 1) * INTERVAL)
     }
 
     /// Whether a read may begin now.
@@ -35,7 +36,7 @@ impl ReadRate {
     }
 
     pub(super) fn begin(&mut self, namespace: &str, now: Instant) {
-        self.full_at = Some(self.full_at.map_or(now, |full_at| full_at.max(now)) + INTERVAL);
+        self.all.take(INTERVAL, now);
         self.begun.insert(namespace.to_owned(), now);
     }
 
