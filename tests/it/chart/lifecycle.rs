@@ -61,6 +61,9 @@ async fn sample(plane: &ControlPlane) {
     .unwrap();
 }
 
+/// Kinds that the API server itself maintains, some of them a while after it is ready.
+const MAINTAINED: [&str; 3] = ["APIService", "ComponentStatus", "IPAddress"];
+
 /// All objects of the cluster, except those that the API server itself maintains.
 pub(super) async fn inventory(plane: &ControlPlane) -> BTreeSet<String> {
     let client = plane.admin().unwrap();
@@ -71,8 +74,8 @@ pub(super) async fn inventory(plane: &ControlPlane) -> BTreeSet<String> {
     let discovery = discovery.await.unwrap();
     let mut found = BTreeSet::new();
     for (resource, capabilities) in discovery.groups().flat_map(|group| group.recommended_resources()) {
-        if !capabilities.supports_operation(verbs::LIST) || ["APIService", "ComponentStatus"].contains(&&*resource.kind)
-        {
+        let is_of_api_server = MAINTAINED.contains(&&*resource.kind);
+        if !capabilities.supports_operation(verbs::LIST) || is_of_api_server {
             continue;
         }
         let objects = Api::<DynamicObject>::all_with(client.clone(), &resource);
