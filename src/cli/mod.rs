@@ -28,6 +28,7 @@ mod webhook_flags;
 mod workflow_command;
 mod workload;
 mod wrap;
+mod yaml;
 
 use std::{
     env,

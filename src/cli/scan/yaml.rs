@@ -5,35 +5,19 @@ use std::io::{self, BufRead, Read};
 use serde::de::DeserializeSeed;
 use serde_json::Value;
 
+use crate::cli::yaml;
+
 use super::{
     document::{Document, Reading},
     file_error::FileError,
 };
-
-/// How deep YAML may nest; pods come to about a dozen levels.
-const MAX_DEPTH: usize = 64;
-/// How many nodes the aliases of a document may expand to; kubectl writes no aliases.
-const MAX_ALIASED: usize = 100_000;
 
 /// Reads the documents of the input.
 pub(super) fn read(input: impl BufRead, reading: &mut Reading<'_>) -> Result<(), FileError> {
     let mut documents = Documents::new(input);
     while documents.next()? {
         let before = documents.lines;
-        let options = serde_yaml::options! {
-            budget: serde_yaml::budget! {
-                // A cluster's pods may be millions of lines, which are read one by one, so length has no limit. Nesting
-                // and aliases have one, because a short text can take any amount of memory with them.
-                max_reader_input_bytes: None,
-                max_events: usize::MAX,
-                max_nodes: usize::MAX,
-                max_total_scalar_bytes: usize::MAX,
-                max_depth: MAX_DEPTH,
-            },
-            alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: MAX_ALIASED },
-            with_snippet: false,
-        };
-        serde_yaml::with_deserializer_from_reader_with_options(&mut documents, options, |deserializer| {
+        serde_yaml::with_deserializer_from_reader_with_options(&mut documents, yaml::options(), |deserializer| {
             Document::<Value>::of(reading).deserialize(deserializer)
         })
         .map_err(|error| match error {

@@ -9,7 +9,10 @@ use std::{
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use crate::{api::NamespacedName, cli::Failure};
+use crate::{
+    api::NamespacedName,
+    cli::{Failure, yaml},
+};
 
 /// The largest file that is read, in bytes: the list of some hundred objects.
 const LIMIT: u64 = 64 * 1024 * 1024;
@@ -28,10 +31,14 @@ pub(super) fn read(path: &Path, wanted: &NamespacedName) -> Result<DynamicObject
     if size as u64 > LIMIT {
         return Err(Failure::new(format!("{file} has more than {} MiB", LIMIT / 1024 / 1024)));
     }
+    find(&text, &file, wanted)
+}
+
+fn find(text: &str, file: &str, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
     // The parsers' own messages may quote the file.
-    let document: Value = serde_json::from_str(&text)
+    let document: Value = serde_json::from_str(text)
         .ok()
-        .or_else(|| serde_yaml::from_str(&text).ok())
+        .or_else(|| serde_yaml::from_str_with_options(text, yaml::options()).ok())
         .ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
     let items = match document {
         Value::Object(mut list) if list.contains_key("items") => match list.remove("items") {
@@ -52,4 +59,28 @@ pub(super) fn read(path: &Path, wanted: &NamespacedName) -> Result<DynamicObject
     objects
         .find(is_wanted)
         .ok_or_else(|| Failure::new(format!("{file} does not contain the Orchestr object {namespace}/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_an_object_in_the_list_of_a_large_cluster() {
+        let object = |number: usize| {
+            let pods: Vec<_> =
+                (0..100).map(|_| json!({"name": "p", "namespace": "n", "containerIssues": []})).collect();
+            json!({
+                "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": format!("o{number}"), "namespace": "ops"},
+                "status": {"problematicPods": pods},
+            })
+        };
+        let objects: Vec<_> = (0..500).map(object).collect();
+        let list = serde_yaml::to_string(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
+        assert!(list.len() as u64 <= LIMIT);
+        let found = find(&list, "objects.yaml", &NamespacedName::new("ops", "o499")).unwrap();
+        assert_eq!(found.data["status"]["problematicPods"].as_array().unwrap().len(), 100);
+    }
 }
