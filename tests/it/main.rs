@@ -18,6 +18,7 @@ mod html;
 mod install;
 mod judgement;
 mod kubectl_status;
+mod kubectl_yaml;
 mod leader;
 mod logs;
 mod messages;

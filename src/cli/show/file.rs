@@ -38,7 +38,7 @@ fn find(text: &str, file: &str, wanted: &NamespacedName) -> Result<DynamicObject
     // The parsers' own messages may quote the file.
     let document: Value = serde_json::from_str(text)
         .ok()
-        .or_else(|| serde_yaml::from_str_with_options(text, yaml::options()).ok())
+        .or_else(|| yaml::first_document(text.as_bytes()).ok().map(Option::unwrap_or_default))
         .ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
     let items = match document {
         Value::Object(mut list) if list.contains_key("items") => match list.remove("items") {
