@@ -33,6 +33,9 @@ pub(super) struct Schedule {
     postponed_until: Option<Instant>,
     /// Whether the status waits for logs.
     waits_for_logs: bool,
+    /// When logs were last too late for a status. Until they are in time again, no status waits for them: it would show
+    /// everything else later, and be written again all the same.
+    logs_late_at: Option<Instant>,
     /// Whether it has waited for a permit to write, and so does not wait for logs any more.
     has_waited: bool,
     /// When time alone may change the status.
@@ -50,6 +53,7 @@ impl Schedule {
             not_before: None,
             postponed_until: None,
             waits_for_logs: false,
+            logs_late_at: None,
             has_waited: false,
             recheck: None,
         }
@@ -76,7 +80,11 @@ impl Schedule {
     pub(super) fn wait_for_logs(&mut self, now: Instant) -> bool {
         // If time alone has changed the status, the wait begins now.
         let (first, _) = *self.burst.get_or_insert((now, now));
-        self.waits_for_logs = !self.has_waited && now < first + self.log_wait;
+        let may_come_in_time = self.logs_late_at.is_none() && now < first + self.log_wait;
+        if !may_come_in_time && !self.has_waited {
+            self.logs_late_at = Some(now);
+        }
+        self.waits_for_logs = may_come_in_time && !self.has_waited;
         self.waits_for_logs
     }
 
@@ -89,6 +97,7 @@ impl Schedule {
     /// A log has arrived, which may have been the last one missing.
     pub(super) fn log_arrived(&mut self, now: Instant) {
         self.waits_for_logs = false;
+        self.logs_late_at = self.logs_late_at.filter(|at| now >= *at + self.log_wait);
         if self.burst.is_none() {
             self.mark_dirty(now);
         }
@@ -240,6 +249,28 @@ mod tests {
         schedule.log_arrived(start + ms(40));
         assert_eq!(schedule.due(), Some(start + DEBOUNCE), "due immediately");
         assert!(!schedule.wait_for_logs(start + LOG_PATIENCE));
+    }
+
+    #[test]
+    fn waits_for_no_logs_after_they_were_late_until_they_come_in_time() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(&Timings::default());
+        let mut lacks_logs = |at: Instant, arrived: Instant| {
+            schedule.mark_dirty(at);
+            let waits = schedule.wait_for_logs(at + ms(20));
+            if waits {
+                assert!(!schedule.wait_for_logs(at + LOG_PATIENCE), "in vain");
+            }
+            schedule.writing(at + LOG_PATIENCE);
+            schedule.log_arrived(arrived);
+            schedule.writing(arrived);
+            waits
+        };
+        let times = (0..).map(|index| start + ms(10_000 * index));
+        // How long after the beginning of the write they arrive.
+        let waited: Vec<_> =
+            times.zip([600, 500, 140, 500, 20, 20]).map(|(at, late)| lacks_logs(at, at + ms(20 + late))).collect();
+        assert_eq!(waited, [true, false, false, true, false, true]);
     }
 
     #[test]

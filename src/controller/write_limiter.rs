@@ -2,7 +2,8 @@
 //!
 //! - *In number.* A write can hang, for instance in an admission webhook, so neither one namespace nor the objects whose
 //!   writes failed may use up all permits.
-//! - *In bytes under way.* A large status and the answer to its write take several times their size in memory.
+//! - *In bytes under way.* A large status and the answer to its write take several times their size in memory. Large writes at the
+//!   same time also make each other slow in the API server, and all other requests.
 //! - *In bytes over time.* An API server needs a tenth of a second or more to apply a status of 256 KiB. A namespace that
 //!   writes more than its allowance is paced: one write at a time, and then a pause as long as the write took. So it keeps
 //!   the API server busy for about half of the time, however fast that is. There are only a few such writes at a time in all,
@@ -27,8 +28,10 @@ const PER_NAMESPACE: usize = 8;
 const RETRIES: usize = 16;
 /// No further write begins while this many bytes are being written, so that a write waits only for others.
 const ALL_BYTES: usize = 2 << 20;
-/// The same in one namespace.
-const NAMESPACE_BYTES: usize = 256 << 10;
+/// The same for writes that take less than [`LONGEST`] so far. One that hangs keeps others waiting no longer.
+const BUSY_BYTES: usize = 256 << 10;
+/// The same in one namespace, however long they take.
+const NAMESPACE_BYTES: usize = 128 << 10;
 /// The bounds in bytes under way do not apply to smaller writes: those in number bound them as well.
 const SMALL: usize = 32 << 10;
 /// How many bytes a namespace may write in a second without being paced, on average.
@@ -39,7 +42,7 @@ const MOST: Duration = Duration::from_secs(10);
 const SAVED: Duration = Duration::from_millis(3_200);
 /// The most paced writes under way or followed by their pause.
 const PACED: usize = 2;
-/// A write that takes longer is not waited for, because it does not keep the API server busy. The longest pause.
+/// A write that takes longer is not waited for, because it does not keep the API server busy. Also the longest pause.
 const LONGEST: Duration = Duration::from_secs(2);
 /// How often namespaces that need nothing are forgotten.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -51,6 +54,8 @@ pub(super) struct WriteLimiter {
     retries: usize,
     namespaces: HashMap<String, Namespace>,
     paced: Vec<Paced>,
+    /// The writes under way that are not [`SMALL`].
+    large: Vec<Large>,
     /// How many permits were granted, and how many objects had to wait.
     granted: u64,
     queued: u64,
@@ -85,6 +90,15 @@ struct Paced {
     ends: Instant,
 }
 
+/// A write that is not small.
+#[derive(Clone, Copy, Debug)]
+struct Large {
+    number: u64,
+    bytes: usize,
+    /// When it has taken [`LONGEST`].
+    hangs_from: Instant,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct InUse {
     permits: usize,
@@ -111,8 +125,8 @@ pub(super) struct WritePermit {
     is_retry: bool,
     bytes: usize,
     began: Instant,
-    /// If the write is paced, its number.
-    paced: Option<u64>,
+    number: u64,
+    is_paced: bool,
 }
 
 /// Whether a write may begin.
@@ -134,6 +148,7 @@ impl WriteLimiter {
             retries: 0,
             namespaces: HashMap::new(),
             paced: Vec::with_capacity(PACED),
+            large: Vec::new(),
             granted: 0,
             queued: 0,
             sweep_at: now + SWEEP_INTERVAL,
@@ -158,6 +173,9 @@ impl WriteLimiter {
         let own = self.namespaces.entry(key.namespace.clone()).or_default();
         own.in_use.add(bytes);
         own.last_granted = self.granted;
+        if bytes > SMALL {
+            self.large.push(Large { number: self.granted, bytes, hangs_from: now + LONGEST });
+        }
         if is_paced {
             own.is_paced = true;
             self.paced.retain(|paced| paced.ends > now);
@@ -165,23 +183,24 @@ impl WriteLimiter {
         } else {
             own.allowance.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), now);
         }
-        let paced = is_paced.then_some(self.granted);
-        Some(WritePermit { namespace: key.namespace.clone(), is_retry, bytes, began: now, paced })
+        let (namespace, number) = (key.namespace.clone(), self.granted);
+        Some(WritePermit { namespace, is_retry, bytes, began: now, number, is_paced })
     }
 
     pub(super) fn release(&mut self, permit: WritePermit, now: Instant) {
-        let WritePermit { namespace, is_retry, bytes, began, paced } = permit;
+        let WritePermit { namespace, is_retry, bytes, began, number, is_paced } = permit;
         self.in_use.remove(bytes);
+        self.large.retain(|own| own.number != number);
         self.retries = self.retries.saturating_sub(usize::from(is_retry));
         let pauses_until = now + now.saturating_duration_since(began).min(LONGEST);
         if let Some(own) = self.namespaces.get_mut(&namespace) {
             own.in_use.remove(bytes);
-            if paced.is_some() {
+            if is_paced {
                 own.is_paced = false;
                 own.pauses_until = Some(pauses_until);
             }
         }
-        if let Some(place) = self.paced.iter_mut().find(|own| Some(own.number) == paced) {
+        if let Some(place) = self.paced.iter_mut().find(|own| own.number == number) {
             place.ends = pauses_until;
         }
         if now >= self.sweep_at {
@@ -248,6 +267,11 @@ impl WriteLimiter {
         if is_full || is_retry && self.retries >= RETRIES || bytes > SMALL && is_full_of_bytes {
             return Answer::AfterAnother;
         }
+        if bytes > SMALL
+            && let Some(at) = self.busy_until(now)
+        {
+            return Answer::At(at);
+        }
         let Some(own) = own else { return Answer::Yes { is_paced: false } };
         if let Some(until) = own.pauses_until.filter(|until| *until > now) {
             return Answer::At(until);
@@ -264,6 +288,13 @@ impl WriteLimiter {
             return Answer::Yes { is_paced: true };
         }
         Answer::At(ends.min().map_or(allowed_at, |ends| ends.min(allowed_at)))
+    }
+
+    /// If enough bytes are being written to keep the API server busy, when the first of these writes hangs.
+    fn busy_until(&self, now: Instant) -> Option<Instant> {
+        let busy = self.large.iter().filter(|own| own.hangs_from > now);
+        let bytes = busy.clone().fold(0_usize, |sum, own| sum.saturating_add(own.bytes));
+        busy.map(|own| own.hangs_from).min().filter(|_| bytes >= BUSY_BYTES)
     }
 }
 

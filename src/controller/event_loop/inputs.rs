@@ -1,5 +1,7 @@
 //! What the event loop waits for, and how it lets other tasks run in between.
 
+use std::time::Duration;
+
 use futures::{StreamExt, stream::BoxStream};
 use tokio::{
     task::yield_now,
@@ -20,7 +22,9 @@ use crate::{
 };
 
 /// How often other tasks run before the next turn. Each of these rounds takes some microseconds if they have nothing to do.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 64;
+/// After this time there is no further round.
+const LONGEST: Duration = Duration::from_millis(10);
 
 /// What the event loop waits for.
 pub(super) struct Inputs {
@@ -62,8 +66,12 @@ async fn next_of(updates: &mut Option<PodUpdates>) -> Option<Vec<(Scope, WatchUp
 
 /// Lets the runtime receive what has arrived, and the tasks run that make inputs of it. A large pod passes through several.
 pub(super) async fn let_others_run() {
+    let begun = Instant::now();
     for _ in 0..ROUNDS {
         yield_now().await;
+        if begun.elapsed() >= LONGEST {
+            break;
+        }
     }
 }
 

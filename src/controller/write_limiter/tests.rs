@@ -62,13 +62,25 @@ fn large_writes_under_way_are_limited_in_bytes_for_each_namespace_and_in_all() {
         let key = key(&format!("n{namespace}"), 0);
         permits.extend(std::iter::from_fn(|| limiter.acquire(&key, false, SIZE, now)));
     }
-    assert_eq!(limiter.namespaces["n0"].in_use, InUse { permits: 2, bytes: 2 * SIZE });
-    assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * SIZE });
+    assert_eq!(limiter.namespaces["n0"].in_use, InUse { permits: 1, bytes: SIZE });
+    assert_eq!(limiter.in_use, InUse { permits: 2, bytes: 2 * SIZE });
     limiter.enqueue(key("n99", 1), false, SIZE);
-    assert_eq!((limiter.next_waiting(now), limiter.next_at(now)), (None, None));
+    assert_eq!((limiter.next_waiting(now), limiter.next_at(now)), (None, Some(now + LONGEST)));
     assert!(allows(&limiter, "n98", SMALL, now), "a small one does not wait for large ones that may hang");
     limiter.release(permits.remove(0), now);
     assert_eq!(limiter.next_waiting(now), Some(key("n99", 1)));
+
+    // Those that hang are not waited for, up to the limit that bounds the memory.
+    let mut later = now;
+    for namespace in 2..100 {
+        later += LONGEST;
+        permits.extend(limiter.acquire(&key(&format!("n{namespace}"), 0), false, SIZE, later));
+    }
+    assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * SIZE });
+    limiter.enqueue(key("n98", 1), false, SIZE);
+    assert_eq!(limiter.next_at(later), None, "only the end of another write helps");
+    permits.into_iter().for_each(|permit| limiter.release(permit, later));
+    assert_eq!((limiter.next_at(later), limiter.large.len()), (Some(later), 0));
 
     let mut limiter = WriteLimiter::new(now);
     assert!(limiter.acquire(&key("a", 0), false, usize::MAX, now).is_some(), "a single write is always allowed");
