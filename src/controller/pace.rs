@@ -9,7 +9,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 /// The share of the time that reconciles may take before objects pause.
-const TARGET: f64 = 0.3;
+const TARGET: f64 = 0.15;
 /// How long the share is measured for.
 const WINDOW: Duration = Duration::from_millis(200);
 /// The shortest pause. Shorter ones are not worth a timer and are skipped.
