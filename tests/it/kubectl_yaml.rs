@@ -68,7 +68,7 @@ async fn a_text_with_a_line_separator_swallows_no_field() {
         for message in [format!("one\ntwo{separator}"), format!("one{separator}two\n"), format!("one{separator}two")] {
             let object = json!({
                 "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"namespace": "shop", "name": "cart", "annotations": {"before": message}, "labels": {"app": "cart"}},
+                "metadata": {"namespace": "shop", "name": "cart", "annotations": {"last": message}, "labels": {"app": "cart"}},
                 "spec": {"containers": [{"name": "app", "image": "app:1"}]},
                 "status": {"message": message, "phase": "Failed", "reason": "Evicted"},
             });
