@@ -12,7 +12,7 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Since when, or from when on, no more than `burst` is missing; absent if it was never used.
+    /// The time from which on no more than `burst` is missing. Absent if it was never used.
     pub(crate) fn available_at(&self, burst: Duration) -> Option<Instant> {
         self.full_at?.checked_sub(burst)
     }

@@ -225,6 +225,7 @@ mod tests {
             (r#"{"kind":"List","items":[{"kind":"Secret","data":{"a":"hunter2"}}]}"#, not_pods("a Secret")),
             (r#"{"password":"hunter2"}"#, not_pods("something else")),
             (r#"{"items":"hunter2"}"#, not_pods("JSON of another shape")),
+            ("items: hunter2\n", not_pods("YAML of another shape")),
             ("kind: Service\n", not_pods("a Service")),
             ("NAMESPACE NAME READY\nshop cart 1/1\n", not_pods("text")),
             ("42", not_pods("a number")),

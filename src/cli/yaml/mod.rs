@@ -64,7 +64,7 @@ impl From<ScanError> for YamlError {
     }
 }
 
-/// Reads the first document of the input; absent if there is none.
+/// Reads the first document of the input, if it has one.
 pub(super) fn first_document<T: for<'de> Deserialize<'de>>(input: impl BufRead) -> Result<Option<T>, YamlError> {
     let mut documents = Documents::new(input);
     if documents.begin_next()? { documents.deserialize(PhantomData).map(Some) } else { Ok(None) }
@@ -82,11 +82,7 @@ impl<C: Iterator<Item = Result<char, ErrorKind>>> Document<C> {
     /// Deserializes the document with these characters.
     pub(super) fn deserialize<'de, S: DeserializeSeed<'de>>(characters: C, seed: S) -> Result<S::Value, YamlError> {
         let mut document = Self { parser: Parser::new_from_fallible_iter(characters), line: 1, depth: 0 };
-        let value = match seed.deserialize(&mut document) {
-            // Where the shape is another one.
-            Err(YamlError::Shape) => return Err(YamlError::Syntax(document.line)),
-            result => result?,
-        };
+        let value = seed.deserialize(&mut document)?;
         loop {
             match document.next()? {
                 Event::DocumentEnd => {}
@@ -135,7 +131,7 @@ impl<C: Iterator<Item = Result<char, ErrorKind>>> Document<C> {
         let mut elements = Elements { document: self, end, is_over: false };
         let value = visit(&mut elements)?;
         // A visitor that leaves elements unread would continue in the middle of them.
-        let is_over = elements.is_over || elements.is_over()?;
+        let is_over = elements.is_over()?;
         self.depth -= 1;
         if is_over { Ok(value) } else { Err(YamlError::Shape) }
     }
@@ -155,17 +151,9 @@ impl<'de, C: Iterator<Item = Result<char, ErrorKind>>> Deserializer<'de> for &mu
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, YamlError> {
-        visitor.visit_newtype_struct(self)
-    }
-
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 

@@ -87,7 +87,7 @@ fn rejects_what_kubectl_does_not_write() {
 fn a_visitor_that_leaves_elements_unread_fails() {
     let first = |text: &str| first_document::<(u64,)>(text.as_bytes()).map_err(|error| error.to_string());
     assert_eq!(first("- 1\n"), Ok(Some((1,))));
-    assert_eq!(first("- 1\n- 2\n"), Err("line 1 is not YAML".to_owned()));
+    assert_eq!(first("- 1\n- 2\n"), Err("it has another shape".to_owned()));
 }
 
 #[test]
