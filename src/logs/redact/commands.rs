@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     bytes::{BLANK, QUOTE, WORD, is, is_at, line_before, near, run, starts_word},
-    looks::{is_reference, is_secret_like},
+    looks::{is_random, is_reference, is_secret_like},
 };
 
 /// Where a program takes a secret.
@@ -194,6 +194,8 @@ fn after_sign(text: &str, argument: &Range<usize>, sign: char) -> Range<usize> {
     let found = text.get(argument.clone()).unwrap_or_default();
     match found.split_once(sign) {
         // 1000:1000 are a user and a group.
+        // The user is the secret: `curl -u sk_…:`
+        Some((user, "")) if is_random(user, false) => argument.start..argument.start + user.len(),
         Some((user, secret))
             if !(user.contains("//") || user.bytes().chain(secret.bytes()).all(|byte| byte.is_ascii_digit())) =>
         {

@@ -88,15 +88,14 @@ fn userinfo(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<Ra
     let head = rest.get(..at)?;
     let user = head.find([':', '/', '?', '#']);
     match user.and_then(|end| head.as_bytes().get(end)) {
-        Some(b':') => {
+        // Not an address such as [fd00::1].
+        Some(b':') if !head.starts_with('[') => {
             let start = user? + 1;
             let password = head.get(start..)?;
             *searched = needle.end + at;
             (!is_port(password)).then(|| needle.end + start..needle.end + at)
         }
-        None if head.len() >= 20 && head.bytes().all(|byte| is(byte, URL_SAFE | DOT | TILDE | PERCENT)) => {
-            Some(needle.end..needle.end + at)
-        }
+        None if head.len() >= 20 && is_random(head, false) => Some(needle.end..needle.end + at),
         _ => None,
     }
 }
@@ -113,7 +112,7 @@ fn cut_userinfo(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
 /// Whether the text after the colon is a port and a path with an `@`, as in `http://registry:4873/@scope/name`.
 fn is_port(password: &str) -> bool {
     let digits = password.bytes().take_while(u8::is_ascii_digit).count();
-    (1..=5).contains(&digits) && matches!(password.as_bytes().get(digits), Some(b'/' | b'?' | b'#'))
+    (1..=5).contains(&digits) && matches!(password.as_bytes().get(digits), Some(b'/' | b'?' | b'#' | b','))
 }
 
 /// `%3A%2F%2Fuser%3Apassword%40host`
@@ -179,7 +178,8 @@ fn oracle_or_pair(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Ran
     }
     let host = run(bytes, needle.end, ALNUM | DOT | DASH | UNDERSCORE, 253);
     let port = bytes.get(needle.end + host) == Some(&b':') && is_at(bytes, needle.end + host + 1, DIGIT);
-    if host == 0 {
+    // A line of code follows the name of a class: `QuorumCnxManager@493`.
+    if run(bytes, needle.end, DIGIT, host) == host {
         return None;
     }
     if let Some((user, password)) = slash_pair(text, needle.start) {
@@ -244,7 +244,10 @@ fn with_user(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<us
 /// `command <<< 'secret'`
 fn here_string(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
     let value = super::cursor::Cursor::new(text, needle.end).value();
-    text.get(value.clone()).is_some_and(|value| is_secret_like(value) && !value.contains(' ')).then_some(value)
+    let is_frame = text.as_bytes().get(needle.start.wrapping_sub(1)) == Some(&b'<')
+        || near(text, value.end, value.end + 4) == " >>>";
+    let is_value = |value: &str| is_secret_like(value) && !value.contains(' ') && !is_frame;
+    text.get(value.clone()).is_some_and(is_value).then_some(value)
 }
 
 /// `?u=user&p=password`, as clients of InfluxDB write it

@@ -7,6 +7,9 @@ use super::looks::{is_random, is_secret_like};
 /// The most lines that are examined.
 const MAX_LINES: usize = 64;
 
+/// How many other fields may precede the field `value`.
+const MAX_FIELDS: usize = 4;
+
 /// The lines below the first one that continue it: `value: …`, the items of a list, and lines of a block. Each is a single
 /// word, which sentences and stack traces are not.
 pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
@@ -19,8 +22,17 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
         let start = text.len() - alone.len();
         ranges.push(start..start + word.len());
     }
+    // Other fields may precede the value of a name.
+    let mut fields = 0..MAX_FIELDS;
     for line in text.get(at..).unwrap_or_default().split_inclusive('\n').take(MAX_LINES) {
-        let Some(value) = continuation(line) else { return };
+        let Some(value) = continuation(line) else {
+            let is_field = line.starts_with([' ', '\t']) && (line.contains(": ") || line.trim_start().starts_with('#'));
+            if !is_field || fields.next().is_none() {
+                return;
+            }
+            at += line.len();
+            continue;
+        };
         let start = at + line.len() - line.trim_start().len();
         let end = at + line.trim_end().len();
         ranges.push(end - value.len().min(end - start)..end);

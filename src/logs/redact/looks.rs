@@ -40,6 +40,12 @@ pub(super) fn is_random(value: &str, strict: bool) -> bool {
     mixed || (!strict && digits >= 3 && words <= 2 && bytes.len() >= 20)
 }
 
+pub(super) fn is_uuid(value: &str) -> bool {
+    value.len() == 36
+        && value.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+        && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
 /// Whether the last part of a word is random: at least 20 letters and digits, of which neither is rare.
 pub(super) fn has_random_end(part: &str) -> bool {
     let bytes = part.as_bytes();

@@ -15,9 +15,9 @@ mod encoded;
 mod headless;
 mod keys;
 mod looks;
-mod needles;
 mod pem;
 mod phrases;
+mod repeats;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -76,6 +76,9 @@ impl Mask<'_> {
         }
         ranges.extend_from_slice(self.patterns);
         redact_patterns::merge(&mut ranges);
+        if self.credentials {
+            repeats::find(text, &mut ranges);
+        }
         ranges
     }
 }

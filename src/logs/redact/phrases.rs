@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use super::{
     bytes::{
-        ANY_HEX, BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, rest_of_line, run,
-        starts_word,
+        BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, rest_of_line, run, starts_word,
     },
     calls,
     cursor::Cursor,
-    looks::{is_random, is_reference, is_secret_like},
+    looks::{is_random, is_reference, is_secret_like, is_uuid},
 };
 
 /// A text that begins a phrase, and what may follow it.
@@ -36,9 +35,6 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "login attempt [", value: stated_credentials },
     Phrase { needle: "basic auth ", value: stated_credentials },
     Phrase { needle: "basic auth: ", value: stated_credentials },
-    Phrase { needle: "AUTH PLAIN ", value: mail_auth },
-    Phrase { needle: "AUTH LOGIN ", value: mail_auth },
-    Phrase { needle: "AUTH XOAUTH2 ", value: mail_auth },
     Phrase { needle: "credentials(", value: calls::second_secret },
     Phrase { needle: "sp_addlogin ", value: calls::second_argument },
     Phrase { needle: "-SecureString ", value: calls::quoted },
@@ -78,7 +74,6 @@ pub(super) const PHRASES: &[Phrase] = &[
     Phrase { needle: "AUTH ", value: redis_auth },
     Phrase { needle: "USER ", value: redis_user },
     Phrase { needle: "private-lines: ", value: putty_lines },
-    Phrase { needle: "private-mac: ", value: putty_mac },
 ];
 
 pub(super) fn find(text: &str, needle: Range<usize>, phrase: usize, ranges: &mut Vec<Range<usize>>) {
@@ -165,6 +160,7 @@ fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if value.len() >= 6 && likely(&value) {
         let mut next = cursor;
         next.at += usize::from(next.peek() == Some(b'"') || next.peek() == Some(b'\''));
+        next.eat(";");
         next.blanks();
         if next.at_line_end() || next.eat_word(&["failed", "rejected", "for", "is", "was", "does", "on", "accepted"]) {
             return Some(without_stop(text, value));
@@ -267,14 +263,12 @@ fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     if is_key && !follows_key_word(line_before(text, needle.start, 16)) {
         return None;
     }
-    let is_value = is_random(value, !quoted) || (!is_key && is_uuid(value));
-    (length >= 24 && is_value && ends_word(bytes, start + length)).then(|| start..start + length)
-}
-
-fn is_uuid(value: &str) -> bool {
-    value.len() == 36
-        && value.split('-').map(str::len).eq([8, 4, 4, 4, 12])
-        && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    // "using token …", "api key … rejected": also one that looks like a hash.
+    let head = line_before(text, needle.start, 32).to_ascii_lowercase();
+    let used = ["using ", "with ", "api ", "access "].iter().any(|word| head.ends_with(word));
+    let is_value = is_random(value, !(quoted || used)) || (!is_key && is_uuid(value));
+    let shortest = if used { 20 } else { 24 };
+    (length >= shortest && is_value && ends_word(bytes, start + length)).then(|| start..start + length)
 }
 
 /// After a few words that announce a value: `token generated for ann: …`, `key created: …`.
@@ -348,12 +342,6 @@ fn stored_cookie(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
     let line = rest_of_line(text, needle.end, 1024).trim_end();
     let value = line.rsplit(' ').next()?;
     (line.len() > value.len()).then(|| needle.end + line.len() - value.len()..needle.end + line.len())
-}
-
-/// `AUTH PLAIN …`, as clients of mail servers log it
-fn mail_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let length = run(text.as_bytes(), needle.end, BASE64 | EQUALS, 1024);
-    (length >= 8 && ends_word(text.as_bytes(), needle.end + length)).then(|| needle.end..needle.end + length)
 }
 
 /// A sign and a value, after a name that is not in ASCII.
@@ -443,9 +431,4 @@ fn putty_lines(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
         at += 1 + length;
     }
     (at > start).then_some(start..at)
-}
-
-fn putty_mac(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let length = run(text.as_bytes(), needle.end, ANY_HEX, 128);
-    (length >= 32).then(|| needle.end..needle.end + length)
 }

@@ -1,6 +1,8 @@
 //! Searches a text once for everything that the rules start from, and calls the rules.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{
     bytes::{BASE64, BLANK, Class, DASH, DOT, UNDERSCORE, is_at, length, run, run_before},
@@ -8,8 +10,8 @@ use super::{
     connections::{self, Connections},
     encoded::{self, KEY_TYPE},
     keys::{self, Keys},
-    needles::Needles,
-    phrases, tokens,
+    phrases,
+    tokens::{self, Shape},
 };
 
 /// How many keys and phrases are examined before a position. A log has at most 1,000 lines, so few have more. What follows
@@ -18,12 +20,10 @@ pub(super) fn most_examined(at: usize) -> usize {
     1024 + at / 128
 }
 
-/// What a needle belongs to.
-#[derive(Clone, Copy)]
-pub(super) enum Rule {
-    Stem,
-    Token(usize),
-    Middle,
+/// What is examined where a needle was found.
+enum Rule {
+    Key,
+    Token(Box<Shape>),
     Program(usize),
     Pipe,
     Phrase(usize),
@@ -32,9 +32,9 @@ pub(super) enum Rule {
 }
 
 struct Rules {
-    needles: Needles,
+    needles: AhoCorasick,
     /// By the index of the needle.
-    rules: Vec<Rule>,
+    rules: Vec<Vec<Rule>>,
 }
 
 /// None if the needles cannot be indexed. They are constant, so this happens never or always.
@@ -42,28 +42,20 @@ static RULES: LazyLock<Option<Rules>> = LazyLock::new(Rules::build);
 
 impl Rules {
     fn build() -> Option<Self> {
-        let (needles, rules) = needles().unzip();
-        Some(Self { needles: Needles::new(needles)?, rules })
+        let mut all = BTreeMap::<String, Vec<Rule>>::new();
+        let mut add = |needle: &str, rule| all.entry(needle.to_ascii_lowercase()).or_default().push(rule);
+        keys::STEMS.iter().for_each(|stem| add(stem, Rule::Key));
+        tokens::shapes()?.into_iter().for_each(|(prefix, shape)| add(prefix, Rule::Token(Box::new(shape))));
+        commands::programs().for_each(|(name, program)| add(name, Rule::Program(program)));
+        commands::PIPES.iter().for_each(|pipe| add(pipe, Rule::Pipe));
+        phrases::PHRASES.iter().enumerate().for_each(|(index, phrase)| add(phrase.needle, Rule::Phrase(index)));
+        connections::MARKS.iter().enumerate().for_each(|(index, mark)| add(mark.needle, Rule::Connection(index)));
+        add(KEY_TYPE, Rule::KeyType);
+        // An automaton that is faster takes some megabytes.
+        let kind = AhoCorasickKind::ContiguousNFA;
+        let needles = AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(all.keys()).ok()?;
+        Some(Self { needles, rules: all.into_values().collect() })
     }
-}
-
-/// The needles of all rules.
-pub(super) fn needles() -> impl Iterator<Item = (&'static str, Rule)> {
-    let stems = keys::STEMS.iter().map(|stem| (*stem, Rule::Stem));
-    let prefixes = tokens::prefixes().map(|(prefix, shape)| (prefix, Rule::Token(shape)));
-    let middles = tokens::middles().map(|middle| (middle, Rule::Middle));
-    let programs = commands::programs().map(|(name, program)| (name, Rule::Program(program)));
-    let pipes = commands::PIPES.iter().map(|pipe| (*pipe, Rule::Pipe));
-    let phrases = phrases::PHRASES.iter().enumerate().map(|(index, phrase)| (phrase.needle, Rule::Phrase(index)));
-    let marks = connections::MARKS.iter().enumerate().map(|(index, mark)| (mark.needle, Rule::Connection(index)));
-    stems
-        .chain(prefixes)
-        .chain(middles)
-        .chain(programs)
-        .chain(pipes)
-        .chain(phrases)
-        .chain(marks)
-        .chain([(KEY_TYPE, Rule::KeyType)])
 }
 
 /// Indexes the needles, which otherwise takes the first text some time.
@@ -92,21 +84,22 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut tokens_end = 0;
     let mut key_types_end = 0;
     let (mut examined, mut masked_end) = (0, 0);
-    for (needle, range) in rules.needles.find(text) {
-        match rules.rules.get(needle) {
-            Some(Rule::Stem) => keys.find(text, range, ranges),
+    let found = rules.needles.find_overlapping_iter(text);
+    let found = found.filter_map(|found| Some((found.range(), rules.rules.get(found.pattern().as_usize())?)));
+    for (range, rule) in found.flat_map(|(range, rules)| rules.iter().map(move |rule| (range.clone(), rule))) {
+        match rule {
+            Rule::Key => keys.find(text, range, ranges),
             // The rest of a token is not searched again.
-            Some(Rule::Token(shape)) if range.start >= tokens_end => {
+            Rule::Token(shape) if range.start >= tokens_end => {
                 let count = ranges.len();
-                tokens::find(text, range, *shape, ranges);
+                tokens::find(text, range, shape, ranges);
                 tokens_end =
                     ranges.get(count..).unwrap_or_default().iter().map(|token| token.end).fold(tokens_end, usize::max);
             }
-            Some(Rule::Middle) => tokens::find_around(text, range, ranges),
-            Some(Rule::Program(program)) => commands::find(text, range, *program, ranges),
-            Some(Rule::Pipe) => commands::find_piped(text, range, ranges),
-            Some(Rule::Phrase(_)) if range.start < masked_end => {}
-            Some(Rule::Phrase(phrase)) => {
+            Rule::Program(program) => commands::find(text, range, *program, ranges),
+            Rule::Pipe => commands::find_piped(text, range, ranges),
+            Rule::Phrase(_) if range.start < masked_end => {}
+            Rule::Phrase(phrase) => {
                 if is_at(text.as_bytes(), range.end, BLANK) || text.as_bytes().get(range.end - 1) == Some(&b' ') {
                     examined += 1;
                 }
@@ -117,11 +110,11 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
                     phrases::find(text, range, *phrase, ranges);
                 }
             }
-            Some(Rule::Connection(mark)) => connections.find(text, range, *mark, ranges),
-            Some(Rule::KeyType) if range.start >= key_types_end => {
+            Rule::Connection(mark) => connections.find(text, range, *mark, ranges),
+            Rule::KeyType if range.start >= key_types_end => {
                 key_types_end = encoded::find_key(text, range.start, key_types_end, ranges);
             }
-            _ => {}
+            Rule::Token(_) | Rule::KeyType => {}
         }
     }
 }

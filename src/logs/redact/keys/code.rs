@@ -24,6 +24,13 @@ static GENERIC_TYPES: Words = Words::new("Option Vec Box Arc Secret Optional Lis
 static TYPES: Words =
     Words::new("string str String int bytes text nil null None varchar Buffer Uint8Array SecretString");
 
+/// Where the value begins behind a type: `String = "value"`.
+pub(super) fn after_type(rest: &str) -> Option<usize> {
+    let (name, _) = rest.split_once(" = ")?;
+    let name = name.split_once(" | ").map_or(name, |(name, _)| name).trim_end_matches('?');
+    (name == "string" || name == "String" || name == "SecretString").then(|| rest.find(" = ").map(|at| at + 3))?
+}
+
 /// The longest name in an expression, in bytes.
 const MAX_NAME: usize = 64;
 

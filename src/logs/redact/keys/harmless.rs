@@ -5,7 +5,7 @@ use super::{
     values::{Context, Notation},
 };
 use crate::logs::redact::{
-    looks::{is_path, is_random, is_reference, is_secret_like},
+    looks::{is_path, is_random, is_reference, is_secret_like, is_uuid},
     words::Words,
 };
 
@@ -144,6 +144,12 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
         Secret::Object if context.notation == Notation::Colon && context.leads.is_none() && is_lower_word(bare) => {
             return true;
         }
+        // The key within a Secret: `secretKey: password`.
+        Secret::Plain
+            if context.name.is("secret key") && context.notation == Notation::Colon && is_lower_word(bare) =>
+        {
+            return true;
+        }
         Secret::Plural | Secret::Object if bare.starts_with('[') && is_list_of_names(bare) => return true,
         Secret::Opaque
             if context.name.last() == "auth"
@@ -152,7 +158,9 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
         {
             return false;
         }
-        Secret::Opaque if !is_random(bare, context.name.is("key") || context.name.last() == "id") => return true,
+        Secret::Opaque if !is_random(bare, context.of_data) || (context.name.is("key") && is_uuid(bare)) => {
+            return true;
+        }
         _ => {}
     }
     is_remark(bare, context)
@@ -267,7 +275,10 @@ fn is_remark(bare: &str, context: &Context<'_>) -> bool {
     if !matches!(context.notation, Notation::Colon | Notation::Flag) {
         return false;
     }
+    // token: refreshing in 30s
+    let next = rest.split_whitespace().next().unwrap_or_default();
     REMARKS.contains_lower(word)
+        || (word.ends_with("ing") && ["in", "after", "at", "every", "for", "from", "the", "until"].contains(&next))
         || word.ends_with("n't")
         || bare.split(|next| !letter(next)).take(4).any(|word| ERRORS.contains_lower(word))
 }

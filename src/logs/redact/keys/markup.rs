@@ -80,11 +80,15 @@ fn attribute(text: &str, name: &Range<usize>) -> Option<Place> {
 fn reversed(text: &str, name: &Range<usize>) -> Option<Place> {
     let line = line_before(text, name.start, MAX_VALUE);
     let offset = name.start - line.len();
-    let head = line.strip_suffix('"')?.trim_end().strip_suffix(':')?.trim_end();
-    let head = ["\"name\"", "\"key\"", "\"Name\"", "\"Key\""].iter().find_map(|field| head.strip_suffix(field))?;
-    let head = head.trim_end().strip_suffix(',')?.trim_end().strip_suffix('"')?;
-    let open = head.rfind('"')?;
-    let field = head.get(..open)?.trim_end().strip_suffix(':')?.trim_end();
-    let is_value = field.ends_with("\"value\"") || field.ends_with("\"Value\"");
-    is_value.then(|| place(offset + open + 1, head.len() - open - 1))
+    let quotes = ['"', '\''];
+    let head = line.strip_suffix(quotes)?.trim_end().strip_suffix(':')?.trim_end().strip_suffix(quotes)?;
+    let head =
+        ["name", "key", "Name", "Key"].iter().find_map(|field| head.strip_suffix(field)?.strip_suffix(quotes))?;
+    let map = head.rfind(['{', '[']).map_or(0, |open| open + 1);
+    let fields = head.get(map..)?;
+    let value = ["value", "Value"].iter().find_map(|field| fields.find(field).map(|at| at + field.len()))?;
+    let rest = fields.get(value..)?.strip_prefix(quotes)?.trim_start().strip_prefix(':')?.trim_start();
+    let quote = rest.chars().next().filter(|letter| quotes.contains(letter))?;
+    let length = rest.get(1..)?.find(quote)?;
+    Some(place(offset + map + fields.len() - rest.len() + 1, length))
 }

@@ -45,6 +45,7 @@ pub(super) const STEMS: &[&str] = &[
     "sess_id",
     "sessid",
     "connect.sid",
+    "sonar.login",
     "psk",
     "hmac",
     "sig",
@@ -108,7 +109,13 @@ impl Keys {
         if place.certain && secret == Secret::Opaque {
             return;
         }
-        let context = Context { name: &name, secret, notation: place.notation, leads: key.leads() };
+        let context = Context {
+            name: &name,
+            secret,
+            notation: place.notation,
+            leads: key.leads(),
+            of_data: key.may_be_of_data(),
+        };
         let value = match place.end {
             Some(end) => values::redactable(text, place.start..end, &context),
             None => values::find(text, place.start, &context),

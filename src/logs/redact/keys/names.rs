@@ -63,7 +63,7 @@ static EXCLUDING_SUFFIXES: Words = Words::new(
      kind issuer audience scope scopes source volume mount informer controller review cache exception changed change at \
      updated created date time since last reset hint strength min max hasher hashers encryption method methods algorithm \
      algo backend helper expire lifetime timeout seconds secs days minutes ms left remaining budget per domain samesite \
-     secure httponly header headers uris server filter filters go py js ts rs rb java kt cs cpp php sh id ids in \
+     httponly header headers uris server filter filters go py js ts rs rb java kt cs cpp php sh id ids in \
      validation validator validity valid invalid request response exchange revoked revocation check checks attempts \
      retries rate position index idx offset alg state auth authentication authenticator location format pattern regex \
      rules rule label labels title description help prompt placeholder tooltip input form page link issue issued owner \
@@ -149,12 +149,13 @@ impl Name {
         let fits = rest.iter().all(|word| match *word {
             _ if header => false,
             // The secret_id of a Vault AppRole is a secret.
-            "id" => secret == Secret::Object && rest.len() == 1 && end == 1,
+            "id" => words == ["secret", "id"],
             word if strict => ALLOWED_SUFFIXES.contains(word),
             word => !EXCLUDING_SUFFIXES.contains(word),
         });
         let owner = end.checked_sub(2).and_then(|at| words.get(at));
-        let of_program = owner.is_some_and(|owner| SECRET_OWNERS.contains(owner)) || end < words.len();
+        let of_program =
+            owner.is_some_and(|owner| SECRET_OWNERS.contains(owner)) || (end < words.len() && rest != ["id"]);
         let secret = if secret == Secret::Object && of_program { Secret::Plain } else { secret };
         fits.then_some(secret)
     }
@@ -185,6 +186,7 @@ fn classify_word(words: &[&str], at: usize) -> Option<Secret> {
         }
         "id" if matches!(before, Some("session" | "sess")) => return Some(Secret::Opaque),
         "auth" | "bearer" | "session" | "signature" | "sig" | "jwt" | "hec" => return Some(Secret::Opaque),
+        "login" if before.is_some_and(|before| before.ends_with("sonar")) => return Some(Secret::Opaque),
         "authorization" => return Some(Secret::Authorization),
         "cookie" if at + 1 == words.len() && before == Some("erlang") => return Some(Secret::Plain),
         "cookie" | "cookies" => return Some(Secret::Cookie),

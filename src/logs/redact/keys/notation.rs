@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{is_blank, is_quote, markup, names, values::Notation};
+use super::{code, is_blank, is_quote, markup, names, values::Notation};
 use crate::logs::redact::{
     bytes::{BLANK, is_at, line_before, near, rest_of_line, run},
     looks::{is_random, is_secret_like},
@@ -139,12 +139,17 @@ impl<'a> Key<'a> {
             }
             // A path in code, or a URL's scheme.
             [b':', b':', ..] | [b':', b'/', b'/', ..] => return None,
-            [b':', ..] if gap == 0 || quoted_after => 1,
+            [b':', ..] if gap == 0 || quoted_after || self.type_after(value + 1).is_some() => 1,
             _ => return None,
         };
         let sign_end = value + length;
-        let start = self.after_blanks(sign_end);
-        let colon = length == 1 && sign.first() == Some(&b':');
+        let mut start = self.after_blanks(sign_end);
+        let mut colon = length == 1 && sign.first() == Some(&b':');
+        // val password: String = "value"
+        if colon && let Some(value) = self.type_after(sign_end) {
+            start = value;
+            colon = false;
+        }
         let quoted_value = is_quote(self.byte(start)) || self.byte(start) == Some(b'\\');
         // A name with a quote after but not before it is the end of a quoted phrase. Its value must be quoted, too.
         let phrase = quoted_after && !self.quoted_before;
@@ -208,13 +213,37 @@ impl<'a> Key<'a> {
         at += usize::from(self.byte(at) == Some(b'\n'));
         at = quote(self.after_blanks(at));
         if !bytes.get(at..at + 5)?.eq_ignore_ascii_case(b"value") {
-            return None;
+            at = self.later_value()?;
         }
         at = self.after_blanks(quote(at + 5));
         if !matches!(self.byte(at), Some(b':' | b'=')) {
             return None;
         }
         Some(Place::new(self.after_blanks(at + 1), Notation::Sign, false))
+    }
+
+    /// Where the field `value` begins, if others are between it and the name: `name: KEY␤  type: string␤  value: …`.
+    fn later_value(&self) -> Option<usize> {
+        const REACH: usize = 256;
+        let head = line_before(self.text, self.range.start, 16).trim_end_matches(['"', '\'', '\\']).trim_end();
+        let head = head.strip_suffix([':', '='])?.trim_end_matches(['"', '\'', ' ', '\\']).to_ascii_lowercase();
+        if !(head.ends_with("name") || head.ends_with("key")) {
+            return None;
+        }
+        let rest = near(self.text, self.range.end, self.range.end + REACH);
+        // The end of the map: a bracket, or the next item of a list.
+        let end = rest.find('}').into_iter().chain(rest.find("\n- ")).chain(rest.find("\n  - ")).min();
+        let rest = rest.get(..end.unwrap_or(rest.len()))?;
+        let fields = rest.match_indices([',', '\n']).map(|(at, _)| at + 1);
+        fields
+            .map(|at| {
+                self.range.end
+                    + at
+                    + rest
+                        .get(at..)
+                        .map_or(0, |rest| rest.len() - rest.trim_start_matches([' ', '"', '\'', '\\']).len())
+            })
+            .find(|&at| near(self.text, at, at + 5).eq_ignore_ascii_case("value"))
     }
 
     /// Two quoted texts: `("name", "value")`, `"name" "value"`, `:name "value"`, `{name, "value"}`
@@ -342,6 +371,18 @@ impl<'a> Key<'a> {
             && names::is_data_key(
                 line_before(self.text, self.range.start - 1, 24).rsplit(' ').next().unwrap_or_default(),
             )
+    }
+
+    /// Where the value begins behind a colon and a type.
+    fn type_after(&self, colon: usize) -> Option<usize> {
+        let start = self.after_blanks(colon);
+        code::after_type(rest_of_line(self.text, start, 64)).map(|value| start + value)
+    }
+
+    /// Whether the name is "key" or ends with "id", and is no parameter of a URL and no field of a connection string.
+    pub(super) fn may_be_of_data(&self) -> bool {
+        let is_key = self.name == "KEY" || self.name == "key" && !matches!(self.byte_before(1), Some(b'?' | b'&'));
+        is_key || self.name.to_ascii_lowercase().ends_with("id")
     }
 
     /// Whether the name is that of a function that sets a value.

@@ -22,6 +22,8 @@ pub(super) struct Context<'a> {
     /// The indentation, if the key is the first word of its line. The value then extends to the end of the line and may
     /// contain spaces.
     pub leads: Option<usize>,
+    /// Whether the name is often that of an entry, whose value may be a hash.
+    pub of_data: bool,
 }
 
 /// How a key is separated from its value.
