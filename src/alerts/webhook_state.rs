@@ -251,6 +251,7 @@ impl<'a> WebhookState<'a> {
         if self.status.pending.is_none() {
             self.revert_pending();
         }
+        self.repair_phases();
         let limit = |at: &mut Option<Time>, latest: Timestamp| {
             if let Some(at) = at {
                 at.0 = at.0.min(whole_seconds(latest).0);
@@ -271,6 +272,16 @@ impl<'a> WebhookState<'a> {
         if let Some(storm) = &mut self.status.storm {
             limit(&mut storm.sent_at, now);
             limit(&mut storm.gone_since, now);
+        }
+    }
+
+    /// A phase that only another version knows is read as Queued. If something was sent, its end must be sent.
+    fn repair_phases(&mut self) {
+        for alert in &mut self.status.alerts {
+            alert.phase = repaired(alert.phase, alert.has_begun());
+        }
+        if let Some(storm) = &mut self.status.storm {
+            storm.phase = repaired(storm.phase, storm.has_begun());
         }
     }
 
@@ -362,6 +373,10 @@ impl<'a> WebhookState<'a> {
             self.status.pending = None;
         }
     }
+}
+
+fn repaired(phase: AlertPhase, has_begun: bool) -> AlertPhase {
+    if phase == AlertPhase::Queued && has_begun { AlertPhase::Firing } else { phase }
 }
 
 /// The phase before the pending message.

@@ -1,7 +1,7 @@
 //! Enums in the API whose values other versions of the operator may extend.
 
 /// Defines an enum whose values are written as their names. A name that this version does not know is read as the value
-/// after `else`.
+/// after `else`: a value of its own, or one of the others after `else =`.
 ///
 /// The schema does not list the values: an operator that is newer than the installed CRD must still be able to write its
 /// status.
@@ -26,20 +26,38 @@ macro_rules! open_enum {
         impl $Enum {
             #[doc = concat!("All values except ", stringify!($Unknown), ".")]
             pub const ALL: &[Self] = &[$(Self::$Value,)*];
+        }
 
+        open_enum!(@names $Enum { $($Value,)* $Unknown, } else $Unknown);
+    };
+    (
+        $(#[$meta:meta])*
+        pub enum $Enum:ident {
+            $($(#[$value_meta:meta])* $Value:ident,)*
+        } else = $Unknown:ident
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $Enum {
+            $($(#[$value_meta])* $Value,)*
+        }
+
+        open_enum!(@names $Enum { $($Value,)* } else $Unknown);
+    };
+    (@names $Enum:ident { $($Value:ident,)* } else $Unknown:ident) => {
+        impl $Enum {
             /// The name in specs, statuses and alerts.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$Value => stringify!($Value),)*
-                    Self::$Unknown => stringify!($Unknown),
                 }
             }
 
             #[doc = concat!("The value of this name; ", stringify!($Unknown), " if this version has none.")]
             #[must_use]
             pub fn from_name(name: &str) -> Self {
-                Self::ALL.iter().copied().find(|value| value.as_str() == name).unwrap_or_default()
+                [$(Self::$Value,)*].into_iter().find(|value| value.as_str() == name).unwrap_or(Self::$Unknown)
             }
         }
 
@@ -81,7 +99,7 @@ pub(super) use open_enum;
 
 #[cfg(test)]
 mod tests {
-    use crate::api::{Cause, ProblemKind};
+    use crate::api::{AlertPhase, Cause, Detail, MessageKind, ProblemKind};
 
     #[test]
     fn names_round_trip() {
@@ -100,5 +118,9 @@ mod tests {
     fn unknown_names_are_accepted() {
         assert_eq!(serde_json::from_str::<Cause>(r#""Newer""#).unwrap(), Cause::Unknown);
         assert_eq!(serde_json::from_str::<ProblemKind>(r#""Newer""#).unwrap(), ProblemKind::Unknown);
+        assert_eq!(serde_json::from_str::<AlertPhase>(r#""Newer""#).unwrap(), AlertPhase::Queued);
+        assert_eq!(serde_json::from_str::<MessageKind>(r#""Newer""#).unwrap(), MessageKind::Firing);
+        assert_eq!(serde_json::from_str::<Detail>(r#""Newer""#).unwrap(), Detail::Names);
+        assert_eq!(serde_json::from_str::<Detail>(r#""Full""#).unwrap(), Detail::default());
     }
 }

@@ -6,7 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, shared_list};
+use super::{
+    Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, lenient, open_enum::open_enum, shared_list,
+};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +18,7 @@ pub struct OrchestrStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Ready, PodsHealthy, Stalled, AlertsDelivered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// When the operator last checked the pods. Updated with every write and at least every 5 minutes: an older time
@@ -48,13 +50,13 @@ pub struct OrchestrStatus {
     #[serde(default)]
     pub omitted_incidents: i64,
     /// Causes that several incidents have in common, such as a node. Those that explain most pods come first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     pub common_causes: Vec<CommonCause>,
     /// One entry per namespace, owner, container and kind of problem; the most recent first.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::list")]
     pub incidents: Vec<Incident>,
     /// The pods with a problem; the most recent first.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::list")]
     pub problematic_pods: Vec<PodProblem>,
     /// Incidents that have ended within seven days; the most recent first, at most 50. An incident that only left view,
     /// because the spec changed or its pods could not be read, is not one of them.
@@ -72,7 +74,12 @@ pub struct OrchestrStatus {
     #[schemars(with = "Vec<UnwatchedSpan>")]
     pub unwatched: LenientList<UnwatchedSpan>,
     /// The delivery state of each webhook.
-    #[serde(default, with = "shared_list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::shared_list",
+        serialize_with = "shared_list::serialize",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schemars(
         with = "Vec<WebhookStatus>",
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
@@ -108,7 +115,8 @@ pub struct Incident {
     pub message: String,
     /// How severe it is: critical, warning or info. From the annotation kopf.dev/severity of a pod or of the namespace;
     /// otherwise critical if none of the owner's pods works, else warning. It may change while the incident lasts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub severity: Option<Severity>,
     /// The team that is responsible, from the annotation kopf.dev/team of a pod or of the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -267,7 +275,7 @@ pub struct PodProblem {
     /// When the problem began.
     pub since: Time,
     /// The containers with a problem.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     pub container_issues: Vec<ContainerIssue>,
 }
 
@@ -299,33 +307,36 @@ pub struct ContainerIssue {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logs: String,
     /// The source of `logs`; absent until the log was read, or if logs are disabled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub log_source: Option<LogSource>,
     /// Why there is no log, or how it was shortened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log_note: String,
 }
 
-/// The type of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ContainerKind {
-    /// One of `spec.containers`.
-    App,
-    /// One of `spec.initContainers` that must complete before the next one starts.
-    Init,
-    /// One of `spec.initContainers` with `restartPolicy: Always`.
-    Sidecar,
+open_enum! {
+    /// The type of a container.
+    pub enum ContainerKind {
+        /// One of `spec.containers`.
+        App,
+        /// One of `spec.initContainers` that must complete before the next one starts.
+        Init,
+        /// One of `spec.initContainers` with `restartPolicy: Always`.
+        Sidecar,
+    } else = App
 }
 
-/// A container's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ContainerStateName {
-    /// The container is waiting to start.
-    Waiting,
-    /// The container is running.
-    Running,
-    /// The container has terminated.
-    Terminated,
+open_enum! {
+    /// A container's state.
+    pub enum ContainerStateName {
+        /// The container is waiting to start.
+        Waiting,
+        /// The container is running.
+        Running,
+        /// The container has terminated.
+        Terminated,
+    } else = Waiting
 }
 
 /// How a container terminated.

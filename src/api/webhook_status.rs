@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ProblemKind, Severity};
+use super::{Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
 
 /// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
 /// but none is lost.
@@ -17,7 +17,7 @@ pub struct WebhookStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Time>,
     /// Why the last attempt failed; absent after a success.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub last_error: Option<DeliveryError>,
     /// How many attempts failed since the last success.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -46,21 +46,21 @@ pub struct WebhookStatus {
     #[schemars(range(min = 0))]
     pub dropped: i64,
     /// The message that is being sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingMessage>,
     /// The incidents that are sent individually. Their number is limited; `storm` summarizes the others.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub alerts: Vec<AlertStatus>,
     /// A summary of the incidents that are too many to be sent individually.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub storm: Option<StormStatus>,
     /// The incidents that silences and quiet hours hold back. Absent if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub muted: Option<MutedStatus>,
     /// The namespaces whose incidents caused a mention in the last five minutes, or whose critical incidents a message about
     /// a storm announced. At most the latest 8.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub mentioned: Vec<Mention>,
 }
@@ -72,6 +72,7 @@ pub struct Mention {
     /// The namespace; empty for common causes of several namespaces.
     pub namespace: String,
     /// The highest severity of these incidents.
+    #[schemars(with = "String")]
     pub severity: Severity,
     /// When the receiver accepted the message.
     pub at: Time,
@@ -95,7 +96,7 @@ pub struct MutedStatus {
     #[schemars(range(min = 0))]
     pub ended: i64,
     /// Up to 16 of the incidents, to notice when they end. Of the others, only the number is known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub incidents: Vec<MutedIncident>,
     /// How many of the incidents that are held back now are not listed.
@@ -163,32 +164,34 @@ pub struct PendingMessage {
     pub detail: Detail,
 }
 
-/// The purpose of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum MessageKind {
-    /// An incident began. The message may also contain resolved incidents.
-    Firing,
-    /// An incident was resolved.
-    Resolved,
-    /// An incident is ongoing and was last sent `repeatEvery` ago.
-    Repeat,
-    /// All ongoing incidents for a receiver that forgets them otherwise (Alertmanager). Never pending.
-    Resend,
-    /// A test with `orchestr webhook test`. Never pending.
-    Test,
+open_enum! {
+    /// The purpose of a message.
+    pub enum MessageKind {
+        /// An incident began. The message may also contain resolved incidents.
+        Firing,
+        /// An incident was resolved.
+        Resolved,
+        /// An incident is ongoing and was last sent `repeatEvery` ago.
+        Repeat,
+        /// All ongoing incidents for a receiver that forgets them otherwise (Alertmanager). Never pending.
+        Resend,
+        /// A test with `orchestr webhook test`. Never pending.
+        Test,
+    } else = Firing
 }
 
-/// How much a message contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Detail {
-    /// Everything that fits.
-    #[default]
-    Full,
-    /// Everything but logs.
-    NoLogs,
-    /// Only what identifies the incidents.
-    #[serde(alias = "Counts")]
-    Names,
+open_enum! {
+    /// How much a message contains.
+    #[derive(Default)]
+    pub enum Detail {
+        /// Everything that fits.
+        #[default]
+        Full,
+        /// Everything but logs.
+        NoLogs,
+        /// Only what identifies the incidents.
+        Names,
+    } else = Names
 }
 
 impl Detail {
@@ -217,7 +220,8 @@ pub struct AlertStatus {
     /// The reason in the last message.
     pub reason: String,
     /// The severity when it was first sent, which stays the label of the alert.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub severity: Option<Severity>,
     /// The team when it was first sent, which stays a label of the alert.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -257,19 +261,20 @@ impl AlertStatus {
     }
 }
 
-/// What was sent to a receiver about an incident.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum AlertPhase {
-    /// Nothing yet; the next message will contain it.
-    Queued,
-    /// The pending message reports that it began.
-    Announcing,
-    /// A message that it began.
-    Firing,
-    /// The pending message reports that it was resolved.
-    Resolving,
-    /// A message that it was resolved. Kept for a while, because the incident may come back.
-    Resolved,
+open_enum! {
+    /// What was sent to a receiver about an incident.
+    pub enum AlertPhase {
+        /// Nothing yet; the next message will contain it.
+        Queued,
+        /// The pending message reports that it began.
+        Announcing,
+        /// A message that it began.
+        Firing,
+        /// The pending message reports that it was resolved.
+        Resolving,
+        /// A message that it was resolved. Kept for a while, because the incident may come back.
+        Resolved,
+    } else = Queued
 }
 
 /// The incidents that are not sent individually; messages contain only their number.
@@ -283,7 +288,8 @@ pub struct StormStatus {
     /// A hash of their keys, to detect changes.
     pub members: String,
     /// The highest severity of these incidents when their number was first sent, which stays the label of the alert.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub severity: Option<Severity>,
     /// What was sent to the receiver.
     pub phase: AlertPhase,

@@ -1,9 +1,12 @@
 //! Stored states that are repaired: edited ones, ones with future times, and ones that a crash left behind.
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
 
-use super::{Behaviour, CrashPoint, Simulation};
-use crate::api::WebhookFormat;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{Behaviour, CrashPoint, FORMATS, Simulation};
+use crate::api::{MessageKind, WebhookFormat};
 
 /// A state with two firing alerts and a storm, with one field replaced.
 fn with_field(pointer: &str, time: Timestamp) -> Simulation {
@@ -90,4 +93,34 @@ fn tries_every_30_minutes_if_the_shortest_message_is_too_large() {
     assert_eq!(sim.attempts.len(), 3);
     sim.advance(10 * 60);
     assert_eq!(sim.attempts.len(), 4);
+}
+
+/// Another version may have phases, kinds of messages and details that this one does not know.
+#[test]
+fn sends_the_end_of_what_another_version_has_sent() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing.max_incidents = 2;
+        sim.add_storm(0..10);
+        sim.advance(300);
+        let mut state = serde_json::to_value(&sim.stored).unwrap();
+        for alert in state["alerts"].as_array_mut().unwrap() {
+            (alert["phase"], alert["severity"]) = (json!("Newer"), json!("newer"));
+        }
+        (state["storm"]["phase"], state["storm"]["severity"]) = (json!("Newer"), json!("newer"));
+        state["pending"] = json!({
+            "id": "p", "kind": "Newer", "created": sim.now, "attempts": 1, "inFlight": true, "detail": "Newer",
+        });
+        sim.stored = serde_json::from_value(state).unwrap();
+        let before = sim.sent.len();
+        sim.advance(60);
+        let began = sim.sent[before..].iter().filter(|message| message.kind == MessageKind::Firing).count();
+        assert_eq!(began, 0, "{format:?}: nothing began");
+        sim.active.clear();
+        sim.advance(3_600);
+        let ended: BTreeSet<&str> =
+            sim.sent[before..].iter().flat_map(|message| &message.resolved).map(|alert| alert.key.as_str()).collect();
+        assert_eq!(ended.len(), 2, "{format:?}");
+        assert!(sim.stored.storm.is_none(), "{format:?}: {:?}", sim.stored.storm);
+    }
 }

@@ -6,6 +6,7 @@ mod command;
 mod common_cause;
 mod end_to_end;
 mod killed;
+mod other_version;
 mod ownership;
 mod secret_reads;
 mod silences;
