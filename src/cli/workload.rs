@@ -163,6 +163,17 @@ impl Workload {
         count.unwrap_or_default()
     }
 
+    /// How long its pods must be ready before they count as available: `minReadySeconds`.
+    pub(super) fn min_ready(&self) -> Duration {
+        let seconds = match self {
+            Self::Deployment(object) => object.spec.as_ref().and_then(|spec| spec.min_ready_seconds),
+            Self::StatefulSet(object) => object.spec.as_ref().and_then(|spec| spec.min_ready_seconds),
+            Self::DaemonSet(object) => object.spec.as_ref().and_then(|spec| spec.min_ready_seconds),
+            Self::Job(_) => None,
+        };
+        Duration::from_secs(seconds.and_then(|seconds| seconds.try_into().ok()).unwrap_or_default())
+    }
+
     /// How long a Deployment may make no progress.
     pub(super) fn progress_deadline(&self) -> Duration {
         let Self::Deployment(object) = self else { return DEFAULT_PROGRESS_DEADLINE };

@@ -11,6 +11,7 @@ use super::{
     observed::Observed,
     outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, patience, persists, severity, text},
     target::{Kind, Target},
+    text::age,
     workload::{Progress, Workload, counted},
 };
 
@@ -105,6 +106,7 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
         return Decision::waiting(what);
     }
     let newest = Newest::of(workload, facts.revisions.iter().copied());
+    let limits = Limits { stable: limits.stable.max(workload.min_ready()), ..limits };
     let fate = if workload.kind() == Kind::Job { Fate::Retried } else { Fate::Replaced };
     let pods = facts.pods.iter().copied().filter(|observed| newest.includes(&observed.pod));
     let decision = with_troubles(facts, pods.map(|observed| (observed, fate)), limits, now);
@@ -134,14 +136,14 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
         Progress::Done(_) if newest == Newest::Unlisted => Decision { what: UNLISTED.to_owned(), ..decision },
         Progress::Done(what) => {
             let exists = |pod: &Pod| pod.deletion.is_none() && pod.phase != "Failed" && newest.includes(pod);
-            let existing = facts.pods.iter().filter(|observed| exists(&observed.pod)).count();
-            let counted = usize::try_from(workload.updated_pods()).unwrap_or_default();
+            let pods: Vec<&Observed> = facts.pods.iter().copied().filter(|observed| exists(&observed.pod)).collect();
+            let (existing, counted) = (pods.len(), usize::try_from(workload.updated_pods()).unwrap_or_default());
             if newest.creator().is_some() && existing + facts.unreadable.len() < counted && !is_failed(&decision) {
                 // The watch of pods is behind, or the controller does not run.
                 let what = format!("{what}, but only {existing} of the pods of its newest revision exist");
                 return Decision { what, ..decision };
             }
-            done_unless_troubled(facts, decision, what)
+            done_unless_troubled(facts, Decision { what, ..decision }, &pods, limits, now)
         }
         Progress::Waiting(what) => {
             let decision = held_up(facts, workload, &newest, limits, now, Decision { what, ..decision });
@@ -173,16 +175,17 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         Some(_) => Fate::Replaced,
         None => Fate::Final,
     };
-    let counting: Vec<&Pod> = facts
+    let counting: Vec<&Observed> = facts
         .pods
         .iter()
-        .map(|observed| &observed.pod)
-        .filter(|pod| pod.deletion.is_none() && (is_named || !pod.ignored))
-        .filter(|pod| pod.phase != "Failed" || fate(pod) == Fate::Final)
+        .copied()
+        .filter(|Observed { pod, .. }| pod.deletion.is_none() && (is_named || !pod.ignored))
+        .filter(|Observed { pod, .. }| pod.phase != "Failed" || fate(pod) == Fate::Final)
         .collect();
     let decision =
         with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
-    let ready = counting.iter().filter(|pod| pod.phase == "Succeeded" || pod.is_true("Ready")).count();
+    let is_ready = |pod: &Pod| pod.phase == "Succeeded" || pod.is_true("Ready");
+    let ready = counting.iter().filter(|observed| is_ready(&observed.pod)).count();
     let total = i32::try_from(counting.len()).unwrap_or(i32::MAX);
     if counting.is_empty() {
         let what = match facts.pods.len() + facts.unreadable.len() {
@@ -197,7 +200,8 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         return Decision { what, ..decision };
     }
     if ready == counting.len() {
-        return done_unless_troubled(facts, decision, format!("{} ready or succeeded", counted(total, "pod")));
+        let what = format!("{} ready or succeeded", counted(total, "pod"));
+        return done_unless_troubled(facts, Decision { what, ..decision }, &counting, limits, now);
     }
     Decision { what: format!("{ready} of {} ready", counted(total, "pod")), ..decision }
 }
@@ -241,21 +245,39 @@ fn held_up(
     Decision { troubles: trouble.into_iter().collect(), ..decision }
 }
 
-fn done_unless_troubled(facts: &Facts<'_>, decision: Decision, what: String) -> Decision {
-    let state = match (&decision.state, facts.unreadable.first()) {
-        (State::Failed(_), _) => return decision,
-        (_, Some(name)) => {
-            let what = format!("{what}, but the pod {name} cannot be decoded");
-            return Decision { what, ..decision };
-        }
-        (_, None) if decision.blocking == 0 => State::Done,
-        _ => State::Waiting,
+/// Done once all of `pods` are healthy and have been ready for long enough.
+fn done_unless_troubled(
+    facts: &Facts<'_>,
+    decision: Decision,
+    pods: &[&Observed],
+    limits: Limits,
+    now: Timestamp,
+) -> Decision {
+    if is_failed(&decision) {
+        return decision;
+    }
+    let what = &decision.what;
+    if let Some(name) = facts.unreadable.first() {
+        return Decision { what: format!("{what}, but the pod {name} cannot be decoded"), ..decision };
+    }
+    if decision.blocking > 0 {
+        return Decision { what: format!("{what}, but not all are healthy"), ..decision };
+    }
+    let runs = |pod: &Pod| !pod.ignored && pod.phase != "Succeeded";
+    let running = || pods.iter().copied().filter(|observed| runs(&observed.pod));
+    let stable = running().filter_map(Observed::ready_since).max().map(|since| after(since, limits.stable));
+    if let Some(stable) = stable.filter(|stable| *stable > now) {
+        let what = format!("{what}, ready for less than {}", age(limits.stable));
+        return Decision { what, recheck: earlier(decision.recheck, Some(stable)), ..decision };
+    }
+    // Ready then only means that it runs.
+    let is_probed = |pod: &Pod| {
+        pod.omitted.containers > 0
+            || pod.init_containers.iter().chain(&pod.containers).any(|container| container.readiness_probe.is_some())
     };
-    let what = match state {
-        State::Waiting => format!("{what}, but not all are healthy"),
-        _ => what,
-    };
-    Decision { state, what, ..decision }
+    let has_no_probe = running().next().is_some() && !running().any(|observed| is_probed(&observed.pod));
+    let what = if has_no_probe { format!("{what}, without a readiness probe") } else { decision.what };
+    Decision { state: State::Done, what, ..decision }
 }
 
 /// Waiting, or failed because of the trouble of a pod.
@@ -335,7 +357,7 @@ fn refusal(
     let begun = Some(facts.begun.at).filter(|_| !facts.begun.is_single_check);
     let start = first.max(progressed).max(begun).unwrap_or(now).min(now);
     let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, limits.grace) < begun);
-    let outlook = match persists(start, last, limits.grace, patience(is_older, limits), now) {
+    let outlook = match persists(start, last, limits.grace, patience(is_older, facts.begun, limits), now) {
         _ if !is_refused => Outlook::MayMend,
         // Only another attempt shows that it is still refused.
         Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,

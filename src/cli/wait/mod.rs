@@ -74,6 +74,10 @@ pub(super) struct WaitFlags {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
     timeout: Duration,
 
+    /// How long new pods must have been ready without a restart; the minReadySeconds of the workload if they are longer
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
+    stable: Duration,
+
     /// How long a ConfigMap, a Secret, credentials or a quota may be missing, because somebody may be creating them
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
     grace: Duration,
@@ -144,7 +148,8 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let targets = flags.targets()?;
     let ConnectedNamespace { cluster, clock, namespace } = flags.objects.connect(Retries::AtTheCaller).await?;
-    let limits = Limits { grace: flags.grace, crash_grace: flags.crash_grace, restarts: flags.restarts };
+    let WaitFlags { grace, crash_grace, restarts, stable, .. } = flags;
+    let limits = Limits { grace, crash_grace, restarts, stable };
     let waiter =
         Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.objects.log_lines };
     let outcomes = waiter.wait_for(targets, flags.timeout).await?;

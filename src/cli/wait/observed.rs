@@ -1,5 +1,7 @@
 //! A pod, and what earlier versions of it have shown. Pure.
 
+use std::time::Duration;
+
 use arcstr::ArcStr;
 use jiff::{SignedDuration, Timestamp};
 
@@ -13,6 +15,8 @@ const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
 pub(super) struct Observed {
     pub(super) pod: Pod,
     containers: Vec<Container>,
+    /// Since when it has been ready without a restart. Absent if it is not ready.
+    ready_since: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,8 @@ struct Container {
     first_start: Option<Timestamp>,
     /// How many of the restarts precede the end of the last long run, as far as it was seen.
     earlier_restarts: i32,
+    /// The longest of the runs that have ended since then, as far as they were seen.
+    longest_run: SignedDuration,
     /// When the running instance started.
     running: Option<Timestamp>,
     waiting: Option<WaitingSince>,
@@ -57,18 +63,32 @@ impl Observed {
                     name: status.name.clone(),
                     first_start: crashes.first_start,
                     earlier_restarts: crashes.earlier_restarts,
+                    longest_run: crashes.longest_run,
                     running: start_of_running(status),
                     waiting,
                     last_pull: if has_failed { Some(now) } else { known.and_then(|known| known.last_pull) },
                 }
             })
             .collect();
-        Self { pod, containers }
+        let ready_since = ready_since(&pod, before, now);
+        Self { pod, containers, ready_since }
     }
 
     /// A version whose containers are not compared yet.
     pub(super) fn unseen(pod: Pod) -> Self {
-        Self { pod, containers: Vec::new() }
+        Self { pod, ..Self::default() }
+    }
+
+    /// Since when it has been ready without a restart. Absent if it is not ready.
+    pub(super) fn ready_since(&self) -> Option<Timestamp> {
+        self.ready_since
+    }
+
+    /// The longest run before the present one, of the containers that run. A run of ten minutes is no failed attempt, and
+    /// those before it are forgotten.
+    pub(super) fn longest_run(&self) -> Duration {
+        let running = self.containers.iter().filter(|container| container.running.is_some());
+        running.filter_map(|container| container.longest_run.try_into().ok()).max().unwrap_or_default()
     }
 
     fn container(&self, name: &str) -> Option<&Container> {
@@ -102,10 +122,28 @@ impl Observed {
     }
 }
 
+/// Since when a pod has been ready without a restart. What was seen counts, because the clock of the node may differ from
+/// that of the cluster; only of what happened before the wait, nothing but the times in the pod is known.
+fn ready_since(pod: &Pod, before: Option<&Observed>, now: Timestamp) -> Option<Timestamp> {
+    let ready = pod.condition("Ready").filter(|ready| ready.status == "True")?;
+    let statuses = || pod.init_statuses.iter().chain(&pod.statuses);
+    let Some(before) = before else {
+        let started = statuses().filter_map(start_of_running);
+        let last = [ready.since, pod.created].into_iter().flatten().chain(started).max();
+        return Some(last.unwrap_or(now).min(now));
+    };
+    let earlier = before.pod.init_statuses.iter().chain(&before.pod.statuses);
+    let restarts = |status: &ContainerStatus| (status.name.clone(), status.restarts);
+    let is_unchanged = before.pod.condition("Ready").is_some_and(|own| own.since == ready.since)
+        && earlier.map(restarts).eq(statuses().map(restarts));
+    before.ready_since.filter(|_| is_unchanged).or(Some(now))
+}
+
 /// A series of crashes. A long run ends it.
 struct Crashes {
     first_start: Option<Timestamp>,
     earlier_restarts: i32,
+    longest_run: SignedDuration,
 }
 
 impl Crashes {
@@ -115,27 +153,41 @@ impl Crashes {
         let running = start_of_running(status);
         // While it waits, its next instance is not counted yet.
         let until_last = if ended.is_some() || running.is_some() { restarts.saturating_sub(1) } else { *restarts };
+        let longest = |runs: [Option<&Terminated>; 2]| runs.into_iter().flatten().filter_map(length).max();
         if ended.is_some_and(is_long_run) {
-            return Self { first_start: None, earlier_restarts: *restarts };
+            return Self { first_start: None, earlier_restarts: *restarts, longest_run: SignedDuration::ZERO };
         }
         if last.is_some_and(is_long_run) {
-            return Self { first_start: ended.and_then(start_of).or(running), earlier_restarts: until_last };
+            return Self {
+                first_start: ended.and_then(start_of).or(running),
+                earlier_restarts: until_last,
+                longest_run: longest([ended, None]).unwrap_or_default(),
+            };
         }
         let shown = [last.and_then(start_of), ended.and_then(start_of), running].into_iter().flatten().min();
-        let Some(known) = known else { return Self { first_start: shown, earlier_restarts: 0 } };
+        let longest_run = longest([last, ended]).unwrap_or_default();
+        let Some(known) = known else { return Self { first_start: shown, earlier_restarts: 0, longest_run } };
         // The end of an instance that was seen running may have been missed.
         let has_missed = |since: Timestamp| shown.is_some_and(|shown| shown.duration_since(since) >= LONG_RUN);
         if known.running.is_some_and(has_missed) {
-            return Self { first_start: shown, earlier_restarts: *restarts };
+            return Self { first_start: shown, earlier_restarts: *restarts, longest_run };
         }
-        Self { first_start: known.first_start.into_iter().chain(shown).min(), earlier_restarts: known.earlier_restarts }
+        Self {
+            first_start: known.first_start.into_iter().chain(shown).min(),
+            earlier_restarts: known.earlier_restarts,
+            longest_run: known.longest_run.max(longest_run),
+        }
     }
 }
 
 /// Whether an instance has run for so long that its end begins a new series of crashes.
 pub(super) fn is_long_run(instance: &Terminated) -> bool {
-    let times = instance.started.filter(is_credible).zip(instance.finished);
-    times.is_some_and(|(started, finished)| finished.duration_since(started) >= LONG_RUN)
+    length(instance).is_some_and(|length| length >= LONG_RUN)
+}
+
+fn length(instance: &Terminated) -> Option<SignedDuration> {
+    let (started, finished) = instance.started.filter(is_credible).zip(instance.finished)?;
+    Some(finished.duration_since(started))
 }
 
 /// The kubelet writes the epoch as the start of an instance that never ran.

@@ -33,6 +33,8 @@ pub(super) struct Limits {
     pub(super) crash_grace: Duration,
     /// After how many restarts a container crashes in a loop.
     pub(super) restarts: i32,
+    /// How long a pod must have been ready without a restart.
+    pub(super) stable: Duration,
 }
 
 /// Whether a trouble can mend itself. In the order of severity.
@@ -75,7 +77,8 @@ pub(super) struct Assessment {
 }
 
 /// Any state before Ready is a trouble, however short, that may mend itself: a person who waits wants to know it.
-/// A container that has failed before must run for a while, so that the pauses of a crash loop do not pass as success.
+/// A container that has failed before must run for a while, so that the pauses of a crash loop do not pass as success; see
+/// [`required_run`] for how long.
 const THRESHOLDS: Thresholds = Thresholds {
     pending: Duration::ZERO,
     initializing: Duration::ZERO,
@@ -84,6 +87,12 @@ const THRESHOLDS: Thresholds = Thresholds {
     restarted: Duration::from_secs(10),
     failed: Duration::MAX,
 };
+
+/// How long a container that has failed before must run. One that is OOM-killed a minute after each start is not healthy
+/// ten seconds after the next one: it must outlive its longest run, and be stable then.
+fn required_run(observed: &Observed, limits: Limits) -> Duration {
+    THRESHOLDS.restarted.max(observed.longest_run().saturating_add(limits.stable))
+}
 
 pub(super) fn assess(
     observed: &Observed,
@@ -95,12 +104,13 @@ pub(super) fn assess(
 ) -> Assessment {
     let pod = &observed.pod;
     let facts = Facts { events, ..Facts::default() };
-    let verdict = judge(pod, &facts, &THRESHOLDS, now);
+    let thresholds = Thresholds { restarted: required_run(observed, limits), ..THRESHOLDS };
+    let verdict = judge(pod, &facts, &thresholds, now);
     let mut recheck = verdict.recheck;
     let Health::Problem(mut finding) = verdict.health else { return Assessment { trouble: None, recheck } };
     explain(pod, &mut finding, &facts, now);
     let outdated_before = outdated_before(pod, begun, limits);
-    let view = View { observed, events: &facts.events, fate, outdated_before, limits, now };
+    let view = View { observed, events: &facts.events, fate, outdated_before, begun, limits, now };
     let mut outlook =
         view.outlook(finding.kind, &finding.reason, &finding.container, finding.since, &finding.explanation);
     let others = finding
@@ -147,8 +157,12 @@ pub(super) fn persists(
     }
 }
 
-/// How long to wait for another attempt. If the first one precedes the wait, the next may be a whole back-off away.
-pub(super) fn patience(is_older_than_wait: bool, limits: Limits) -> Duration {
+/// How long to wait for another attempt. If the first one precedes the wait, the next may be a whole back-off away. A single
+/// check sees no other attempt.
+pub(super) fn patience(is_older_than_wait: bool, begun: Begun, limits: Limits) -> Duration {
+    if begun.is_single_check {
+        return limits.grace;
+    }
     let patience = limits.grace.saturating_mul(2);
     if is_older_than_wait { patience.max(LONGEST_BACK_OFF) } else { patience }
 }
@@ -179,6 +193,7 @@ struct View<'a> {
     events: &'a [Event],
     fate: Fate,
     outdated_before: Option<Timestamp>,
+    begun: Begun,
     limits: Limits,
     now: Timestamp,
 }
@@ -197,6 +212,8 @@ impl View<'_> {
             PermissionDenied, SecretMissing,
         };
         let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
+        // A wait sees when something begins to be missing. A single check has only the times in the pod.
+        let shown = self.begun.is_single_check.then_some(since);
         match kind {
             _ if self.fate == Fate::Superseded => Outlook::MayMend,
             // The image and the command are part of the pod, which never changes.
@@ -216,9 +233,9 @@ impl View<'_> {
             ProblemKind::Image
                 if explanation.cause == ImageAuth || is_image_refused(explanation) || reason == "ErrImageNeverPull" =>
             {
-                self.persists(container, None, |event| is_pull(event) || event.reason == "ErrImageNeverPull")
+                self.persists(container, shown, |event| is_pull(event) || event.reason == "ErrImageNeverPull")
             }
-            ProblemKind::Start if is_missing => self.persists(container, None, |event| {
+            ProblemKind::Start if is_missing => self.persists(container, shown, |event| {
                 event.reason == "Failed" && text(event).starts_with("Error: ") && !text(event).contains("Image")
             }),
             // Volumes are mounted as soon as the pod is scheduled.
@@ -258,7 +275,7 @@ impl View<'_> {
         let start = Some(since.min(self.now)).max(self.outdated_before).unwrap_or(self.now);
         let last = latest.and_then(|event| event.last).max(self.observed.last_pull(container));
         let is_older = self.outdated_before.is_some_and(|begun| since < begun);
-        persists(start, last, grace, patience(is_older, self.limits), self.now)
+        persists(start, last, grace, patience(is_older, self.begun, self.limits), self.now)
     }
 
     /// A container crashes in a loop if it has been restarted several times since it last ran for long, is not running, and
@@ -279,6 +296,9 @@ impl View<'_> {
             return Outlook::MayMend;
         }
         let started = self.observed.first_start(container).unwrap_or(self.now).min(self.now);
+        // A pod shows only its last two runs. A single check has not seen those before, so it counts from the pod's start.
+        let shown = pod.started.filter(|_| self.begun.is_single_check);
+        let started = started.min(shown.unwrap_or(started));
         match after(started, self.limits.crash_grace) {
             end if end <= self.now => Outlook::Hopeless,
             end => Outlook::HopelessAt(end),

@@ -186,15 +186,17 @@ impl Run<'_> {
             if decisions.iter().all(|(_, decision, _)| decision.state == State::Done) {
                 return Ok((Verdict::AllDone, decisions));
             }
-            if limit.is_zero() && is_synced && self.failing.iter().all(Option::is_none) {
+            let trouble = decisions.iter().flat_map(|(_, decision, _)| &decision.troubles);
+            trouble.for_each(|trouble| self.lists.ask(trouble));
+            // A single check ends when nothing is left that may still change its result: a failure to confirm, or events.
+            let is_settled = self.failing.iter().all(Option::is_none) && self.lists.reads.is_empty();
+            if limit.is_zero() && is_synced && is_settled {
                 deadline = now;
             }
             if now >= deadline {
                 return Ok((Verdict::TimedOut, decisions));
             }
             self.note_outage(now);
-            let trouble = decisions.iter().flat_map(|(_, decision, _)| &decision.troubles);
-            trouble.for_each(|trouble| self.lists.ask(trouble));
             let confirmed = self.failing.iter().flatten().map(|since| *since + CONFIRMATION);
             let recheck = decisions.iter().filter_map(|(_, decision, _)| decision.recheck);
             let recheck = recheck.map(|time| now + self.until(time));

@@ -3,6 +3,7 @@
 mod bad_input;
 mod outputs;
 mod slow;
+mod stable;
 pub mod support;
 mod troubles;
 mod workloads;

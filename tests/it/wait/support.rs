@@ -40,13 +40,14 @@ pub struct Ended {
 }
 
 impl Wait {
+    /// With a short stability window, because most tests are about something else.
     pub fn start(env: &TestEnv, args: &[&str]) -> Self {
-        let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
-        Self::start_as(kubeconfig, &env.namespace, args)
+        Self::start_with_defaults(env, &[&["--stable", "100ms"], args].concat())
     }
 
-    pub fn start_as(kubeconfig: &str, namespace: &str, args: &[&str]) -> Self {
-        let all = [&["wait", "--kubeconfig", kubeconfig, "-n", namespace], args].concat();
+    pub fn start_with_defaults(env: &TestEnv, args: &[&str]) -> Self {
+        let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+        let all = [&["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace], args].concat();
         let mut command = orchestr(&all);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::events::InvolvedObject;
 
-const LIMITS: Limits = Limits { grace: Duration::from_secs(30), crash_grace: Duration::from_secs(120), restarts: 3 };
+const LIMITS: Limits = Limits {
+    grace: Duration::from_secs(30),
+    crash_grace: Duration::from_secs(120),
+    restarts: 3,
+    stable: Duration::from_secs(10),
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_366_400 + second).unwrap()
@@ -58,6 +63,7 @@ fn pod(hash: &str, name: &str, status: Value) -> Pod {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("cart-{hash}"),
                 "uid": format!("rs-{hash}"), "controller": true}]},
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "registry.example/cart:2",
+            "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
             "startupProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1, "failureThreshold": 30}}]},
         "status": status,
     });
@@ -155,6 +161,120 @@ fn is_done_when_rolled_out_and_all_new_pods_are_healthy() {
     let decision = Known { pods: pods(ready()), unreadable: vec!["cart-x"], ..Known::default() }.decide(600);
     assert_eq!(decision.what, "3 replicas, but the pod cart-x cannot be decoded");
     assert_eq!(code(&decision), "waiting");
+}
+
+/// A container that ends this many seconds after each start, as the kubelet shows it. It is ready as soon as it runs.
+fn crashes_after(run: i64, until: i64) -> Vec<(i64, Value)> {
+    let (mut now, mut restarts, mut last) = (0, 0, json!({}));
+    let mut versions = Vec::new();
+    while now < until {
+        let version = |is_ready: bool, since: i64, state: Value| {
+            let container = json!({"restartCount": restarts, "state": state, "lastState": last});
+            let mut full = status("Running", is_ready, container);
+            full["conditions"][1]["lastTransitionTime"] = json!(text(since));
+            full
+        };
+        versions.push((now, version(true, now, json!({"running": {"startedAt": text(now)}}))));
+        let end = now + run;
+        let ended =
+            json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": text(now), "finishedAt": text(end)}});
+        versions.push((end, version(false, end, ended.clone())));
+        // The first restart is immediate.
+        now = end + 1;
+        if restarts > 0 {
+            let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
+            versions.push((now, version(false, end, waiting)));
+            now += 300.min(10 << (restarts - 1).min(5));
+        }
+        (restarts, last) = (restarts + 1, ended);
+    }
+    versions
+}
+
+/// `sh -c "sleep 1; exit 1"` is ready for a second again and again. A container that is OOM-killed every minute is so for
+/// longer than the window, but after the first time, that has been seen.
+#[test]
+fn a_crash_loop_without_a_readiness_probe_is_never_done() {
+    for (run, first_seen) in [(1, 0), (9, 0), (12, 12), (60, 60), (300, 300), (500, 500)] {
+        let versions = crashes_after(run, 3000);
+        let mut observed: Option<Observed> = None;
+        let mut seen = None;
+        for now in first_seen..3000 {
+            let (from, version) = versions.iter().rev().find(|(from, _)| *from <= now).unwrap();
+            if seen != Some(from) {
+                let pod = pod("new", "a", version.clone());
+                (observed, seen) = (Some(Observed::new(pod, observed.as_ref(), at(now))), Some(from));
+            }
+            let observed = observed.clone().unwrap();
+            let available = if observed.ready_since().is_some() { 3 } else { 0 };
+            let workload =
+                Some(deployment(json!({"replicas": 3, "updatedReplicas": 3, "availableReplicas": available})));
+            let decision = Known { workload, pods: vec![observed; 3], ..Known::default() }.decide(now);
+            assert_ne!(decision.state, State::Done, "it runs for {run} s, and passes after {now} s");
+            if is_failed(&decision) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn all_new_pods_must_be_ready_through_the_window() {
+    let since = |ready: i64, started: i64, restarts: i32| {
+        let container = json!({"restartCount": restarts, "state": {"running": {"startedAt": text(started)}}});
+        let mut full = status("Running", true, container);
+        full["conditions"][1]["lastTransitionTime"] = json!(text(ready));
+        full
+    };
+    let pods = |last: Observed| {
+        let mut pods = seen(vec![pod("new", "a", ready()), pod("new", "b", ready())]);
+        pods.push(last);
+        pods
+    };
+    let decided = |last: &Observed, now: i64| Known { pods: pods(last.clone()), ..Known::default() }.decide(now);
+    let first = |status: Value, now: i64| Observed::new(pod("new", "c", status), None, at(now));
+    let then =
+        |before: &Observed, status: Value, now: i64| Observed::new(pod("new", "c", status), Some(before), at(now));
+    let done_at = |last: &Observed, time: i64| {
+        let early = decided(last, time - 1);
+        assert_eq!((code(&early), early.recheck), ("waiting", Some(at(time))), "{early:?}");
+        assert_eq!(early.what, "3 replicas, ready for less than 10s");
+        assert_eq!(code(&decided(last, time)), "done");
+    };
+    done_at(&first(since(30, 25, 0), 31), 40);
+    done_at(&first(since(30, 35, 0), 36), 45);
+    done_at(&first(since(990, 990, 0), 31), 41);
+    let starting = first(waits("ContainerCreating", ""), 100);
+    // The clock of the node is five minutes behind: what was seen counts.
+    let ready = then(&starting, since(-200, -200, 0), 101);
+    done_at(&ready, 111);
+    done_at(&then(&ready, since(-200, -200, 0), 105), 111);
+    done_at(&then(&ready, since(-195, -195, 1), 106), 116);
+    done_at(&then(&ready, since(-195, -200, 0), 107), 117);
+    let broken = then(&ready, status("Running", false, json!({"state": {"running": {"startedAt": text(-200)}}})), 106);
+    done_at(&then(&broken, since(-190, -200, 0), 108), 118);
+
+    let mut known = Known { pods: pods(first(since(30, 30, 0), 31)), ..Known::default() };
+    if let Some(Workload::Deployment(object)) = &mut known.workload {
+        object.spec.as_mut().unwrap().min_ready_seconds = Some(25);
+    }
+    assert_eq!(known.decide(54).what, "3 replicas, ready for less than 25s");
+    assert_eq!(code(&known.decide(55)), "done");
+    known.target = Target::Selected("app=cart".to_owned());
+    assert_eq!(known.decide(39).what, "3 pods ready or succeeded, ready for less than 10s");
+    assert_eq!(code(&known.decide(40)), "done");
+}
+
+#[test]
+fn a_workload_without_a_readiness_probe_is_said_to_have_none() {
+    let unprobed = |name: &str| {
+        let mut pod = pod("new", name, ready());
+        pod.containers[0].readiness_probe = None;
+        pod
+    };
+    let what = |pods: Vec<Pod>| Known { pods: seen(pods), ..Known::default() }.decide(600).what;
+    assert_eq!(what(vec![unprobed("a"), unprobed("b"), unprobed("c")]), "3 replicas, without a readiness probe");
+    assert_eq!(what(vec![unprobed("a"), unprobed("b"), pod("new", "c", ready())]), "3 replicas");
 }
 
 #[test]
@@ -462,7 +582,7 @@ fn observe(pods: &[SlowPod], refused: i64) -> Vec<(i64, Decision)> {
     let mut versions: Vec<Option<i64>> = vec![None; pods.len()];
     let (mut counts, mut progressed) = (None, None);
     let mut decisions = Vec::new();
-    let (mut due, last) = (changes, lives.iter().flatten().map(|(from, _)| *from).max().unwrap_or_default() + 20);
+    let (mut due, last) = (changes, lives.iter().flatten().map(|(from, _)| *from).max().unwrap_or_default() + 60);
     due.insert(last);
     while let Some(now) = due.pop_first() {
         for (index, (life, observed)) in lives.iter().zip(&mut observed).enumerate() {

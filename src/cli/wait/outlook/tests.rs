@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::events::InvolvedObject;
 
-const LIMITS: Limits = Limits { grace: Duration::from_secs(30), crash_grace: Duration::from_secs(120), restarts: 3 };
+const LIMITS: Limits = Limits {
+    grace: Duration::from_secs(30),
+    crash_grace: Duration::from_secs(120),
+    restarts: 3,
+    stable: Duration::from_secs(10),
+};
 
 /// The wait is older than the pods.
 const BEGUN: Begun = Begun { at: Timestamp::UNIX_EPOCH, is_single_check: false };
@@ -295,25 +300,30 @@ fn the_worst_container_decides() {
 }
 
 #[test]
-fn a_ready_pod_is_healthy_after_it_has_run_for_a_while() {
-    let ran = |seconds| {
-        let status = json!({
+fn a_container_that_failed_must_outlive_its_longest_run() {
+    // It failed after this many seconds, and has been running again for so many.
+    let status = |failed_after: i64, seconds: i64| {
+        json!({
             "ready": true, "started": true, "restartCount": 2, "state": {"running": {"startedAt": ago(seconds)}},
-            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(seconds + 9), "finishedAt": ago(seconds)}},
-        });
-        let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
-        assess(
-            &observed(&pod_with(600, status, json!({"/status/phase": "Running", "/status/conditions": ready}))),
-            Arc::default(),
-            Fate::Replaced,
-            BEGUN,
-            LIMITS,
-            now(),
-        )
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
+                "startedAt": ago(seconds + failed_after), "finishedAt": ago(seconds)}},
+        })
     };
-    assert_eq!(ran(11), Assessment { trouble: None, recheck: None });
-    let Assessment { trouble: Some(trouble), recheck } = ran(4) else { panic!("it may be the pause of a crash loop") };
-    assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
+    let ready = |status: Value| {
+        let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
+        pod_with(4000, status, json!({"/status/phase": "Running", "/status/conditions": ready}))
+    };
+    let assessed = |observed: &Observed| assess(observed, Arc::default(), Fate::Replaced, BEGUN, LIMITS, now());
+    for (failed_after, outlived) in [(0, 10), (5, 15), (60, 70), (300, 310), (599, 609), (600, 10), (3600, 10)] {
+        let after = |seconds| assessed(&observed(&ready(status(failed_after, seconds))));
+        assert_eq!(after(outlived), Assessment { trouble: None, recheck: None }, "{failed_after}");
+        let Assessment { trouble: Some(trouble), recheck } = after(outlived - 6) else { panic!("{failed_after}") };
+        assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
+    }
+    // The pod shows the last run only. A longer one was seen before.
+    let long = Observed::new(ready(status(90, 30)), None, now());
+    assert_eq!(assessed(&Observed::new(ready(status(5, 99)), Some(&long), now())).trouble.map(|_| ()), Some(()));
+    assert_eq!(assessed(&Observed::new(ready(status(5, 100)), Some(&long), now())).trouble, None);
 }
 
 /// A wait that began this many seconds ago.
@@ -350,6 +360,15 @@ fn what_failed_before_the_wait_must_fail_again() {
     assert_eq!(decided(&old(waits("InvalidImageName", "no")), &[], begun(30)), Outlook::Hopeless);
 
     let missing = || old(waits("CreateContainerConfigError", "configmap \"app\" not found"));
+    let young =
+        |age| Observed::new(pod(age, waits("CreateContainerConfigError", "secret \"db\" not found")), None, now());
+    assert_eq!(decided(&missing(), &[], once), Outlook::Hopeless, "the pod shows how long it has lasted");
+    assert_eq!(decided(&young(29), &[], once), at(1), "within the grace");
+    assert_eq!(decided(&young(30), &[], once), Outlook::Hopeless, "a single check sees no other attempt");
+    // It has crashed three times; its last run began 65 s ago.
+    let crashing = |age| Observed::new(pod(age, crashed(3, 60, 137)), None, now());
+    assert_eq!(decided(&crashing(110), &[], once), at(10));
+    assert_eq!(decided(&crashing(130), &[], once), Outlook::Hopeless);
     let failed = |last| {
         let mut event = event("Failed", "Error: configmap \"app\" not found", last);
         event.first = Some(now() - SignedDuration::from_secs(590));
