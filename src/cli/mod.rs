@@ -10,6 +10,7 @@ mod failure;
 mod get;
 mod history;
 mod html;
+mod jobs;
 mod kind;
 mod kube_client;
 mod object_flags;

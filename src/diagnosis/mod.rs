@@ -17,7 +17,7 @@ mod rollout;
 mod thresholds;
 
 pub use causes::explain;
-pub(crate) use causes::{classify_failed_create, refusing_quota};
+pub(crate) use causes::{classify_failed_create, is_full_quota, refusing_quota};
 pub(crate) use causes::{continues, is_image_refused, is_proven};
 pub(crate) use facts::needs_events;
 pub use facts::{Facts, JobFacts};

@@ -201,7 +201,7 @@ pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> u
 }
 
 /// An empty Job if it does not exist. Fails if there is no response in time.
-pub(super) async fn read_job(source: &Source, namespace: String, name: String) -> Result<kube::Result<Job>, Failure> {
+async fn read_job(source: &Source, namespace: String, name: String) -> Result<kube::Result<Job>, Failure> {
     let request = Request::new(Job::url_path(&(), Some(&namespace)));
     let request = match request.get(&name, &GetParams::default()) {
         Ok(request) => request,

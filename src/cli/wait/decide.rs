@@ -1,15 +1,16 @@
 //! Decides about one target: it is waited for, done, or failed. Pure.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 
-use crate::{api::Cause, diagnosis::classify_failed_create, events::Event, pods::Pod};
+use crate::{api::Cause, cli::jobs::KnownJob, events::Event, pods::Pod};
 
 use super::{
     newest::{Newest, Revision, Youngest},
     observed::Observed,
-    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, patience, persists, severity, text},
+    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, severity},
+    refusal::refusal,
     target::{Kind, Target},
     text::age,
     workload::{Progress, Workload, counted},
@@ -24,7 +25,7 @@ pub(super) struct Facts<'a> {
     /// Absent if pods are waited for.
     pub(super) workload: Option<&'a Workload>,
     /// Why the object is no longer the one that is waited for, for example because it was deleted.
-    pub(super) gone: Option<&'static str>,
+    pub(super) gone: Option<Gone>,
     pub(super) revisions: &'a [&'a Revision],
     pub(super) pods: &'a [&'a Observed],
     /// The names of pods that could not be decoded.
@@ -33,9 +34,20 @@ pub(super) struct Facts<'a> {
     pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
     /// The FailedCreate events about the object with this UID.
     pub(super) refusals: &'a dyn Fn(&str) -> Vec<Event>,
+    /// The Jobs of failed pods, by UID, as far as they were read.
+    pub(super) jobs: &'a HashMap<String, KnownJob>,
     pub(super) begun: Begun,
-    /// When the numbers in the workload's status last changed, as far as this was seen.
+    /// When the numbers in the workload's status last changed, or a pod was gone, as far as this was seen.
     pub(super) progressed: Option<Timestamp>,
+}
+
+/// How an object came to be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// That is a failure, for this reason.
+    Deleted(&'static str),
+    /// It may have been deleted because it had completed.
+    Unseen(&'static str),
 }
 
 /// When the wait began.
@@ -90,8 +102,10 @@ impl Decision {
 }
 
 pub(super) fn decide(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
-    if let Some(gone) = facts.gone {
-        return Decision::waiting(gone).failed("Deleted", gone);
+    match facts.gone {
+        Some(Gone::Deleted(why)) => return Decision::waiting(why).failed("Deleted", why),
+        Some(Gone::Unseen(why)) => return Decision { state: State::Unknowable, ..Decision::waiting(why) },
+        None => {}
     }
     match (facts.target, facts.workload) {
         (Target::Named(Kind::Pod, _) | Target::Selected(_), _) => decide_pods(facts, limits, now),
@@ -171,16 +185,21 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
     let fate = |pod: &Pod| match &pod.controller {
         Some(_) if is_named => Fate::Final,
         Some(_) if youngest.supersedes(pod) => Fate::Superseded,
-        Some(controller) if controller.kind == "Job" => Fate::Retried,
+        Some(controller) if controller.kind == "Job" => fate_of_job(facts, pod),
         Some(_) => Fate::Replaced,
         None => Fate::Final,
+    };
+    let is_left = |pod: &Pod| match fate(pod) {
+        Fate::Final => false,
+        Fate::Retried => is_retried(facts, pod),
+        Fate::Replaced | Fate::Superseded => true,
     };
     let counting: Vec<&Observed> = facts
         .pods
         .iter()
         .copied()
         .filter(|Observed { pod, .. }| pod.deletion.is_none() && (is_named || !pod.ignored))
-        .filter(|Observed { pod, .. }| pod.phase != "Failed" || fate(pod) == Fate::Final)
+        .filter(|Observed { pod, .. }| pod.phase != "Failed" || !is_left(pod))
         .collect();
     let decision =
         with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
@@ -204,6 +223,37 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         return done_unless_troubled(facts, Decision { what, ..decision }, &counting, limits, now);
     }
     Decision { what: format!("{ready} of {} ready", counted(total, "pod")), ..decision }
+}
+
+/// What becomes of the failed pods of a Job. Their Job alone knows: it may have given up while other Jobs succeed.
+fn fate_of_job(facts: &Facts<'_>, pod: &Pod) -> Fate {
+    let known = pod.controller.as_ref().and_then(|job| facts.jobs.get(job.uid.as_str()));
+    let Some(KnownJob::Read(job)) = known else { return Fate::Retried };
+    let is_later_run = |other: &Pod| {
+        let (Some(cron_job), Some(run)) = (&job.cron_job, &other.controller) else { return false };
+        let minute = run.name.strip_prefix(cron_job.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        let is_run = minute.is_some_and(|minute| minute.bytes().all(|byte| byte.is_ascii_digit()));
+        is_run && other.phase == "Succeeded" && other.created > pod.created
+    };
+    match job.failed {
+        Some(_) if facts.pods.iter().any(|other| is_later_run(&other.pod)) => Fate::Superseded,
+        Some(_) => Fate::Final,
+        None => Fate::Retried,
+    }
+}
+
+/// Whether the Job of a failed pod is complete, or runs another one. Between two attempts it may be about to give up.
+fn is_retried(facts: &Facts<'_>, pod: &Pod) -> bool {
+    let uid = pod.controller.as_ref().map(|job| job.uid.as_str());
+    let is_complete = uid.and_then(|uid| facts.jobs.get(uid)).is_some_and(|job| match job {
+        KnownJob::Read(job) => job.complete,
+        KnownJob::Unread => false,
+    });
+    let runs = |other: &Pod| {
+        let is_over = other.deletion.is_some() || matches!(other.phase.as_str(), "Failed" | "Succeeded");
+        !is_over && other.controller.as_ref().map(|job| job.uid.as_str()) == uid
+    };
+    is_complete || facts.pods.iter().any(|other| runs(&other.pod))
 }
 
 const UNLISTED: &str = "its newest ReplicaSet is not listed yet";
@@ -318,52 +368,6 @@ fn with_troubles<'a>(
 
 fn is_failed(decision: &Decision) -> bool {
     matches!(decision.state, State::Failed(_))
-}
-
-/// Why the pods of a workload cannot be created, and whether that can mend itself.
-///
-/// A quota may refuse the additional pod of a rollout until an old one has ended, so only the time without any progress
-/// counts.
-fn refusal(
-    facts: &Facts<'_>,
-    workload: &Workload,
-    newest: &Newest,
-    limits: Limits,
-    now: Timestamp,
-) -> Option<(Outlook, Cause, String)> {
-    let events = newest.creator().map(facts.refusals).unwrap_or_default();
-    let latest = events.iter().filter(|event| event.last.is_some()).max_by_key(|event| event.last);
-    let progressed = facts.progressed;
-    let (message, first, last, is_current) = match (workload.replica_failure(), latest) {
-        (Some((message, since)), latest) => (message, since, latest.and_then(|event| event.last), true),
-        // The status of the others does not show it. An event from before the wait may be about an earlier rollout.
-        (None, Some(event)) if workload.kind() != Kind::Deployment => {
-            let is_new = event.last > progressed && event.last >= Some(facts.begun.at);
-            (text(event), event.first, event.last.filter(|_| is_new), false)
-        }
-        _ => return None,
-    };
-    if !is_current && last.is_none() {
-        return None;
-    }
-    let (cause, sentence) = classify_failed_create(message);
-    let is_refused = match cause {
-        Cause::QuotaExceeded | Cause::PolicyRefused | Cause::ServiceAccountMissing => true,
-        // A webhook that cannot be called may come back.
-        Cause::WebhookRefused => !sentence.contains(" cannot be called: "),
-        _ => false,
-    };
-    // What refused them before the wait may have been repaired just before.
-    let begun = Some(facts.begun.at).filter(|_| !facts.begun.is_single_check);
-    let start = first.max(progressed).max(begun).unwrap_or(now).min(now);
-    let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, limits.grace) < begun);
-    let outlook = match persists(start, last, limits.grace, patience(is_older, facts.begun, limits), now) {
-        _ if !is_refused => Outlook::MayMend,
-        // Only another attempt shows that it is still refused.
-        Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,
-        outlook => outlook,
-    };
-    Some((outlook, cause, sentence))
 }
 
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {

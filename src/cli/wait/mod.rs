@@ -15,6 +15,7 @@ mod observed;
 mod outcome;
 mod outlook;
 mod progress;
+mod refusal;
 mod target;
 mod text;
 mod waiter;

@@ -12,6 +12,7 @@ use crate::{
     cli::{
         Failure,
         api_error::{Grant, Permission},
+        jobs::{self, Jobs},
         printable::printable,
     },
     clock::ClusterClock,
@@ -37,6 +38,10 @@ const CONFIRMATION: Duration = Duration::from_millis(500);
 const OUTAGE: Duration = Duration::from_secs(2);
 /// How long the first lists may take if everything is to be checked once.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
+/// How long one read of a Job may take.
+const READ_JOB: Duration = Duration::from_secs(30);
+/// When the Job of a failed pod is read again, until it has ended.
+const READ_JOBS_AGAIN: Duration = Duration::from_secs(2);
 /// The most updates that are applied before the next decision.
 const BATCH: usize = 1000;
 /// For how many groups of pods that are troubled alike a log is read.
@@ -81,6 +86,7 @@ impl Waiter<'_> {
             took: Vec::new(),
             events: Events::default(),
             lists,
+            jobs: Jobs::new(client.clone(), READ_JOB, READ_JOBS_AGAIN),
             progress: Progress::new(self.begun),
             outage: Outage::default(),
         };
@@ -147,6 +153,7 @@ struct Run<'a> {
     took: Vec<Duration>,
     events: Events,
     lists: EventLists,
+    jobs: Jobs,
     progress: Progress,
     outage: Outage,
 }
@@ -188,8 +195,10 @@ impl Run<'_> {
             }
             let trouble = decisions.iter().flat_map(|(_, decision, _)| &decision.troubles);
             trouble.for_each(|trouble| self.lists.ask(trouble));
-            // A single check ends when nothing is left that may still change its result: a failure to confirm, or events.
-            let is_settled = self.failing.iter().all(Option::is_none) && self.lists.reads.is_empty();
+            self.jobs.read(self.states.iter().flat_map(TargetState::needed_jobs).collect(), now);
+            // A single check ends when nothing is left that may still change its result.
+            let is_reading = !self.lists.reads.is_empty() || self.jobs.is_reading();
+            let is_settled = self.failing.iter().all(Option::is_none) && !is_reading;
             if limit.is_zero() && is_synced && is_settled {
                 deadline = now;
             }
@@ -200,11 +209,12 @@ impl Run<'_> {
             let confirmed = self.failing.iter().flatten().map(|since| *since + CONFIRMATION);
             let recheck = decisions.iter().filter_map(|(_, decision, _)| decision.recheck);
             let recheck = recheck.map(|time| now + self.until(time));
-            let wakes = confirmed.chain(recheck).chain(show_again).chain(self.outage.due());
+            let wakes = confirmed.chain(recheck).chain(show_again).chain(self.outage.due()).chain(self.jobs.due(now));
             let wake = wakes.fold(deadline, Instant::min);
             tokio::select! {
                 Some(update) = updates.next() => self.apply_all(update, updates),
                 events = self.lists.next() => events.into_iter().for_each(|event| self.events.add(event)),
+                note = self.jobs.next() => self.note_about_jobs(note),
                 () = sleep_until(wake) => {}
             }
         }
@@ -228,7 +238,7 @@ impl Run<'_> {
                 decisions.push((target, Decision::waiting("it is not read yet"), false));
                 continue;
             }
-            let mut decision = state.decide(&self.events, self.begun_at, self.waiter.limits, wall);
+            let mut decision = state.decide(&self.events, self.jobs.known(), self.begun_at, self.waiter.limits, wall);
             if !state.is_current() {
                 // What is known may be outdated, so neither success nor failure is certain.
                 *failing = None;
@@ -281,6 +291,12 @@ impl Run<'_> {
             Update::Event(WatchUpdate::Applied(event)) => self.events.add(event),
             Update::Event(WatchUpdate::Denied(_)) => self.events.denied = true,
             Update::Event(_) => {}
+        }
+    }
+
+    fn note_about_jobs(&mut self, note: Option<&str>) {
+        if note == Some(jobs::DENIED) {
+            self.progress.note("orchestr: you may not read Jobs: their failed pods are waited for until they are gone");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The lists and watches of the targets, and what they have shown.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
     StreamExt,
@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::{
+    cli::jobs::{KnownJob, NeededJob},
     config::StreamingLists,
     events::{Event, EventStore, WatchedEvent, watch_events},
     pods::{JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
@@ -23,11 +24,11 @@ use crate::{
 };
 
 use super::{
-    decide::{Begun, Decision, Facts, decide},
+    decide::{Begun, Decision, Facts, Gone, decide},
     listing::Listing,
     newest::Revision,
     observed::Observed,
-    outlook::Limits,
+    outlook::{Limits, text},
     target::{Kind, Target},
     workload::Workload,
 };
@@ -56,6 +57,8 @@ pub(super) struct TargetState {
     pods: Listing<PodEntry>,
     counts: Option<[i32; 6]>,
     progressed: Option<Timestamp>,
+    /// Whether the deletion of the object was seen, so that its last state is known.
+    is_deleted: bool,
     /// The Job if it has ended. That stays so if it is deleted, for example when its `ttlSecondsAfterFinished` are over.
     ended: Option<Workload>,
     /// The named pod if it has succeeded. That stays so as well.
@@ -78,7 +81,8 @@ impl Events {
     pub(super) fn add(&mut self, watched: WatchedEvent) {
         let WatchedEvent { id, event: Some(event), .. } = watched else { return };
         if event.reason == "FailedCreate" && event.involved.kind != "Pod" {
-            self.refusals.retain(|(known, _)| *known != id);
+            // What an event said before shows whether the refusals change.
+            self.refusals.retain(|(known, earlier)| *known != id || text(earlier) != text(&event));
             if self.refusals.len() >= REFUSALS {
                 self.refusals.remove(0);
             }
@@ -133,6 +137,7 @@ impl TargetState {
             pods: Listing::default(),
             counts: None,
             progressed: None,
+            is_deleted: false,
             ended: None,
             succeeded: None,
         };
@@ -181,6 +186,9 @@ impl TargetState {
         {
             self.ended = Some(object.clone());
         }
+        if let WatchUpdate::Deleted(object) = &update {
+            self.is_deleted |= object.uid() == self.uid;
+        }
         let name = |object: &Workload| object.metadata().name.clone().unwrap_or_default();
         workload.apply(update, name, |_, object| object);
         let counts = self.workload().map(Workload::counts);
@@ -222,7 +230,25 @@ impl TargetState {
             entry.pod.deletion = None;
             self.succeeded = Some(entry);
         }
+        // A pod that is gone may make room in a quota. A later list may lack one without saying so.
+        if matches!(update, WatchUpdate::Deleted(_)) || matches!(update, WatchUpdate::Synced) && self.pods.is_synced() {
+            self.progressed = Some(now);
+        }
         self.pods.apply(update, name, merge);
+    }
+
+    /// The Jobs that decide about the failed pods among those with certain labels.
+    pub(super) fn needed_jobs(&self) -> impl Iterator<Item = NeededJob> {
+        let is_selected = matches!(self.target, Target::Selected(_));
+        let pods = self.pods.objects().filter(move |_| is_selected).filter_map(|entry| entry.as_deref().ok());
+        pods.filter(|observed| observed.pod.phase == "Failed").filter_map(|Observed { pod, .. }| {
+            let job = pod.controller.as_ref().filter(|controller| controller.kind == "Job")?;
+            Some(NeededJob {
+                namespace: pod.namespace.to_string(),
+                name: job.name.to_string(),
+                uid: job.uid.to_string(),
+            })
+        })
     }
 
     fn workload(&self) -> Option<&Workload> {
@@ -260,7 +286,14 @@ impl TargetState {
         workload.or(revisions).or_else(|| Some(("pods", self.pods.take_denial()?)))
     }
 
-    pub(super) fn decide(&self, events: &Events, begun: Begun, limits: Limits, now: Timestamp) -> Decision {
+    pub(super) fn decide(
+        &self,
+        events: &Events,
+        jobs: &HashMap<String, KnownJob>,
+        begun: Begun,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Decision {
         let pods: Vec<&Observed> = match &self.succeeded {
             Some(pod) => vec![pod],
             None => self.pods.objects().filter_map(|entry| entry.as_deref().ok()).collect(),
@@ -277,6 +310,7 @@ impl TargetState {
             unreadable: &unreadable,
             events: &|pod| events.about(pod),
             refusals: &|uid| events.refusals(uid),
+            jobs,
             begun,
             progressed: self.progressed,
         };
@@ -284,10 +318,12 @@ impl TargetState {
     }
 
     /// Like `kubectl rollout status`, a wait ends if its object is deleted, also if another one of this name follows.
-    fn gone(&self, pods: &[&Observed]) -> Option<&'static str> {
+    fn gone(&self, pods: &[&Observed]) -> Option<Gone> {
         const DELETED: &str = "it was deleted while it was waited for";
         const DELETING: &str = "it is being deleted";
         const REPLACED: &str = "it was deleted and created again while it was waited for";
+        const UNSEEN: &str =
+            "it was deleted while it could not be watched, so nothing shows whether it had completed or failed before";
         let Target::Named(kind, _) = &self.target else { return None };
         if self.ended.is_some() || self.succeeded.is_some() {
             return None;
@@ -295,15 +331,20 @@ impl TargetState {
         if *kind == Kind::Pod {
             return match pods.first() {
                 None if self.pods.objects().next().is_some() => None,
-                None => Some(DELETED),
-                Some(own) if own.pod.uid != Uid::from_text(&self.uid) => Some(REPLACED),
-                Some(own) => own.pod.deletion.map(|_| DELETING),
+                None => Some(Gone::Deleted(DELETED)),
+                Some(own) if own.pod.uid != Uid::from_text(&self.uid) => Some(Gone::Deleted(REPLACED)),
+                Some(own) => own.pod.deletion.map(|_| Gone::Deleted(DELETING)),
             };
         }
+        // Complete Jobs are deleted, for example when their `ttlSecondsAfterFinished` are over.
+        let is_unseen = *kind == Kind::Job && !self.is_deleted;
         match self.workload() {
-            None => Some(DELETED),
-            Some(workload) if workload.uid() != self.uid => Some(REPLACED),
-            Some(workload) => workload.metadata().deletion_timestamp.as_ref().map(|_| DELETING),
+            Some(workload) if workload.uid() == self.uid => {
+                workload.metadata().deletion_timestamp.as_ref().map(|_| Gone::Deleted(DELETING))
+            }
+            _ if is_unseen => Some(Gone::Unseen(UNSEEN)),
+            None => Some(Gone::Deleted(DELETED)),
+            Some(_) => Some(Gone::Deleted(REPLACED)),
         }
     }
 }

@@ -40,6 +40,16 @@ pub(crate) fn refusing_quota(message: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// Whether a message says that others use up a quota, so that there may be room later. If nothing is used, the pod alone
+/// exceeds it.
+#[must_use]
+pub(crate) fn is_full_quota(message: &str) -> bool {
+    let message = one_line(message, READ_LIMIT);
+    let usage = exceeded(Refusal::of(&message).error).and_then(|(_, usage)| usage.split_once(", used: "));
+    let used = usage.and_then(|(_, rest)| rest.split_once(", limited: ")).map(|(used, _)| used);
+    used.is_some_and(|used| used.split(',').all(|item| item.split_once('=').is_some_and(|(_, amount)| amount != "0")))
+}
+
 /// A message without the names of pods.
 struct Refusal<'a> {
     /// The resource that was refused, such as `pods`; empty if the message does not name it.
@@ -192,6 +202,21 @@ mod tests {
     #[track_caller]
     fn classifies(message: &str, cause: Cause, sentence: &str) {
         assert_eq!(classify_failed_create(message), (cause, sentence.to_owned()), "{message}");
+    }
+
+    #[test]
+    fn tells_a_full_quota_from_one_that_is_too_small() {
+        let exceeded = |used: &str| {
+            format!(
+                "Error creating: pods \"a-1\" is forbidden: exceeded quota: q, requested: cpu=2,pods=1, used: {used}, limited: \
+                 cpu=1,pods=4"
+            )
+        };
+        assert!(is_full_quota(&exceeded("cpu=500m,pods=4")));
+        assert!(!is_full_quota(&exceeded("cpu=0,pods=4")));
+        for other in ["", "failed quota: q: must specify cpu for: app", "insufficient quota to consume: cpu"] {
+            assert!(!is_full_quota(&format!("Error creating: pods \"a-1\" is forbidden: {other}")), "{other}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod stuck;
 mod tests;
 mod volumes;
 
-pub(crate) use admission::{classify_failed_create, refusing_quota};
+pub(crate) use admission::{classify_failed_create, is_full_quota, refusing_quota};
 pub(crate) use image::is_image_refused;
 
 use std::sync::Arc;

@@ -44,7 +44,9 @@ impl Shop {
         let sets = Api::<ReplicaSet>::namespaced(env.client.clone(), &env.namespace);
         sets.patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
         for suffix in SUFFIXES {
-            pod_of_cart(env, REVISIONS[1], suffix, json!({}), healthy()).await;
+            let probe = json!({"httpGet": {"path": "/ready", "port": 8080}});
+            let app = json!({"name": "app", "image": "example.com/app:1", "readinessProbe": probe});
+            pod_of_cart(env, REVISIONS[1], suffix, json!({"containers": [app]}), healthy()).await;
         }
         cart.is_done(env).await;
 

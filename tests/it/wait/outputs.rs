@@ -61,7 +61,7 @@ async fn writes_junit_reports_and_annotations() {
     let lines: Vec<&str> = ended.out.lines().collect();
     let title = "::error title=deployment/cart%3A ImageNotFound::the registry registry.example does not have the image";
     assert!(lines.len() == 2 && lines[0].starts_with(title) && lines[0].contains("%0A"), "{}", ended.out);
-    assert_eq!(lines[1], "deployment/shop: 1 replica");
+    assert_eq!(lines[1], "deployment/shop: 1 replica, without a readiness probe");
 }
 
 /// The README shows what `kubectl rollout status` and `orchestr wait` print about the same Deployment.
@@ -96,7 +96,8 @@ async fn draws_one_line_of_progress_on_a_terminal() {
     rollout.pod(&env, "a", creating()).await;
     let (terminal, process_end) = Terminal::new(50, 24);
     let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
-    let mut command = orchestr(&["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace, "deploy/cart"]);
+    let args = ["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace, "deploy/cart", "--stable", "100ms"];
+    let mut command = orchestr(&args);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(process_end).spawn().unwrap();
     // It keeps a copy of the end of the terminal.
     drop(command);
@@ -110,7 +111,7 @@ async fn draws_one_line_of_progress_on_a_terminal() {
     rollout.is_done(&env).await;
     let output = tokio::task::spawn_blocking(move || finish(child, TIMEOUT).unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", terminal.text());
-    terminal.shows("that it is healthy", |text| text.contains("deployment/cart: healthy, 1 replica\r\n")).await;
+    terminal.shows("that it is healthy", |text| text.contains("deployment/cart: healthy, 1 replica, without")).await;
     // What is drawn stays on one line, and nothing of it remains.
     let drawn = lines(&terminal.text());
     assert!(

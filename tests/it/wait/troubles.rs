@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::{Api, api::PostParams};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Event};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use orchestr_testbed::{Answer, Kubelet};
 use serde_json::{Value, json};
 
-use super::support::{Rollout, Wait, assert_ended, bad_image, crash_loop, creating, job, pod_of, waits};
+use super::support::{Rollout, Wait, assert_ended, bad_image, crash_loop, creating, job, pod_of, set_status, waits};
 use crate::{
     pod_statuses::{ago, healthy},
     test_env::TestEnv,
@@ -108,6 +111,8 @@ async fn ends_when_the_controller_gives_up() {
     let parts = ["its pods cannot be created: the ResourceQuota pods is exceeded: 1 of pods requested, 4 of 4 used"];
     assert_ended("quota", appeared, &wait.ends().await, 1, &parts);
 
+    // No other pod has to end before this one fits.
+    let too_small = message.replace("used: pods=4", "used: pods=0");
     // The status of a Job does not say why its pods cannot be created, but events do.
     let uid = job(&env, "sums").await;
     let wait = Wait::start(&env, &["job/sums", "--grace", "1s"]);
@@ -117,7 +122,7 @@ async fn ends_when_the_controller_gives_up() {
         json!({
             "metadata": {"name": name, "namespace": env.namespace}, "type": "Warning", "reason": "FailedCreate", "count": 4,
             "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "namespace": env.namespace, "name": "sums", "uid": uid},
-            "message": format!("Error creating: {message}"), "firstTimestamp": ago(first), "lastTimestamp": ago(-3),
+            "message": format!("Error creating: {too_small}"), "firstTimestamp": ago(first), "lastTimestamp": ago(-3),
         })
     };
     // Events that were written before the watch of events began are not seen, so it is repeated.
@@ -137,6 +142,59 @@ async fn ends_when_the_controller_gives_up() {
         1,
         &["its pods cannot be created: the ResourceQuota pods"],
     );
+}
+
+/// An old pod whose preStop hook takes 70 s keeps its place in the quota until its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_quota_is_waited_for_while_a_pod_terminates() {
+    let env = TestEnv::new("wait-room").await;
+    let message =
+        "pods \"cart-new-x\" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4";
+    let mut waits = Vec::new();
+    for name in ["cart", "stuck"] {
+        let rollout = Rollout::new(&env, name, 1).await;
+        let old = rollout.pod_of(&env, "old", "a", healthy()).await;
+        if name == "cart" {
+            let slowly = DeleteParams { grace_period_seconds: Some(70), ..DeleteParams::default() };
+            env.pods().delete(&old, &slowly).await.unwrap();
+        }
+        rollout.condition(&env, "ReplicaFailure", "True", "FailedCreate", message).await;
+        let wait = Wait::start(&env, &[&format!("deploy/{name}"), "--grace", "1s"]);
+        wait.says("0 of 1 replica updated; pods cannot be created: the ResourceQuota pods is exceeded").await;
+        waits.push((rollout, wait));
+    }
+    let (_, stuck) = waits.pop().unwrap();
+    let (rollout, mut wait) = waits.pop().unwrap();
+    // It began later, and its grace is over.
+    assert_eq!(stuck.ends().await.code, 1);
+    assert!(!wait.has_ended(), "{:#?}", wait.ends().await);
+    env.delete_pod("cart-old-a").await;
+    rollout.pod(&env, "a", healthy()).await;
+    rollout.is_done(&env).await;
+    assert_ended("full quota", Instant::now(), &wait.ends().await, 0, &["deployment/cart is healthy"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_failed_for_good_fails_a_wait_for_labels() {
+    let env = TestEnv::new("wait-batch").await;
+    for (name, phase) in [("good", "Succeeded"), ("bad", "Failed")] {
+        let uid = job(&env, name).await;
+        let pod = pod_of(&env, "Job", name, &uid, "", "1", json!({"phase": phase, "reason": "Evicted"})).await;
+        env.patch_pod(&pod, json!({"metadata": {"labels": {"app": "batch"}}})).await;
+    }
+    let check = async || Wait::start(&env, &["-l", "app=batch", "--timeout", "0"]).ends().await;
+    let ended = check().await;
+    assert_eq!(ended.code, 3, "its Job may try again: {ended:#?}");
+    let time = ago(5);
+    let failed = json!({"failed": 2, "startTime": ago(60), "conditions": [
+        {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": time},
+        {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": time}]});
+    let wait = Wait::start(&env, &["-l", "app=batch"]);
+    wait.says("1 of 2 pods ready; bad-1 Evicted").await;
+    set_status::<Job>(&env, "bad", failed).await;
+    assert_ended("a failed Job", Instant::now(), &wait.ends().await, 1, &["bad-1", "Evicted"]);
+    let ended = check().await;
+    assert_eq!(ended.code, 1, "{ended:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

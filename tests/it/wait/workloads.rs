@@ -217,3 +217,27 @@ async fn waits_through_an_outage_of_the_api_server() {
         "{reads:?}"
     );
 }
+
+/// During an outage, a Job completes, and its `ttlSecondsAfterFinished` are over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_end_was_not_seen_is_not_called_failed() {
+    let env = TestEnv::with_own_plane("wait-unseen", Options::default()).await;
+    job(&env, "sums").await;
+    let wait = Wait::start(&env, &["job/sums"]);
+    wait.says("job/sums: 0 of 1 pod succeeded").await;
+    env.plane.kill_api_server().await.unwrap();
+    env.plane.delete_prefix(&format!("/registry/jobs/{}/sums", env.namespace)).await.unwrap();
+    env.plane.start_api_server().await.unwrap();
+    let ended = wait.ends().await;
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{ended:#?}");
+    let sentence = "job/sums: it was deleted while it could not be watched, so nothing shows whether it had completed";
+    assert!(ended.err.contains(sentence), "{ended:#?}");
+
+    // Its deletion is seen, and it had not completed.
+    job(&env, "sums").await;
+    let wait = Wait::start(&env, &["job/sums"]);
+    wait.says("job/sums: 0 of 1 pod succeeded").await;
+    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    jobs.delete("sums", &DeleteParams::background()).await.unwrap();
+    assert_ended("a Job deleted before its end", Instant::now(), &wait.ends().await, 1, &["it was deleted"]);
+}

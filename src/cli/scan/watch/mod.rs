@@ -3,7 +3,6 @@
 //! [`Pods`](pods::Pods) keeps what the watches have shown, and judges it. It is pure. `view` shows the result: on a terminal a
 //! table that is drawn again, otherwise a line for each change.
 
-mod jobs;
 mod pods;
 mod view;
 
@@ -26,6 +25,7 @@ use crate::{
         Failure,
         api_error::{Grant, Permission},
         connect::{Retries, connect},
+        jobs::{self, Jobs},
     },
     clock::ClusterClock,
     config::StreamingLists,
@@ -41,7 +41,6 @@ use super::{
     collector::Filter,
     output::Output,
 };
-use jobs::Jobs;
 use pods::Pods;
 use view::{Shown, View};
 
@@ -53,6 +52,8 @@ const OUTAGE: Duration = Duration::from_secs(2);
 const BATCH: usize = 1000;
 /// Each namespace needs two connections.
 const MOST_NAMESPACES: usize = 50;
+/// When a Job that has not ended is read again.
+const READ_JOBS_AGAIN: Duration = Duration::from_secs(15);
 /// The longest error that is shown, in bytes.
 const ERROR_LIMIT: usize = 300;
 
@@ -87,7 +88,7 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
     }
     let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len());
     let view = View::new(source.cluster.target.name(), flags.output == Output::Wide);
-    let jobs = Jobs::new(&source);
+    let jobs = Jobs::new(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
     let run =
         Run { source: &source, scopes, clock, pods, jobs, view, outage: Outage::default(), are_events_denied: false };
     run.until_interrupted(updates).await
@@ -98,7 +99,7 @@ struct Run<'a> {
     scopes: Vec<Option<String>>,
     clock: ClusterClock,
     pods: Pods,
-    jobs: Jobs<'a>,
+    jobs: Jobs,
     view: View,
     outage: Outage,
     are_events_denied: bool,

@@ -6,16 +6,14 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    cli::jobs::{KnownJob, NeededJob},
     diagnosis::{Facts, Finding, Health, Thresholds, explain, is_healthy_under_any_thresholds, judge, needs_job},
     events::{EventStore, WatchedEvent},
     pods::{Pod, Uid, WatchedPod},
     watch::WatchUpdate,
 };
 
-use super::{
-    super::{collector::Filter, namespaces::Namespaces},
-    jobs::{KnownJob, NeededJob},
-};
+use super::super::{collector::Filter, namespaces::Namespaces};
 
 /// How many pods that may have a problem are kept. Those beyond are counted.
 const SUSPECTS: usize = 20_000;

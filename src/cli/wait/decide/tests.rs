@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::events::InvolvedObject;
+use crate::{diagnosis::JobFacts, events::InvolvedObject};
 
 const LIMITS: Limits = Limits {
     grace: Duration::from_secs(30),
@@ -98,7 +98,8 @@ fn bad_image() -> Value {
 struct Known<'a> {
     target: Target,
     workload: Option<Workload>,
-    gone: Option<&'static str>,
+    gone: Option<Gone>,
+    jobs: HashMap<String, KnownJob>,
     pods: Vec<Observed>,
     unreadable: Vec<&'a str>,
     refusals: Vec<Event>,
@@ -111,6 +112,7 @@ impl Default for Known<'_> {
             target: Target::Named(Kind::Deployment, "cart".to_owned()),
             workload: Some(rolled_out()),
             gone: None,
+            jobs: HashMap::new(),
             pods: Vec::new(),
             unreadable: Vec::new(),
             refusals: Vec::new(),
@@ -131,6 +133,7 @@ impl Known<'_> {
             unreadable: &self.unreadable,
             events: &|_| Arc::default(),
             refusals: &|uid| self.refusals.iter().filter(|event| event.involved.uid == uid).cloned().collect(),
+            jobs: &self.jobs,
             begun: Begun { at: at(0), is_single_check: false },
             progressed: self.progressed,
         };
@@ -326,8 +329,11 @@ fn says_why_a_controller_has_given_up() {
 
 #[test]
 fn an_object_that_was_deleted_has_failed() {
-    let decision = Known { gone: Some("it was deleted"), workload: None, ..Known::default() }.decide(3);
+    let decided = |gone: Gone| Known { gone: Some(gone), workload: None, ..Known::default() }.decide(3);
+    let decision = decided(Gone::Deleted("it was deleted"));
     assert_eq!((code(&decision), decision.what.as_str()), ("Deleted", "it was deleted"));
+    let decision = decided(Gone::Unseen("it was not watched"));
+    assert_eq!((code(&decision), decision.what.as_str()), ("unknowable", "it was not watched"));
 }
 
 const QUOTA: &str =
@@ -355,7 +361,10 @@ fn a_quota_that_refuses_pods_is_hopeless_after_a_grace_without_progress() {
     assert_eq!(code(&decided(None, vec![], 70)), "QuotaExceeded");
     // An old pod has ended since, which makes room.
     assert_eq!(code(&decided(Some(50), vec![], 70)), "waiting");
-    assert_eq!(code(&decided(Some(50), vec![], 110)), "QuotaExceeded");
+    // The controller doubles its pauses: the next attempt is at most as late after this as the first refusal was before it.
+    assert_eq!(code(&decided(Some(50), vec![], 119)), "waiting");
+    assert_eq!(code(&decided(Some(50), vec![], 120)), "QuotaExceeded");
+    assert_eq!(code(&decided(Some(50), vec![event("rs-new", QUOTA, 15, 81)], 82)), "QuotaExceeded");
     assert_eq!(
         code(&decided(None, vec![event("rs-new", QUOTA, 15, 41)], 42)),
         "QuotaExceeded",
@@ -368,6 +377,47 @@ fn a_quota_that_refuses_pods_is_hopeless_after_a_grace_without_progress() {
     assert_eq!(code(&known.decide(9000)), "waiting", "the webhook may come back");
     let denied = "admission webhook \"w.example.com\" denied the request: not signed";
     assert_eq!(code(&Known { workload: refused(denied), ..Known::default() }.decide(9000)), "WebhookRefused");
+}
+
+/// A pod that terminates, such as one whose preStop hook takes 70 s, leaves the quota at its end.
+#[test]
+fn a_full_quota_is_waited_for_while_a_pod_terminates() {
+    let decided = |message: &str, is_terminating: bool, now: i64| {
+        let condition = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message,
+            "lastTransitionTime": text(10)});
+        let workload = deployment(json!({"replicas": 2, "updatedReplicas": 0, "conditions": [condition]}));
+        let mut old = pod("old", "a", ready());
+        old.deletion = is_terminating.then(|| at(80));
+        let refusals = vec![event("rs-new", message, 10, 79)];
+        code(&Known { workload: Some(workload), pods: seen(vec![old]), refusals, ..Known::default() }.decide(now))
+            .to_owned()
+    };
+    assert_eq!(decided(QUOTA, true, 79), "waiting");
+    assert_eq!(decided(QUOTA, false, 79), "QuotaExceeded");
+    // No pod that ends helps these.
+    assert_eq!(
+        decided("admission webhook \"w.example.com\" denied the request: not signed", true, 79),
+        "WebhookRefused"
+    );
+    let too_small = "pods \"cart-x\" is forbidden: exceeded quota: cpu, requested: cpu=4, used: cpu=0, limited: cpu=2";
+    assert_eq!(decided(too_small, true, 79), "QuotaExceeded");
+}
+
+#[test]
+fn refusals_that_change_are_waited_for() {
+    let used = |count: &str| QUOTA.replace("used: pods=4", &format!("used: pods={count}"));
+    let workload = || {
+        let set = json!({"metadata": {"name": "db", "uid": "s", "generation": 1}, "spec": {"replicas": 2, "serviceName": "db",
+            "selector": {}, "template": {}}, "status": {"observedGeneration": 1, "replicas": 0, "updateRevision": "db-2"}});
+        Workload::StatefulSet(serde_json::from_value(set).unwrap())
+    };
+    let decided = |before: &str, now: i64| {
+        let refusals = vec![event("s", &used(before), 2, 30), event("s", &used("4"), 2, 40)];
+        let target = Target::Named(Kind::StatefulSet, "db".to_owned());
+        Known { target, workload: Some(workload()), refusals, ..Known::default() }.decide(now)
+    };
+    assert_eq!(code(&decided("4", 41)), "QuotaExceeded");
+    assert_eq!(code(&decided("6", 41)), "waiting");
 }
 
 fn event(uid: &str, message: &str, first: i64, last: i64) -> Event {
@@ -387,15 +437,63 @@ fn events_say_why_the_pods_of_other_workloads_cannot_be_created() {
         let job = json!({"metadata": {"name": "sums", "uid": "j"}, "spec": {"template": {}}});
         Workload::Job(serde_json::from_value(job).unwrap())
     };
-    let decided = |first: i64, last: i64, now: i64| {
-        let refusals = vec![event("j", &format!("Error creating: {QUOTA}"), first, last)];
+    let decided = |message: &str, first: i64, last: i64, now: i64| {
+        let refusals = vec![event("j", &format!("Error creating: {message}"), first, last)];
         let target = Target::Named(Kind::Job, "sums".to_owned());
         Known { target, workload: Some(job()), refusals, ..Known::default() }.decide(now)
     };
-    assert_eq!(code(&decided(2, 20, 25)), "waiting");
-    assert_eq!(code(&decided(2, 33, 34)), "QuotaExceeded");
-    assert_eq!(code(&decided(2, 20, 900)), "waiting", "perhaps there was no other attempt");
-    assert_eq!(code(&decided(-900, -5, 900)), "waiting", "it is older than the wait");
+    let policy = "pods \"sums-x\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true";
+    assert_eq!(code(&decided(policy, 2, 20, 25)), "waiting");
+    assert_eq!(code(&decided(policy, 2, 33, 34)), "PolicyRefused");
+    assert_eq!(code(&decided(policy, 2, 20, 900)), "waiting", "perhaps there was no other attempt");
+    assert_eq!(code(&decided(policy, -900, -5, 900)), "waiting", "it is older than the wait");
+    // A Job queues until others leave the quota, unless it is larger than the quota.
+    let queues = decided(QUOTA, 2, 890, 900);
+    assert_eq!(code(&queues), "waiting");
+    assert!(
+        queues.what.ends_with(
+            "; pods cannot be created: the ResourceQuota pods is exceeded: 1 of pods requested, 4 of 4 used"
+        )
+    );
+    assert_eq!(code(&decided(&QUOTA.replace("used: pods=4", "used: pods=0"), 2, 33, 34)), "QuotaExceeded");
+}
+
+/// Two Jobs have the labels. The pods alone do not show whether the one that failed will try again.
+#[test]
+fn the_job_of_a_failed_pod_decides_about_selected_pods() {
+    let of_job = |job: &str, phase: &str, created: i64| {
+        let mut pod = pod("new", &format!("{job}-x"), json!({"phase": phase}));
+        pod.created = Some(at(created));
+        let controller = pod.controller.as_mut().unwrap();
+        (controller.kind, controller.name, controller.uid) = ("Job".into(), job.into(), job.into());
+        pod
+    };
+    let decided = |job: Option<JobFacts>, more: Option<Pod>| {
+        let mut pods = vec![of_job("sums-1", "Failed", 10), of_job("other", "Succeeded", 20)];
+        pods.extend(more);
+        let jobs = job.map(|job| ("sums-1".to_owned(), KnownJob::Read(Arc::new(job)))).into_iter().collect();
+        let target = Target::Selected("app=cart".to_owned());
+        let decision = Known { target, workload: None, pods: seen(pods), jobs, ..Known::default() }.decide(600);
+        (code(&decision).to_owned(), decision.what)
+    };
+    let expected = |code: &str, what: &str| (code.to_owned(), what.to_owned());
+    let failed = || JobFacts { failed: Some(at(60)), ..JobFacts::default() };
+    assert_eq!(decided(Some(failed()), None), expected("Failed", "1 of 2 pods ready"));
+    assert_eq!(decided(None, None), expected("waiting", "1 of 2 pods ready"), "it is not read yet");
+    assert_eq!(
+        decided(Some(JobFacts::default()), None),
+        expected("waiting", "1 of 2 pods ready"),
+        "between two attempts"
+    );
+    let complete = JobFacts { complete: true, ..JobFacts::default() };
+    assert_eq!(decided(Some(complete), None), expected("done", "1 pod ready or succeeded"));
+    let retry = of_job("sums-1", "Pending", 40);
+    assert_eq!(decided(Some(JobFacts::default()), Some(retry)), expected("waiting", "1 of 2 pods ready"));
+    // A later run of its CronJob succeeded.
+    let run = JobFacts { cron_job: Some("sums".to_owned()), ..failed() };
+    let later = of_job("sums-2", "Succeeded", 70);
+    assert_eq!(decided(Some(run.clone()), Some(later)), expected("done", "2 pods ready or succeeded"));
+    assert_eq!(decided(Some(run), Some(of_job("sums-0", "Succeeded", 0))).0, "Failed");
 }
 
 #[test]

@@ -7,17 +7,14 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::Instant;
+use k8s_openapi::api::batch::v1::Job;
+use kube::{Api, Client};
+use tokio::time::{Instant, timeout};
 
-use crate::{
-    cli::scan::cluster::{Source, read_job},
-    diagnosis::JobFacts,
-};
+use crate::diagnosis::JobFacts;
 
 /// Concurrent reads.
 const CONCURRENCY: usize = 8;
-/// When a Job that has not ended is read again.
-const READ_AGAIN: Duration = Duration::from_secs(15);
 /// When a Job is read again after an error.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -52,29 +49,33 @@ enum Answer {
     Failed,
 }
 
-type Read<'a> = Box<dyn Fn(NeededJob) -> BoxFuture<'a, Answer> + 'a>;
+type Read = Box<dyn Fn(NeededJob) -> BoxFuture<'static, Answer>>;
 
-pub(super) struct Jobs<'a> {
-    read: Read<'a>,
+pub(super) struct Jobs {
+    read: Read,
+    /// After what time a Job that has not ended is read again.
+    read_again: Duration,
     /// By UID.
     known: HashMap<String, KnownJob>,
     /// When each may be read again, by UID. Absent while it is being read.
     next: HashMap<String, Instant>,
     waiting: VecDeque<NeededJob>,
     reading: HashSet<String>,
-    reads: FuturesUnordered<BoxFuture<'a, (String, Answer)>>,
+    reads: FuturesUnordered<BoxFuture<'static, (String, Answer)>>,
     is_denial_noted: bool,
     is_failure_noted: bool,
 }
 
-impl<'a> Jobs<'a> {
-    pub(super) fn new(source: &'a Source) -> Self {
-        Self::read_by(Box::new(move |job| ask(source, job).boxed()))
+impl Jobs {
+    /// Jobs that are read within `limit` each, and read again after `read_again` until they have ended.
+    pub(super) fn new(client: Client, limit: Duration, read_again: Duration) -> Self {
+        Self::read_by(Box::new(move |job| ask(client.clone(), limit, job).boxed()), read_again)
     }
 
-    fn read_by(read: Read<'a>) -> Self {
+    fn read_by(read: Read, read_again: Duration) -> Self {
         Self {
             read,
+            read_again,
             known: HashMap::new(),
             next: HashMap::new(),
             waiting: VecDeque::new(),
@@ -107,6 +108,11 @@ impl<'a> Jobs<'a> {
         self.start();
     }
 
+    /// Whether reads are under way.
+    pub(super) fn is_reading(&self) -> bool {
+        !self.reads.is_empty()
+    }
+
     fn has_ended(&self, uid: &str) -> bool {
         matches!(self.known.get(uid), Some(KnownJob::Read(job)) if job.complete || job.failed.is_some())
     }
@@ -128,16 +134,16 @@ impl<'a> Jobs<'a> {
         let (pause, note) = match answer {
             Answer::Read(job) => {
                 self.known.insert(uid.clone(), KnownJob::Read(Arc::new(*job)));
-                (READ_AGAIN, None)
+                (self.read_again, None)
             }
             Answer::Gone => {
                 self.known.insert(uid.clone(), KnownJob::Unread);
-                (READ_AGAIN, None)
+                (self.read_again, None)
             }
             Answer::Denied => {
                 self.known.insert(uid.clone(), KnownJob::Unread);
                 let is_new = !std::mem::replace(&mut self.is_denial_noted, true);
-                (READ_AGAIN, is_new.then_some(DENIED))
+                (self.read_again, is_new.then_some(DENIED))
             }
             // What was known of it stays valid.
             Answer::Failed => {
@@ -158,9 +164,10 @@ impl<'a> Jobs<'a> {
     }
 }
 
-async fn ask(source: &Source, NeededJob { namespace, name, uid }: NeededJob) -> Answer {
-    match read_job(source, namespace, name).await {
-        Ok(Ok(job)) if job.metadata.uid.as_ref() == Some(&uid) => Answer::Read(Box::new(JobFacts::of(&job))),
+async fn ask(client: Client, limit: Duration, NeededJob { namespace, name, uid }: NeededJob) -> Answer {
+    let jobs: Api<Job> = Api::namespaced(client, &namespace);
+    match timeout(limit, jobs.get_opt(&name)).await {
+        Ok(Ok(Some(job))) if job.metadata.uid.as_ref() == Some(&uid) => Answer::Read(Box::new(JobFacts::of(&job))),
         Ok(Ok(_)) => Answer::Gone,
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Answer::Denied,
         Ok(Err(_)) | Err(_) => Answer::Failed,
@@ -180,8 +187,10 @@ mod tests {
         (0..count).map(job).collect()
     }
 
-    fn jobs(answer: fn(&str) -> Answer) -> Jobs<'static> {
-        Jobs::read_by(Box::new(move |job| async move { answer(&job.uid) }.boxed()))
+    const READ_AGAIN: Duration = Duration::from_secs(15);
+
+    fn jobs(answer: fn(&str) -> Answer) -> Jobs {
+        Jobs::read_by(Box::new(move |job| async move { answer(&job.uid) }.boxed()), READ_AGAIN)
     }
 
     /// The notes about all answers that arrive without a pause.

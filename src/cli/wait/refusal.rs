@@ -1,0 +1,82 @@
+//! Why the pods of a workload cannot be created, and whether that can mend itself. Pure.
+
+use jiff::Timestamp;
+
+use crate::{
+    api::Cause,
+    diagnosis::{classify_failed_create, is_full_quota},
+    events::Event,
+};
+
+use super::{
+    decide::Facts,
+    newest::Newest,
+    outlook::{Limits, Outlook, after, patience, persists, text},
+    target::Kind,
+    workload::Workload,
+};
+
+/// Why the pods of a workload cannot be created, and whether that can mend itself.
+///
+/// A quota may refuse the additional pod of a rollout until an old one has ended, so only the time counts in which nothing
+/// shows that there may be room: the rollout makes no progress, no pod of it is terminating, and the refusals stay the same.
+pub(super) fn refusal(
+    facts: &Facts<'_>,
+    workload: &Workload,
+    newest: &Newest,
+    limits: Limits,
+    now: Timestamp,
+) -> Option<(Outlook, Cause, String)> {
+    let events = newest.creator().map(facts.refusals).unwrap_or_default();
+    let latest = events.iter().filter(|event| event.last.is_some()).max_by_key(|event| event.last);
+    let progressed = facts.progressed;
+    let (message, first, last, is_current) = match (workload.replica_failure(), latest) {
+        // The condition keeps the message of the first refusal.
+        (Some((message, since)), latest) => {
+            (latest.map_or(message, text), since, latest.and_then(|event| event.last), true)
+        }
+        // The status of the others does not show it. An event from before the wait may be about an earlier rollout.
+        (None, Some(event)) if workload.kind() != Kind::Deployment => {
+            let is_new = event.last > progressed && event.last >= Some(facts.begun.at);
+            (text(event), event.first, event.last.filter(|_| is_new), false)
+        }
+        _ => return None,
+    };
+    if !is_current && last.is_none() {
+        return None;
+    }
+    let (cause, sentence) = classify_failed_create(message);
+    let is_refused = match cause {
+        Cause::QuotaExceeded | Cause::PolicyRefused | Cause::ServiceAccountMissing => true,
+        // A webhook that cannot be called may come back.
+        Cause::WebhookRefused => !sentence.contains(" cannot be called: "),
+        _ => false,
+    };
+    if !is_refused || is_full_quota(message) && makes_room(facts, workload) {
+        return Some((Outlook::MayMend, cause, sentence));
+    }
+    // What refused them before the wait may have been repaired just before.
+    let begun = Some(facts.begun.at).filter(|_| !facts.begun.is_single_check);
+    let start = first.max(progressed).max(changed(&events, &sentence)).max(begun).unwrap_or(now).min(now);
+    let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, limits.grace) < begun);
+    // Controllers double the pause between two attempts, so the next one may be as far away as the first one.
+    let pause = first.and_then(|first| start.duration_since(first).try_into().ok()).unwrap_or_default();
+    let patience = patience(is_older, facts.begun, limits).max(limits.grace.saturating_add(pause));
+    let outlook = match persists(start, last, limits.grace, patience, now) {
+        // Only another attempt shows that it is still refused.
+        Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,
+        outlook => outlook,
+    };
+    Some((outlook, cause, sentence))
+}
+
+/// Whether pods may leave a full quota without a change from outside: a Job queues until others have ended, and a pod that is
+/// terminating counts until it is gone, for example for the 70 s of its preStop hook.
+fn makes_room(facts: &Facts<'_>, workload: &Workload) -> bool {
+    workload.kind() == Kind::Job || facts.pods.iter().any(|observed| observed.pod.deletion.is_some())
+}
+
+/// When the refusals last said something else, for example that less of the quota is used.
+fn changed(events: &[Event], sentence: &str) -> Option<Timestamp> {
+    events.iter().filter(|event| classify_failed_create(text(event)).1 != sentence).filter_map(|event| event.last).max()
+}
