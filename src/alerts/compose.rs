@@ -10,7 +10,7 @@ use super::{
     muted,
     notification::{Alert, Notification, Storm, count_reasons},
     plan_input::PlanInput,
-    retry, storm,
+    refusal, retry, storm,
     times::{elapses_at, has_elapsed, later},
     webhook_state::{WebhookState, counted_in, reverted},
 };
@@ -49,14 +49,17 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
 pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelope: Envelope) -> Notification {
     let single = webhook.policy.pacing.single_incident;
     let resend = envelope.kind == MessageKind::Resend;
+    let names_only = envelope.detail == Detail::Names;
     let mut started = alerts_where(webhook, |alert| match alert.phase {
-        AlertPhase::Announcing => !resend || webhook.may_be_delivered(),
+        AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
         _ => false,
     });
-    let firing = alerts_where(webhook, |alert| !single && alert.phase == AlertPhase::Firing);
+    let is_ongoing = |alert: &AlertStatus| !single && alert.phase == AlertPhase::Firing;
+    // What the receiver refuses has messages of its own.
+    let firing = alerts_where(webhook, |alert| is_ongoing(alert) && alert.refused_at.is_none());
     let mut resolved = alerts_where(webhook, |alert| {
         !resend && alert.phase == AlertPhase::Resolving
-            || webhook.policy.pacing.resend_interval.is_some() && is_resent(webhook, alert)
+            || webhook.policy.pacing.resend_interval.is_some() && is_resent(webhook, alert) && !names_only
     });
     for alert in &mut resolved {
         let stored = webhook.status.alerts.iter().find(|stored| stored.key == alert.key);
@@ -66,22 +69,17 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     }
     let mut storm = storm(webhook, &envelope);
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
-    let reasons = count_reasons(
-        started
-            .iter()
-            .chain(&firing)
-            .map(|alert| alert.reason.as_str())
-            .chain(overflow.iter().map(|incident| incident.reason.as_str())),
-    );
+    // A message with names only says nothing about the incidents that it does not name: the receiver may refuse it for them.
+    let counted = started.iter().chain(&firing).map(|alert| alert.reason.as_str());
+    let counted = counted.chain(overflow.iter().map(|incident| incident.reason.as_str()));
+    let reasons = count_reasons(counted.filter(|_| !names_only));
     let mut budget = MessageBudget::of(webhook.policy.format);
     for alert in started.iter().chain(&resolved) {
         budget.try_add(alert, webhook.now);
     }
-    let all = firing.len();
-    let mut ongoing: Vec<Alert> = firing
-        .into_iter()
-        .filter(|alert| envelope.detail != Detail::Names && budget.try_add(alert, webhook.now))
-        .collect();
+    let all = webhook.status.alerts.iter().filter(|alert| is_ongoing(alert)).count();
+    let mut ongoing: Vec<Alert> =
+        firing.into_iter().filter(|alert| (resend || !names_only) && budget.try_add(alert, webhook.now)).collect();
     let Envelope { id, kind, created, detail } = envelope;
     // PagerDuty's events are about one incident, and a resolve event has no text.
     let has_text = !resend && (!single || !started.is_empty() || storm.as_ref().is_some_and(|storm| storm.count > 0));
@@ -103,6 +101,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         detail,
         omitted: (all - ongoing.len()) as u64,
         unsent: count_unsent(webhook, storm.is_some()),
+        refused: if resend { 0 } else { refusal::unsent(webhook) as u64 },
         muted: if resend { 0 } else { webhook.muted.len() as u64 },
         ended_while_muted,
         mentions: mentions(webhook, kind, &started, storm.as_ref()),
@@ -179,7 +178,8 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let sent =
         webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.incidents.contains_key(alert.key.as_str()));
     let counted = if includes_storm || webhook.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };
-    (webhook.held + webhook.incidents.len()).saturating_sub(sent.count() + counted + webhook.muted.len()) as u64
+    let others = sent.count() + counted + webhook.muted.len() + refusal::unsent(webhook);
+    (webhook.held + webhook.incidents.len()).saturating_sub(others) as u64
 }
 
 /// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the time
@@ -189,11 +189,13 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
 /// no state.
 #[must_use]
 pub(super) fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<Notification>, Option<Timestamp>) {
-    let Some(every) = input.policy.pacing.resend_interval.filter(|_| !state.stopped) else { return (None, None) };
+    // While a message is sent in parts, these name the alerts.
+    let is_possible = !state.stopped && state.part_size == 0;
+    let Some(every) = input.policy.pacing.resend_interval.filter(|_| is_possible) else { return (None, None) };
     let grouped = Grouped::new(state, input);
     let webhook = WebhookState::new(state, input, &grouped);
     let is_sent = |alert: &AlertStatus| match alert.phase {
-        AlertPhase::Firing => true,
+        AlertPhase::Firing => alert.refused_at.is_none(),
         AlertPhase::Announcing => webhook.may_be_delivered(),
         _ => is_resent(&webhook, alert),
     };
@@ -214,13 +216,14 @@ pub(super) fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<No
         id: new_id(&webhook, input, MessageKind::Resend),
         kind: MessageKind::Resend,
         created: now,
-        detail: Detail::Full,
+        detail: state.resend_detail,
     };
     (Some(compose(&webhook, input, envelope)), later(now, every))
 }
 
 fn is_resent(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     alert.phase == AlertPhase::Resolved
+        && alert.refused_at.is_none()
         && webhook.policy.send_resolved
         && !has_elapsed(alert.sent_at.as_ref(), RESEND_RESOLVED, webhook.now)
 }
@@ -277,6 +280,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         ongoing: Vec::new(),
         omitted: 0,
         unsent: 0,
+        refused: 0,
         muted: 0,
         ended_while_muted: 0,
         resolved: Vec::new(),

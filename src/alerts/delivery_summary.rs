@@ -1,5 +1,6 @@
 //! Summarizes the states of an object's webhooks, for the condition `AlertsDelivered`.
 
+use super::refusal;
 use crate::api::{MutedStatus, WebhookStatus, reason};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,8 @@ pub(super) struct DeliverySummary {
 #[must_use]
 pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliverySummary> {
     let first = webhooks.first()?;
-    let failing: Vec<&WebhookStatus> = webhooks.iter().filter(|webhook| webhook.last_error.is_some()).collect();
+    let is_failing = |webhook: &&WebhookStatus| webhook.last_error.is_some() || webhook.last_refusal.is_some();
+    let failing: Vec<&WebhookStatus> = webhooks.iter().filter(is_failing).collect();
     if failing.is_empty() {
         let message = match webhooks.len() {
             1 => format!("webhook {} accepted every message", first.name),
@@ -22,11 +24,15 @@ pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliveryS
         };
         return Some(DeliverySummary { delivered: true, reason: reason::DELIVERED, message });
     }
+    let only_refused = failing.iter().all(|webhook| webhook.last_error.is_none());
     let all_stopped = failing.iter().all(|webhook| webhook.stopped);
     let errors: Vec<String> = failing
         .iter()
         .map(|webhook| {
-            let error = webhook.last_error.as_ref().map_or("", |error| error.message.as_str());
+            let error = match &webhook.last_error {
+                Some(error) => error.message.clone(),
+                None => summarize_refused(webhook),
+            };
             let dropped = match webhook.dropped {
                 0 => String::new(),
                 dropped => format!(" ({dropped} problems ended before they could be sent)"),
@@ -36,9 +42,30 @@ pub(super) fn summarize_delivery(webhooks: &[WebhookStatus]) -> Option<DeliveryS
         .collect();
     Some(DeliverySummary {
         delivered: false,
-        reason: if all_stopped { reason::RECEIVER_GONE } else { reason::DELIVERY_FAILING },
+        reason: match (all_stopped, only_refused) {
+            (true, _) => reason::RECEIVER_GONE,
+            (_, true) => reason::INCIDENTS_REFUSED,
+            _ => reason::DELIVERY_FAILING,
+        },
         message: format!("{} of {} webhooks: {}", failing.len(), webhooks.len(), errors.join("; ")),
     })
+}
+
+/// What a receiver refuses although it accepts other messages.
+fn summarize_refused(webhook: &WebhookStatus) -> String {
+    /// How many incidents are named.
+    const NAMED: usize = 3;
+    let (alerts, storm) = refusal::refused(webhook);
+    let names: Vec<String> = alerts
+        .map(|alert| [alert.namespace.as_str(), "/", &alert.owner.kind, " ", &alert.owner.name].concat())
+        .map(|name| name.trim_start_matches('/').to_owned())
+        .chain(storm.then(|| "the problems that are too many to list".to_owned()))
+        .collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let named = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let error = webhook.last_refusal.as_ref().map_or("", |error| error.message.as_str());
+    format!("refuses messages about {named}{more}: {error}")
 }
 
 /// What silences and quiet hours hold back, and which silences have expired; empty if there is nothing to report.
@@ -122,6 +149,32 @@ mod tests {
         ] {
             assert_eq!(summarize_mutes(&webhooks, expired), texts);
         }
+    }
+
+    #[test]
+    fn names_the_incidents_that_a_receiver_refuses_and_its_words() {
+        let alert = |name: &str, phase: &str, refused: bool| {
+            let mut alert = serde_json::json!({
+                "key": name, "namespace": "shop", "owner": {"kind": "Job", "name": name}, "reason": "Error",
+                "since": "2026-07-01T10:00:00Z", "phase": phase,
+            });
+            if refused {
+                alert["refusedAt"] = "2026-07-01T10:00:00Z".into();
+            }
+            serde_json::from_value(alert).unwrap()
+        };
+        let mut refusing = webhook("ops", None);
+        refusing.last_refusal = webhook("", Some("the receiver answered 400: “invalid_blocks”")).last_error;
+        refusing.alerts = vec![alert("a", "Queued", true), alert("b", "Firing", false), alert("c", "Resolved", true)];
+        let (delivered, reason, message) = summary(&[refusing.clone(), webhook("chat", None)]);
+        assert_eq!((delivered, reason), (false, "IncidentsRefused"));
+        let expected = "ops: refuses messages about shop/Job a: the receiver answered 400: “invalid_blocks”";
+        assert_eq!(message, format!("1 of 2 webhooks: {expected}"));
+        refusing.alerts = ["a", "b", "c", "d", "e"].map(|name| alert(name, "Firing", true)).to_vec();
+        let message = summary(&[refusing.clone()]).2;
+        assert!(message.contains("about shop/Job a, shop/Job b, shop/Job c, and 2 more: the"), "{message}");
+        let failing = webhook("chat", Some("the receiver answered 500"));
+        assert_eq!(summary(&[refusing, failing]).1, "DeliveryFailing");
     }
 
     #[test]

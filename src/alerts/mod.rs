@@ -26,6 +26,7 @@ mod plan_input;
 mod policy;
 mod reason_set;
 mod record;
+mod refusal;
 pub mod retry;
 mod sanitize;
 pub mod signature;

@@ -20,7 +20,7 @@ use super::{
     incident::Incident,
     mute::{Mute, find_mute, mutes_everywhere},
     plan_input::PlanInput,
-    storm,
+    refusal, storm,
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::WebhookState,
 };
@@ -138,7 +138,7 @@ pub(super) fn is_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool 
 
 /// Whether an alert is to be repeated.
 pub(super) fn is_repeated(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
-    is_ongoing(alert) && !is_muted(webhook, alert)
+    is_ongoing(alert) && !is_muted(webhook, alert) && !refusal::waits(webhook, alert)
 }
 
 /// Updates the status from the incidents that are held back now, and counts those that have ended.

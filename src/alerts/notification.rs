@@ -32,6 +32,8 @@ pub struct Notification {
     /// How many current incidents the receiver was sent neither before nor in this message: they are too young, or will
     /// be in the next message.
     pub unsent: u64,
+    /// How many other current incidents the receiver has refused for what a message says about them.
+    pub refused: u64,
     /// How many other incidents silences or quiet hours hold back now.
     pub muted: u64,
     /// How many incidents began and ended while they were held back, since the last message that reported this number.
@@ -154,6 +156,7 @@ impl Notification {
             ongoing: Vec::new(),
             omitted: 0,
             unsent: 0,
+            refused: 0,
             muted: 0,
             ended_while_muted: 0,
             resolved: Vec::new(),
@@ -198,7 +201,7 @@ impl Notification {
     /// Whether the webhook matches no current incident at all.
     #[must_use]
     pub(super) fn is_all_clear(&self) -> bool {
-        self.is_resolved() && self.unsent == 0 && self.muted == 0 && !self.object_deleted
+        self.is_resolved() && self.unsent == 0 && self.refused == 0 && self.muted == 0 && !self.object_deleted
     }
 }
 

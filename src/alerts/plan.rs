@@ -21,11 +21,11 @@ use super::{
     muted,
     notification::Notification,
     plan_input::PlanInput,
-    storm,
+    refusal, storm,
     times::{elapses_at, whole_seconds},
     webhook_state::WebhookState,
 };
-use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus, MessageKind, PendingMessage, WebhookStatus};
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,7 @@ pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
         webhook.status.next_attempt = None;
         webhook.status.failures = 0;
         webhook.status.refusals = 0;
+        refusal::forget(&mut webhook.status);
     }
     if let Some(receiver) = input.receiver {
         webhook.set_receiver(receiver);
@@ -96,7 +97,8 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
             return timer.is_due(Some(next)).then(|| attempt_pending(webhook, input)).flatten();
         }
     }
-    let group_interval = elapses_at(webhook.status.last_success.as_ref(), input.policy.pacing.group_interval);
+    let group_interval = refusal::group_interval(&webhook.status, input.policy);
+    let group_interval = elapses_at(webhook.status.last_success.as_ref(), group_interval);
     let earliest = group_interval.max(webhook.status.next_attempt.as_ref().map(|next| next.0)).unwrap_or(webhook.now);
     let repeat = repeat_at(webhook);
     let kind = if changed {
@@ -104,6 +106,8 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
     } else if timer.is_due(repeat) {
         MessageKind::Repeat
     } else {
+        // All parts of what was refused are sent.
+        webhook.status.part_size = 0;
         return None;
     };
     if !timer.is_due(Some(earliest)) {
@@ -122,7 +126,7 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
         attempts: 0,
         in_flight: false,
         maybe_delivered: false,
-        detail: Detail::Full,
+        detail: refusal::detail(&webhook.status),
     });
     attempt_pending(webhook, input)
 }
@@ -135,6 +139,7 @@ fn has_changes(webhook: &WebhookState<'_>) -> bool {
 
 fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     match alert.phase {
+        _ if refusal::waits(webhook, alert) => false,
         AlertPhase::Queued => true,
         AlertPhase::Firing => webhook.begins(alert) || webhook.policy.send_resolved && webhook.is_resolved(alert),
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
@@ -145,13 +150,23 @@ fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
 fn mark_changes(webhook: &mut WebhookState<'_>) {
     let mut changed: Vec<AlertStatus> =
         webhook.status.alerts.iter().filter(|alert| needs_message(webhook, alert)).cloned().collect();
-    // Firing alerts come before resolved ones, the oldest first.
-    changed.sort_by(|a, b| (!webhook.begins(a), a.since.0, &a.key).cmp(&(!webhook.begins(b), b.since.0, &b.key)));
+    // Firing alerts come before resolved ones, the oldest first, and last what the receiver refused before.
+    let order = |alert: &AlertStatus| (alert.refused_at.is_some(), !webhook.begins(alert), alert.since.0);
+    changed.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key)));
+    let is_retried = changed.first().is_some_and(|alert| alert.refused_at.is_some());
+    changed.retain(|alert| is_retried || alert.refused_at.is_none());
+    changed.truncate(if is_retried { 1 } else { refusal::part_size(webhook) });
     let storm_is_due = webhook.status.storm.as_ref().is_some_and(|storm| storm::needs_message(webhook, storm));
+    let is_storm_refused = webhook.status.storm.as_ref().is_some_and(|storm| storm.refused_at.is_some());
     if webhook.policy.pacing.single_incident {
-        changed.truncate(1);
         let begins = changed.first().is_some_and(|alert| webhook.begins(alert));
         if storm_is_due && !begins {
+            storm::mark(webhook);
+            return;
+        }
+    } else if is_retried || is_storm_refused || webhook.status.part_size > 0 {
+        // The storm has a message of its own.
+        if storm_is_due && (is_retried || changed.is_empty()) {
             storm::mark(webhook);
             return;
         }
@@ -171,18 +186,23 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
     }
 }
 
-/// Marks the incident that a repetition is about. A message for a group needs no mark: it lists all that are firing.
+/// Marks the incidents that a repetition is about, if it is not about all: then it lists all that are firing.
 fn mark_repeat(webhook: &mut WebhookState<'_>) {
-    if !webhook.policy.pacing.single_incident {
+    let part_size = refusal::part_size(webhook);
+    if part_size == usize::MAX {
         return;
     }
-    let repeated = webhook.status.alerts.iter().filter(|alert| muted::is_repeated(webhook, alert));
-    let oldest = repeated.min_by_key(|alert| sent_at(alert)).map(|alert| (alert.key.clone(), sent_at(alert)));
+    let mut repeated: Vec<&AlertStatus> =
+        webhook.status.alerts.iter().filter(|alert| muted::is_repeated(webhook, alert)).collect();
+    repeated.sort_by_key(|alert| sent_at(alert));
+    repeated.truncate(part_size);
+    let oldest = repeated.first().map(|alert| sent_at(alert));
+    let keys: Vec<String> = repeated.iter().map(|alert| alert.key.clone()).collect();
     let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none() && !storm::is_muted(webhook));
     let storm_sent_at = storm.and_then(|storm| storm.sent_at.as_ref()).map(|at| at.0);
     match oldest {
-        Some((key, sent_at)) if storm_sent_at.is_none_or(|storm| sent_at.is_some_and(|alert| alert <= storm)) => {
-            let is_oldest = |alert: &&mut AlertStatus| alert.key == key && alert.phase == AlertPhase::Firing;
+        Some(sent_at) if storm_sent_at.is_none_or(|storm| sent_at.is_some_and(|alert| alert <= storm)) => {
+            let is_oldest = |alert: &&mut AlertStatus| keys.contains(&alert.key) && alert.phase == AlertPhase::Firing;
             webhook.status.alerts.iter_mut().filter(is_oldest).for_each(|alert| alert.phase = AlertPhase::Announcing);
         }
         _ => storm::mark(webhook),
@@ -220,6 +240,7 @@ fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
             _ => (alert.gone_since.as_ref(), webhook.keep_firing_for(alert)),
         };
         timer.is_due(elapses_at(since, duration));
+        timer.is_due(elapses_at(alert.refused_at.as_ref(), refusal::RETRY_INTERVAL));
     }
     if let Some(storm) = &webhook.status.storm {
         timer.is_due(storm::wakes_at(webhook, storm));

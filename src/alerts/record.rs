@@ -5,14 +5,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     notification::{Alert, Notification},
+    refusal,
     retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
     times::{later, whole_seconds},
 };
-use crate::api::{AlertPhase, DeliveryError, Detail, Mention, MessageKind, Severity, WebhookStatus};
+use crate::api::{AlertPhase, DeliveryError, Mention, MessageKind, Severity, WebhookStatus};
 
 /// The limit of an error message, in UTF-16 code units.
-const ERROR_LIMIT: usize = 256;
+const ERROR_LIMIT: usize = 320;
 /// The most namespaces that are stored with their last mention. Beyond them, the oldest is forgotten, so that too many
 /// namespaces cause further mentions instead of none.
 const MENTIONED: usize = 8;
@@ -33,9 +34,6 @@ pub fn record(
     state.refusals = if outcome.is_refusal() { state.refusals.saturating_add(1) } else { 0 };
     let failures = Failures { all: count(state.failures.saturating_add(1)), refusals: count(state.refusals) };
     let mut decision = retry::decide(outcome, failures, now, random);
-    if matches!(decision, RetryDecision::Shrink { .. }) {
-        decision = shrink(&mut state, decision, failures, now, random);
-    }
     if decision == RetryDecision::Delivered {
         on_delivered(&mut state, sent, now);
         return state;
@@ -47,11 +45,16 @@ pub fn record(
     }
     state.last_error = Some(DeliveryError {
         time: whole_seconds(now),
-        message: sanitize::single_line(&outcome.reason(), ERROR_LIMIT),
+        message: sanitize::single_line(&outcome.description(), ERROR_LIMIT),
     });
+    if let RetryDecision::Reduce { probe_at, .. } = decision
+        && !refusal::reduce(&mut state, sent, now)
+    {
+        decision = RetryDecision::Probe { at: probe_at };
+    }
     match decision {
         RetryDecision::Delivered => {}
-        RetryDecision::Shrink { at } => state.next_attempt = Some(round_up(at)),
+        RetryDecision::Reduce { at, .. } => state.next_attempt = Some(round_up(at)),
         RetryDecision::Retry { at } | RetryDecision::Probe { at } => {
             state.failures = i64::from(failures.all);
             state.next_attempt = Some(round_up(at));
@@ -63,24 +66,6 @@ pub fn record(
         }
     }
     state
-}
-
-/// Makes the next attempt shorter. If the message cannot get shorter, the answer is handled like 400.
-fn shrink(
-    state: &mut WebhookStatus,
-    decision: RetryDecision,
-    failures: Failures,
-    now: Timestamp,
-    random: f64,
-) -> RetryDecision {
-    let as_400 = || retry::decide(&AttemptOutcome::Answered { status: 400, retry_after: None }, failures, now, random);
-    let Some(pending) = &mut state.pending else { return as_400() };
-    pending.detail = match pending.detail {
-        Detail::Full => Detail::NoLogs,
-        Detail::NoLogs => Detail::Names,
-        Detail::Names => return as_400(),
-    };
-    decision
 }
 
 fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
@@ -96,6 +81,8 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         return;
     }
     state.pending = None;
+    let is_part = state.part_size > 0;
+    refusal::on_accepted(state, sent);
     if let Some(muted) = &mut state.muted {
         let reported = i64::try_from(sent.ended_while_muted).unwrap_or(i64::MAX);
         muted.ended = muted.ended.saturating_sub(reported).max(0);
@@ -103,7 +90,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
     state.muted.take_if(|muted| muted.is_empty());
     keep_held_back(state, sent);
     // A repetition counts the firing alerts that it has no space to name: they are repeated too.
-    let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0;
+    let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0 && !is_part;
     for alert in &mut state.alerts {
         let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
         let phase = match alert.phase {
@@ -114,6 +101,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         };
         alert.phase = phase;
         (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(now)), false);
+        alert.refused_at.take_if(|_| named(&sent.started) || named(&sent.resolved));
     }
     record_mentions(state, sent, now);
     let Some(storm) = &mut state.storm else { return };
@@ -121,7 +109,7 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         AlertPhase::Resolving => state.storm = None,
         AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
             storm.phase = AlertPhase::Firing;
-            (storm.sent_at, storm.began_elsewhere) = (Some(whole_seconds(now)), false);
+            (storm.sent_at, storm.began_elsewhere, storm.refused_at) = (Some(whole_seconds(now)), false, None);
         }
         _ => {}
     }

@@ -18,6 +18,12 @@ pub enum AttemptOutcome {
         /// The header `Retry-After`, parsed by [`retry_after`].
         retry_after: Option<Duration>,
     },
+    /// The receiver refuses the message for its content: 400, 413, 422, or a success that says so.
+    Refused {
+        status: u16,
+        /// The beginning of the answer. It may quote the message, but none of the request's secrets.
+        words: String,
+    },
     /// DNS has no address for the host.
     Unresolved,
     /// Nothing listens at the port.
@@ -43,9 +49,11 @@ pub(super) enum RetryDecision {
     Retry {
         at: Timestamp,
     },
-    /// Send the message again with less detail.
-    Shrink {
+    /// Send less: the message with less detail, or a part of it.
+    Reduce {
         at: Timestamp,
+        /// When to send the same again if nothing can be left out.
+        probe_at: Timestamp,
     },
     /// Send the message again, but rarely: a person has to change something first.
     Probe {
@@ -60,6 +68,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5 * 60);
 /// The limit for a receiver's `Retry-After`.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// The same after 401, 403 and 404, at least and at most: a gateway gives these answers while the receiver behind it or its
+/// credentials are replaced.
+const REFUSAL_PROBE_INTERVAL: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 /// How many 403 or 404 answers in a row are retried quickly: a proxy's default backend gives them while the receiver is
 /// rolled out.
 const MAX_REFUSALS: u32 = 3;
@@ -80,7 +91,8 @@ impl AttemptOutcome {
         match self {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
             Self::Interrupted | Self::TimedOut => true,
-            Self::Unresolved
+            Self::Refused { .. }
+            | Self::Unresolved
             | Self::ConnectionRefused
             | Self::Unreachable
             | Self::Untrusted
@@ -96,7 +108,7 @@ impl AttemptOutcome {
             Self::Answered { status: 200..=299, .. } => "delivered",
             Self::Answered { status: 500..=599, .. } => "server_error",
             Self::Answered { status: 429, .. } => "rate_limited",
-            Self::Answered { .. } => "rejected",
+            Self::Answered { .. } | Self::Refused { .. } => "rejected",
             Self::Unresolved => "unresolved",
             Self::ConnectionRefused => "connection_refused",
             Self::Unreachable => "unreachable",
@@ -108,12 +120,23 @@ impl AttemptOutcome {
         }
     }
 
+    /// [`reason`](Self::reason) with what the receiver says about a message that it refuses, for the status. It may quote the
+    /// message, so it must not be logged.
+    #[must_use]
+    pub(crate) fn description(&self) -> String {
+        match self {
+            Self::Refused { words, .. } if !words.is_empty() => format!("{}: “{words}”", self.reason()),
+            _ => self.reason(),
+        }
+    }
+
     /// Why the attempt failed. Of the receiver's answer, it contains only the status code.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
-            Self::Answered { status, .. } => {
+            Self::Answered { status, .. } | Self::Refused { status, .. } => {
                 let hint = match status {
+                    200..=299 => ", but says that it refuses the message",
                     300..=399 => ": redirects are not followed, so the URL must be the final one",
                     401 | 403 => ": it does not accept the credentials",
                     404 => ": the webhook does not exist",
@@ -155,6 +178,7 @@ pub(super) fn decide(outcome: &AttemptOutcome, failures: Failures, now: Timestam
         let asked = asked.unwrap_or_default().min(MAX_WAIT);
         RetryDecision::Retry { at: after(backoff(failures.all, random).max(asked)) }
     };
+    let reduce = RetryDecision::Reduce { at: after(MIN_BACKOFF), probe_at: after(PROBE_INTERVAL) };
     match outcome {
         AttemptOutcome::Answered { status, retry_after } => match status {
             200..=299 => RetryDecision::Delivered,
@@ -162,12 +186,17 @@ pub(super) fn decide(outcome: &AttemptOutcome, failures: Failures, now: Timestam
                 let wait = REFUSAL_BACKOFF * failures.refusals.max(1);
                 RetryDecision::Retry { at: after(wait + wait.mul_f64(fraction(random))) }
             }
+            401 | 403 | 404 => {
+                let [least, most] = REFUSAL_PROBE_INTERVAL;
+                RetryDecision::Probe { at: after(least + (most - least).mul_f64(fraction(random))) }
+            }
             410 => RetryDecision::Stop,
-            413 => RetryDecision::Shrink { at: after(MIN_BACKOFF) },
+            400 | 413 | 422 => reduce,
             501 => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
             408 | 425 | 429 | 500..=599 => again(*retry_after),
             _ => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
         },
+        AttemptOutcome::Refused { .. } => reduce,
         AttemptOutcome::Unresolved
         | AttemptOutcome::ConnectionRefused
         | AttemptOutcome::Unreachable
@@ -225,8 +254,9 @@ mod tests {
             let expected = match status {
                 200..=299 => RetryDecision::Delivered,
                 408 | 425 | 429 => RetryDecision::Retry { at: at(2) },
+                401 | 403 | 404 => RetryDecision::Probe { at: at(120) },
                 410 => RetryDecision::Stop,
-                413 => RetryDecision::Shrink { at: at(1) },
+                400 | 413 | 422 => RetryDecision::Reduce { at: at(1), probe_at: at(1_800) },
                 500 | 502..=599 => RetryDecision::Retry { at: at(2) },
                 _ => RetryDecision::Probe { at: at(1_800) },
             };

@@ -8,7 +8,7 @@
 use super::{
     incident::Incident,
     notification::Storm,
-    sanitize,
+    refusal, sanitize,
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::{WebhookState, counted_in},
 };
@@ -29,6 +29,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
                 sent_at: None,
                 began_elsewhere: false,
                 gone_since: None,
+                refused_at: None,
                 held_back: 0,
             });
         }
@@ -100,6 +101,7 @@ fn is_resolved(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
 /// Whether the storm needs a message: it began, doubled, changed a while ago, or is resolved.
 pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
     match storm.phase {
+        _ if refusal::storm_waits(storm, webhook.now) => false,
         AlertPhase::Queued => !webhook.overflow.is_empty(),
         AlertPhase::Firing if is_resolved(webhook, storm) => true,
         AlertPhase::Firing if fires_elsewhere(storm) => !webhook.overflow.is_empty() && !is_muted(webhook),
@@ -149,6 +151,9 @@ fn fires_elsewhere(storm: &StormStatus) -> bool {
 pub(super) fn wakes_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Option<jiff::Timestamp> {
     if storm.gone_since.is_some() {
         return elapses_at(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0));
+    }
+    if refusal::storm_waits(storm, webhook.now) {
+        return elapses_at(storm.refused_at.as_ref(), refusal::RETRY_INTERVAL);
     }
     let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm) && !is_muted(webhook);
     if changed { elapses_at(storm.sent_at.as_ref(), interval(webhook, storm)) } else { None }

@@ -26,7 +26,7 @@ use super::{
     muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    retry,
+    refusal, retry,
     times::{has_elapsed, later, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, Severity, WebhookStatus};
@@ -187,6 +187,7 @@ impl<'a> WebhookState<'a> {
     pub fn clean_up(&mut self) {
         self.evict_resolved();
         self.drop_empty_pending();
+        refusal::clean_up(&mut self.status);
         if !self.may_be_delivered() && !self.announces() {
             // The alerts that it announced were withdrawn or dropped, and the ends of others are left.
             let announcement = self.status.pending.as_mut().filter(|pending| pending.kind == MessageKind::Firing);
@@ -267,10 +268,12 @@ impl<'a> WebhookState<'a> {
         self.status.mentioned.retain(|mention| !has_elapsed(Some(&mention.at), mention_interval, now));
         for alert in &mut self.status.alerts {
             limit(&mut alert.sent_at, now);
+            limit(&mut alert.refused_at, now);
             limit(&mut alert.gone_since, now);
         }
         if let Some(storm) = &mut self.status.storm {
             limit(&mut storm.sent_at, now);
+            limit(&mut storm.refused_at, now);
             limit(&mut storm.gone_since, now);
         }
     }
@@ -338,7 +341,7 @@ impl<'a> WebhookState<'a> {
                 AlertPhase::Announcing if maybe_delivered || alert.has_begun() => true,
                 AlertPhase::Queued | AlertPhase::Announcing => {
                     // A working receiver is sent every queued alert, even if its incident ended before its turn.
-                    let failing = self.status.failures > 0 || !self.usable;
+                    let failing = self.status.failures > 0 || !self.usable || alert.refused_at.is_some();
                     let drop_after = self.policy.drop_after(alert.returns);
                     let drop = failing && has_elapsed(alert.gone_since.as_ref(), drop_after, self.now);
                     let incidents = i64::try_from(alert.members.len().max(1)).unwrap_or(i64::MAX);
@@ -346,7 +349,9 @@ impl<'a> WebhookState<'a> {
                     !drop
                 }
                 AlertPhase::Firing => {
-                    if !self.policy.send_resolved && self.is_resolved(alert) {
+                    let is_given_up = refusal::is_end_given_up(alert, self.now);
+                    self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
+                    if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
                         alert.phase = AlertPhase::Resolved;
                         (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(self.now)), false);
                     }

@@ -99,6 +99,8 @@ pub mod reason {
     pub const DELIVERED: &str = "Delivered";
     /// AlertsDelivered=False: a webhook's last attempt failed.
     pub const DELIVERY_FAILING: &str = "DeliveryFailing";
+    /// AlertsDelivered=False: a receiver refuses messages about some incidents for their content, and accepts others.
+    pub const INCIDENTS_REFUSED: &str = "IncidentsRefused";
     /// AlertsDelivered=False: a receiver answered 410 Gone; permanent until its webhook or Secret changes.
     pub const RECEIVER_GONE: &str = "ReceiverGone";
     /// AlertsDelivered=False: something that a webhook needs is missing, such as its Secret.

@@ -28,6 +28,17 @@ pub struct WebhookStatus {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub refusals: i64,
+    /// Why the receiver refused the incidents that are marked with `refusedAt`; absent if there are none.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
+    pub last_refusal: Option<DeliveryError>,
+    /// How many incidents the next message may report, while those that the receiver refuses for what a message says about
+    /// them are separated from the others. Absent: as many as fit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub part_size: i64,
+    /// How much a message that only keeps alerts alive (Alertmanager) contains; less after the receiver refused it.
+    #[serde(default, skip_serializing_if = "Detail::is_full")]
+    pub resend_detail: Detail,
     /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
@@ -130,7 +141,8 @@ pub struct MutedIncident {
     pub gone_since: Option<Time>,
 }
 
-/// Why a delivery failed. It never contains a URL, a header, or anything from the receiver's response.
+/// Why a delivery failed. It never contains a URL or a header. If the receiver refuses the message for its content, it quotes
+/// at most 200 bytes of the answer, in which everything secret that the request contained is masked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryError {
@@ -159,7 +171,7 @@ pub struct PendingMessage {
     /// Whether an attempt failed after which the receiver may have accepted the message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_delivered: bool,
-    /// How much the message contains; less after the receiver rejected it as too large (413).
+    /// How much the message contains; less after the receiver refused it for its content (400, 413, 422).
     #[serde(default, skip_serializing_if = "Detail::is_full")]
     pub detail: Detail,
 }
@@ -233,8 +245,8 @@ pub struct AlertStatus {
     /// When the receiver last accepted a message with this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Time>,
-    /// An earlier receiver was sent that it began, but this one was not sent anything about it. So its end is sent, whatever
-    /// happens before.
+    /// An earlier receiver was sent that it began, or this one may have been, but it is sent to this one again. So its end is
+    /// sent, whatever happens before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub began_elsewhere: bool,
     /// When the incident ended.
@@ -244,6 +256,9 @@ pub struct AlertStatus {
     /// message is sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returns: i64,
+    /// When the receiver last refused a message about this incident alone, for its content. It is retried after 30 minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Time>,
     /// How many incidents began and ended while they were held back, as a message to Alertmanager said together with this
     /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -299,6 +314,9 @@ pub struct StormStatus {
     /// An earlier receiver was sent a number, but this one was not. So their end is sent, whatever happens before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub began_elsewhere: bool,
+    /// When the receiver last refused a message about this number alone, as of an alert.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Time>,
     /// How many other incidents began and ended while they were held back, as of an alert.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_back: i64,

@@ -187,7 +187,7 @@ async fn test(
 }
 
 fn failed(label: &str, outcome: &AttemptOutcome, after: &str, format: WebhookFormat) -> CheckResult {
-    let mut text = format!("{label}: not delivered{after}: {}\n", outcome.reason());
+    let mut text = format!("{label}: not delivered{after}: {}\n", outcome.description());
     if let Some(hint) = hint(outcome, format) {
         text += &format!("  hint: {hint}\n");
     }

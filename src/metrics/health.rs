@@ -30,6 +30,15 @@ pub enum Unhealthy {
     NotAlive,
 }
 
+/// A webhook that fails or cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FailingWebhook<'a> {
+    pub name: &'a str,
+    /// Whether its receiver only refuses messages for their content. What tenants' pods are called decides that, so the
+    /// heartbeat does not depend on it.
+    pub only_refuses: bool,
+}
+
 /// At the beginning, nothing is synced, and the process is a follower until the event loop sets its role.
 #[derive(Debug, Default)]
 pub(super) struct Health {
@@ -42,8 +51,8 @@ pub(super) struct Health {
 struct Failing {
     /// Counts how often delivery has ended.
     round: u64,
-    /// Since when the webhooks of an object, by name and UID, have been failing.
-    webhooks: HashMap<(NamespacedName, String), HashMap<String, Instant>>,
+    /// Since when the webhooks of an object, by name and UID, have been failing. Absent if the heartbeat does not depend on it.
+    webhooks: HashMap<(NamespacedName, String), HashMap<String, Option<Instant>>>,
 }
 
 impl Health {
@@ -68,8 +77,8 @@ impl Health {
         let counts = |namespace: &String| namespaces.is_none_or(|counted| counted.contains(namespace));
         let failing = lock(&self.failing);
         let mut counted = failing.webhooks.iter().filter(|((object, _), _)| counts(&object.namespace));
-        let is_failing = counted
-            .any(|(_, webhooks)| webhooks.values().any(|since| now.saturating_duration_since(*since) > TOLERATED));
+        let is_long = |since: &Instant| now.saturating_duration_since(*since) > TOLERATED;
+        let is_failing = counted.any(|(_, webhooks)| webhooks.values().flatten().any(is_long));
         if is_failing { Err(Unhealthy::NotDelivering) } else { Ok(()) }
     }
 
@@ -90,7 +99,7 @@ impl Health {
         round: u64,
         object: &NamespacedName,
         uid: &str,
-        names: &[&str],
+        webhooks: &[FailingWebhook<'_>],
         now: Instant,
     ) {
         let mut all = lock(&self.failing);
@@ -98,14 +107,15 @@ impl Health {
             return;
         }
         let key = (object.clone(), uid.to_owned());
-        if names.is_empty() {
+        if webhooks.is_empty() {
             all.webhooks.remove(&key);
             return;
         }
         let failing = all.webhooks.entry(key).or_default();
-        failing.retain(|name, _| names.contains(&name.as_str()));
-        for name in names {
-            failing.entry((*name).to_owned()).or_insert(now);
+        failing.retain(|name, _| webhooks.iter().any(|webhook| webhook.name == name));
+        for FailingWebhook { name, only_refuses } in webhooks {
+            let since = failing.entry((*name).to_owned()).or_default();
+            *since = if *only_refuses { None } else { since.or(Some(now)) };
         }
     }
 
@@ -119,6 +129,25 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn failing<const N: usize>(names: [&str; N]) -> [FailingWebhook<'_>; N] {
+        names.map(|name| FailingWebhook { name, only_refuses: false })
+    }
+
+    #[test]
+    fn a_receiver_that_only_refuses_does_not_end_the_heartbeat() {
+        let (health, start) = (Health::default(), Instant::now());
+        health.set_synced(true);
+        health.set_leader(true);
+        let shop = NamespacedName::new("shop", "cluster");
+        let refusing = FailingWebhook { name: "ops", only_refuses: true };
+        health.set_failing_webhooks(0, &shop, "1", &[refusing], start);
+        assert_eq!(health.is_delivering(None, after(start, 60)), Ok(()));
+        assert_eq!(health.failing_webhooks(), [(shop.clone(), 1)]);
+        health.set_failing_webhooks(0, &shop, "1", &failing(["ops"]), after(start, 60));
+        assert_eq!(health.is_delivering(None, after(start, 69)), Ok(()));
+        assert_eq!(health.is_delivering(None, after(start, 71)), Err(Unhealthy::NotDelivering));
+    }
 
     fn after(start: Instant, minutes: u64) -> Instant {
         start + Duration::from_secs(60 * minutes)
@@ -142,18 +171,18 @@ mod tests {
         health.set_synced(true);
         health.set_leader(true);
         let (shop, ml) = (NamespacedName::new("shop", "cluster"), NamespacedName::new("ml", "cluster"));
-        health.set_failing_webhooks(0, &shop, "1", &["ops"], start);
-        health.set_failing_webhooks(0, &shop, "1", &["ops", "dev"], after(start, 9));
+        health.set_failing_webhooks(0, &shop, "1", &failing(["ops"]), start);
+        health.set_failing_webhooks(0, &shop, "1", &failing(["ops", "dev"]), after(start, 9));
         assert_eq!(health.is_delivering(None, after(start, 10)), Ok(()));
         assert_eq!(health.is_delivering(None, after(start, 11)), Err(Unhealthy::NotDelivering));
-        health.set_failing_webhooks(0, &shop, "1", &["dev"], after(start, 11));
+        health.set_failing_webhooks(0, &shop, "1", &failing(["dev"]), after(start, 11));
         assert_eq!(health.is_delivering(None, after(start, 11)), Ok(()), "the other one fails for two minutes");
-        health.set_failing_webhooks(0, &ml, "2", &["chat"], start);
+        health.set_failing_webhooks(0, &ml, "2", &failing(["chat"]), start);
         let counted = ["shop".to_owned()];
         assert_eq!(health.is_delivering(Some(&counted), after(start, 12)), Ok(()), "a tenant's webhook");
         assert_eq!(health.is_delivering(None, after(start, 12)), Err(Unhealthy::NotDelivering));
         // A new object of the same name has its own state.
-        health.set_failing_webhooks(0, &ml, "3", &["chat"], after(start, 12));
+        health.set_failing_webhooks(0, &ml, "3", &failing(["chat"]), after(start, 12));
         health.set_failing_webhooks(0, &ml, "2", &[], after(start, 12));
         assert_eq!(health.is_delivering(None, after(start, 13)), Ok(()));
         let mut failing = health.failing_webhooks();
@@ -166,12 +195,12 @@ mod tests {
         let (health, now) = (Health::default(), Instant::now());
         let shop = NamespacedName::new("shop", "cluster");
         let round = health.delivery_round();
-        health.set_failing_webhooks(round, &shop, "1", &["ops"], now);
+        health.set_failing_webhooks(round, &shop, "1", &failing(["ops"]), now);
         health.end_delivery();
         assert_eq!(health.failing_webhooks(), []);
-        health.set_failing_webhooks(round, &shop, "1", &["ops"], now);
+        health.set_failing_webhooks(round, &shop, "1", &failing(["ops"]), now);
         assert_eq!(health.failing_webhooks(), []);
-        health.set_failing_webhooks(health.delivery_round(), &shop, "1", &["ops"], now);
+        health.set_failing_webhooks(health.delivery_round(), &shop, "1", &failing(["ops"]), now);
         assert_eq!(health.failing_webhooks(), [(shop, 1)]);
     }
 }

@@ -22,10 +22,13 @@ use tokio::time::Instant;
 
 use crate::api::{NamespacedName, ProblemKind};
 
-pub(crate) use self::state::{IncidentReport, ObjectReport, ProblemCount};
 pub use self::{
     address::{AddressError, MetricsAddress},
     health::Unhealthy,
+};
+pub(crate) use self::{
+    health::FailingWebhook,
+    state::{IncidentReport, ObjectReport, ProblemCount},
 };
 
 use self::{
@@ -167,7 +170,7 @@ impl Metrics {
         round: u64,
         object: &NamespacedName,
         uid: &str,
-        failing: &[&str],
+        failing: &[FailingWebhook<'_>],
         now: Instant,
     ) {
         self.0.health.set_failing_webhooks(round, object, uid, failing, now);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
-    alerts::{sanitize, summarize_delivery, summarize_mutes},
+    alerts::{refusal, sanitize, summarize_delivery, summarize_mutes},
     api::{DeliveryError, WebhookStatus, condition, reason},
 };
 
@@ -33,6 +33,9 @@ pub(super) fn delivered_condition(
             stopped: webhook.state.stopped,
             dropped: webhook.state.dropped,
             muted: webhook.state.muted.clone(),
+            last_refusal: webhook.state.last_refusal.clone(),
+            alerts: refusal::refused(webhook.state).0.cloned().collect(),
+            storm: webhook.state.storm.clone(),
             last_error: match webhook.unusable {
                 Some(reason) => Some(DeliveryError { time: Time(now), message: reason.to_owned() }),
                 None => webhook.state.last_error.clone(),

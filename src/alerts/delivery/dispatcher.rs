@@ -25,7 +25,7 @@ use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
     api::{NamespacedName, OrchestrStatus},
     clock::ClusterClock,
-    metrics::Metrics,
+    metrics::{FailingWebhook, Metrics},
     status_apply::ObjectVersion,
 };
 
@@ -175,9 +175,10 @@ impl Dispatcher {
     fn worker_failed(&self, key: &NamespacedName, uid: &str, webhooks: &[ValidatedWebhook]) {
         let NamespacedName { namespace, name } = key;
         tracing::error!(namespace, name, "the task that sends an object's alerts has failed, and is started again");
-        let names: Vec<&str> = webhooks.iter().map(|webhook| webhook.policy.name.as_str()).collect();
+        let names = webhooks.iter().map(|webhook| webhook.policy.name.as_str());
+        let failing: Vec<_> = names.map(|name| FailingWebhook { name, only_refuses: false }).collect();
         let metrics = &self.context.metrics;
-        metrics.set_failing_webhooks(metrics.delivery_round(), key, uid, &names, Instant::now());
+        metrics.set_failing_webhooks(metrics.delivery_round(), key, uid, &failing, Instant::now());
     }
 
     /// Makes no new decisions for an object until its next update, because its spec is invalid.
@@ -330,7 +331,13 @@ mod tests {
         let key = NamespacedName::new(NAMESPACE, "cluster");
         let begun = Instant::now();
         let later = begun + Duration::from_secs(11 * 60);
-        metrics.set_failing_webhooks(metrics.delivery_round(), &key, "1", &["ops"], begun);
+        metrics.set_failing_webhooks(
+            metrics.delivery_round(),
+            &key,
+            "1",
+            &[FailingWebhook { name: "ops", only_refuses: false }],
+            begun,
+        );
         assert_eq!(metrics.is_delivering(None, later), Err(Unhealthy::NotDelivering));
         dispatcher.stand_down();
         assert_eq!(metrics.is_delivering(None, later), Ok(()), "the next leader reports what fails");

@@ -9,7 +9,8 @@ use crate::{
 #[must_use]
 pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
-        AttemptOutcome::Answered { status, .. } => match (status, format) {
+        AttemptOutcome::Refused { status: 200..=299, .. } => "see what the receiver answered",
+        AttemptOutcome::Answered { status, .. } | AttemptOutcome::Refused { status, .. } => match (status, format) {
             (200..=299, _) => return None,
             (300..=399, _) => "put the URL that it redirects to into the Secret",
             (400, WebhookFormat::PagerDuty) => "check the integration key, and that it is one of Events API v2",

@@ -37,8 +37,8 @@ use crate::{
 /// message but did not answer in time.
 const RESOLVE_SHARE: f64 = 0.8;
 const CONNECT_SHARE: f64 = 0.9;
-/// How many bytes of a response's body are read, so that the receiver can finish its answer.
-const BODY_LIMIT: usize = 4 * 1024;
+/// How many bytes of a response's body are read at most.
+pub(super) const BODY_LIMIT: usize = 4 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a request that this replica may not send any more waits to be aborted. That takes less than a second: the longer
 /// time is only a bound.
@@ -111,18 +111,24 @@ impl HttpClient {
 
     /// Sends a request. The body of the response is discarded.
     pub async fn post(&self, post: Post<'_>) -> AttemptOutcome {
+        self.exchange(post).await.0
+    }
+
+    /// Sends a request. Returns the beginning of the response's body, at most [`BODY_LIMIT`] bytes.
+    pub(super) async fn exchange(&self, post: Post<'_>) -> (AttemptOutcome, Vec<u8>) {
+        let no_answer = |outcome| (outcome, Vec::new());
         let deadline = Instant::now() + post.timeout;
         let proxy = match self.proxy(post.url) {
             Ok(proxy) => proxy,
-            Err(outcome) => return outcome,
+            Err(outcome) => return no_answer(outcome),
         };
         let has_proxy = proxy.is_some();
         // The resolver is not called for a literal address in the URL, so the address is checked here.
         if let Some(Err(refusal)) = literal_address(post.url).map(|address| self.addresses.check(address)) {
-            return AttemptOutcome::AddressRefused(refusal);
+            return no_answer(AttemptOutcome::AddressRefused(refusal));
         }
         let Some(client) = self.client(&post, proxy) else {
-            return AttemptOutcome::Unusable("the HTTP client can't be set up".to_owned());
+            return no_answer(AttemptOutcome::Unusable("the HTTP client can't be set up".to_owned()));
         };
         let request = client
             .post(post.url.clone())
@@ -136,7 +142,7 @@ impl HttpClient {
             // for one, and the next leader sends the message with the same ID.
             Ok(Err(NotLeader)) => {
                 sleep(NOT_LEADER_PATIENCE).await;
-                return AttemptOutcome::Interrupted;
+                return no_answer(AttemptOutcome::Interrupted);
             }
             Err(elapsed) => Err(elapsed),
         };
@@ -145,11 +151,10 @@ impl HttpClient {
                 let status = response.status().as_u16();
                 let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
                 let retry_after = wait.and_then(|value| retry_after(value, Timestamp::now()));
-                discard_body(response).await;
-                AttemptOutcome::Answered { status, retry_after }
+                (AttemptOutcome::Answered { status, retry_after }, read_body(response).await)
             }
-            Ok(Err(error)) => classify(&error, has_proxy),
-            Err(_) => AttemptOutcome::TimedOut,
+            Ok(Err(error)) => no_answer(classify(&error, has_proxy)),
+            Err(_) => no_answer(AttemptOutcome::TimedOut),
         }
     }
 
@@ -270,17 +275,18 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-async fn discard_body(mut response: Response) {
-    let mut left = BODY_LIMIT;
+async fn read_body(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
     let read = async {
-        while let Ok(Some(chunk)) = response.chunk().await
-            && chunk.len() < left
+        while body.len() < BODY_LIMIT
+            && let Ok(Some(chunk)) = response.chunk().await
         {
-            left -= chunk.len();
+            body.extend(chunk.iter().take(BODY_LIMIT - body.len()));
         }
     };
     // An error or a timeout does not matter, because the status is already known.
     let _ = timeout(BODY_TIMEOUT, read).await;
+    body
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! [queue](webhook_queue) for each webhook: it reads the webhook's [Secrets](secrets), [stores](persist) what is about
 //! to be sent, [sends](send) it, and records the outcome.
 
+mod answer;
 mod deletion;
 mod delivered_condition;
 mod dispatcher;

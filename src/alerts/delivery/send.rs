@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
+    answer,
     http_client::{HttpClient, Post},
     secrets::Endpoint,
 };
@@ -44,11 +45,12 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
     let post = Post {
         url: endpoint.destination.url(),
         tls: endpoint.tls.clone(),
-        headers,
+        headers: headers.clone(),
         content_type: rendered.content_type,
         body: rendered.body,
         timeout,
     };
-    let outcome = client.post(post).await;
+    let (outcome, body) = client.exchange(post).await;
+    let outcome = answer::classify(outcome, &body, &endpoint.destination, &headers);
     Attempt { outcome, latency: begun.elapsed() }
 }

@@ -297,9 +297,14 @@ impl WebhookQueue {
         latest.secrets.endpoint.as_ref().err().map(|error| error.0.as_str())
     }
 
-    /// Whether the last message could not be delivered, or none can be.
+    /// Whether the last message could not be delivered, none can be, or the receiver refuses some incidents.
     pub fn has_problem(&self) -> bool {
-        self.base.last_error.is_some() || self.unusable().is_some()
+        self.base.last_error.is_some() || self.unusable().is_some() || self.base.last_refusal.is_some()
+    }
+
+    /// Whether all that is wrong is that the receiver refuses some incidents for their content.
+    pub fn only_refuses(&self) -> bool {
+        self.base.last_refusal.is_some() && self.base.last_error.is_none() && self.unusable().is_none()
     }
 
     /// Drops a decision that is not being stored yet.

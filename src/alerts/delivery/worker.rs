@@ -33,7 +33,7 @@ use crate::{
     },
     api::NamespacedName,
     clock::ClusterClock,
-    metrics::Metrics,
+    metrics::{FailingWebhook, Metrics},
 };
 
 pub(super) use input::Input;
@@ -326,14 +326,17 @@ impl Worker {
 
     /// Reports which webhooks fail or cannot be used.
     fn update_failing(&mut self) {
-        let failing: Vec<String> =
-            self.queues.iter().filter(|queue| queue.has_problem()).map(|queue| queue.name().to_owned()).collect();
+        let failing = self.queues.iter().filter(|queue| queue.has_problem());
+        let failing: Vec<(String, bool)> =
+            failing.map(|queue| (queue.name().to_owned(), queue.only_refuses())).collect();
         if self.failing > 0 || !failing.is_empty() {
-            self.report_failing(&failing.iter().map(String::as_str).collect::<Vec<_>>());
+            let failing =
+                failing.iter().map(|(name, only_refuses)| FailingWebhook { name, only_refuses: *only_refuses });
+            self.report_failing(&failing.collect::<Vec<_>>());
         }
     }
 
-    fn report_failing(&mut self, failing: &[&str]) {
+    fn report_failing(&mut self, failing: &[FailingWebhook<'_>]) {
         self.failing = failing.len();
         let ObjectRef { key, uid, .. } = &self.object;
         self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());

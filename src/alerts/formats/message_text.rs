@@ -434,6 +434,11 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
             pluralize(notification.unsent, "other problem")
         ))]);
     }
+    if notification.refused > 0 {
+        let refused = pluralize(notification.refused, "other problem");
+        lines
+            .push(vec![literal(format!("{refused}, which this receiver refuses: see the condition AlertsDelivered."))]);
+    }
     lines.extend(held_back(notification).map(|text| vec![literal(format!("{text}."))]));
     let firing = notification.firing();
     if notification.object_deleted {
@@ -441,8 +446,11 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     } else if notification.is_all_clear() {
         lines.push(vec![literal("Nothing is broken now.")]);
     } else if firing > 0 {
-        let all = reason_counts(&notification.reasons);
-        lines.push(vec![literal(format!("{} in all: ", pluralize(firing, "problem"))), Segment::Untrusted(all)]);
+        let all = pluralize(firing, "problem");
+        lines.push(match reason_counts(&notification.reasons) {
+            reasons if reasons.is_empty() => vec![literal(format!("{all} in all."))],
+            reasons => vec![literal(format!("{all} in all: ")), Segment::Untrusted(reasons)],
+        });
     }
     lines
 }

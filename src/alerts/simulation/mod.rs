@@ -32,6 +32,7 @@ mod new_receiver;
 mod ownership;
 mod properties;
 mod receiver;
+mod refusals;
 mod repair;
 mod repetitions;
 mod resending;
@@ -127,6 +128,8 @@ pub(super) struct Simulation {
     due_unsent: BTreeSet<String>,
     /// The size of the storm that the receiver was last sent.
     storm: u64,
+    /// Incidents whose start may be sent with two IDs.
+    may_start_twice: BTreeSet<String>,
 }
 
 pub(super) fn webhook(format: WebhookFormat) -> Webhook {
@@ -186,6 +189,7 @@ impl Simulation {
             attempts: Vec::new(),
             due_unsent: BTreeSet::new(),
             storm: 0,
+            may_start_twice: BTreeSet::new(),
         }
     }
 
@@ -328,6 +332,7 @@ impl Simulation {
             if let Some(message) = message {
                 let (outcome, accepted) = self.receive(&message);
                 self.record_attempt(&message, accepted, outcome.is_uncertain(), accepted && outcome == ok());
+                self.note_refusal(&message, &outcome);
                 self.last_sent = (outcome == ok()).then_some(self.now).or(self.last_sent);
                 let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
                 self.store(recorded);
@@ -362,6 +367,7 @@ impl Simulation {
             if crashes {
                 continue;
             }
+            self.note_refusal(&message, &outcome);
             let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
             if outcome == ok() {
                 self.note_delivery(&message, &recorded);

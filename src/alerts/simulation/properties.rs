@@ -20,6 +20,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         1 => Just(Behaviour::RateLimits),
         1 => Just(Behaviour::RejectsDetails),
         1 => Just(Behaviour::AnswersNotFound),
+        1 => Just(Behaviour::RefusesNaming(&[1, 4])),
         1 => Just(Behaviour::Gone),
     ];
     let crash = prop_oneof![Just(CrashPoint::Storing), Just(CrashPoint::Sending), Just(CrashPoint::Recording)];
@@ -79,7 +80,7 @@ proptest! {
             if let [one, next] = pair && one.confirmed && next.kind != MessageKind::Resend && one.id != next.id {
                 let gap = next.at.duration_since(one.at).unsigned_abs();
                 prop_assert!(
-                    one.kind == MessageKind::Resend || gap + Duration::from_secs(1) > sim.policy.pacing.group_interval,
+                    one.kind == MessageKind::Resend || next.is_part || gap + Duration::from_secs(1) > sim.policy.pacing.group_interval,
                     "{:?} after a delivered message", gap
                 );
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Simulation, destination};
+use super::{Simulation, destination, key};
 use crate::{
     alerts::{Alert, Notification, formats::render, retry::AttemptOutcome},
     api::{AlertPhase, Detail, MessageKind, WebhookFormat},
@@ -27,6 +27,9 @@ pub(in crate::alerts) enum Behaviour {
     /// Answers 413 to every message.
     RejectsAll,
     AnswersNotFound,
+    AnswersUnauthorized,
+    /// Answers 400 to every message that names the owner of one of these incidents.
+    RefusesNaming(&'static [u8]),
     Gone,
 }
 
@@ -42,6 +45,8 @@ pub(super) struct Attempt {
     pub maybe_accepted: bool,
     /// The operator knows that the message was accepted.
     pub confirmed: bool,
+    /// It is a part of a message that the receiver refused.
+    pub is_part: bool,
 }
 
 pub(super) fn ok() -> AttemptOutcome {
@@ -76,6 +81,12 @@ impl Simulation {
             Behaviour::RejectsDetails if message.detail == Detail::Names => (ok(), true),
             Behaviour::RejectsDetails | Behaviour::RejectsAll => (answered(413), false),
             Behaviour::AnswersNotFound => (answered(404), false),
+            Behaviour::AnswersUnauthorized => (answered(401), false),
+            Behaviour::RefusesNaming(numbers) => {
+                let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
+                let is_refused = numbers.iter().any(|number| text.contains(&key(*number)));
+                if is_refused { (answered(400), false) } else { (ok(), true) }
+            }
             Behaviour::Gone => (answered(410), false),
         }
     }
@@ -107,6 +118,7 @@ impl Simulation {
             accepted,
             maybe_accepted,
             confirmed,
+            is_part: self.stored.part_size > 0,
         });
     }
 
@@ -144,7 +156,8 @@ impl Simulation {
         }
     }
 
-    /// The messages about one incident that were or may have been accepted: their IDs, and whether the incident started.
+    /// The messages about one incident that were or may have been accepted: their IDs, and whether the incident started. A
+    /// start that may have been accepted, and was refused or ended afterwards, may be followed by another one.
     pub(super) fn history(&self, key: &str) -> Vec<(String, bool)> {
         let mut history: Vec<(String, bool)> = Vec::new();
         let may_be_known = |attempt: &&Attempt| {
@@ -159,6 +172,25 @@ impl Simulation {
                 }
             }
         }
+        if self.may_start_twice.contains(key) {
+            // The last one counts.
+            history.reverse();
+            history.dedup_by_key(|(_, starts)| *starts);
+            history.reverse();
+        }
         history
+    }
+
+    /// Notes the incidents of a message that may have been accepted before, and that is refused now, or those that
+    /// Alertmanager is sent again in parts.
+    pub(super) fn note_refusal(&mut self, message: &Notification, outcome: &AttemptOutcome) {
+        let was_uncertain = self.stored.pending.as_ref().is_some_and(|pending| pending.maybe_delivered);
+        let is_refused = matches!(outcome, AttemptOutcome::Answered { status: 400 | 413, .. });
+        let again = match message.kind {
+            MessageKind::Resend if is_refused && message.detail == Detail::Names => &message.ongoing,
+            MessageKind::Firing | MessageKind::Repeat if is_refused && was_uncertain => &message.started,
+            _ => return,
+        };
+        self.may_start_twice.extend(again.iter().map(|alert| alert.key.clone()));
     }
 }

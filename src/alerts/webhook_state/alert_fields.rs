@@ -60,6 +60,7 @@ impl WebhookState<'_> {
             began_elsewhere: false,
             gone_since: None,
             returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
+            refused_at: None,
             held_back: 0,
             members: incident.members.iter().take(MAX_MEMBERS).map(|member| member.key.clone()).collect(),
         }

@@ -188,12 +188,14 @@ fn max_json_len(alert: &AlertStatus) -> usize {
     const TEAM: usize = r#""team":"","#.len();
     /// Also left out if it is empty.
     const MEMBERS: usize = r#""members":[],"#.len();
+    const REFUSED: usize = r#""refusedAt":"2026-11-22T17:30:00Z","#.len();
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
     let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
     let members = if alert.members.is_empty() { 0 } else { MEMBERS + members };
     let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
-    FIXED + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
+    let refused = if alert.refused_at.is_some() { REFUSED } else { 0 };
+    FIXED + refused + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
 }
 
 /// The length of a member's key in a list. Keys are hexadecimal digits.
@@ -215,7 +217,7 @@ mod tests {
                 "key": "5f0c2a915f0c2a91", "namespace": "n", "owner": {"kind": "k\\\"", "name": "o"}, "container": "c",
                 "kind": "Initializing", "reason": "r", "severity": "critical", "team": team, "since": time,
                 "phase": "Announcing", "sentAt": time, "beganElsewhere": true, "goneSince": time, "returns": 9_999,
-                "heldBack": 999_999, "members": vec!["5f0c2a915f0c2a91"; members],
+                "heldBack": 999_999, "refusedAt": time, "members": vec!["5f0c2a915f0c2a91"; members],
             });
             let alert: AlertStatus = serde_json::from_value(alert).unwrap();
             let length = serde_json::to_string(&alert).unwrap().len();

@@ -8,6 +8,7 @@ mod end_to_end;
 mod killed;
 mod other_version;
 mod ownership;
+mod refusals;
 mod secret_reads;
 mod silences;
 pub mod support;

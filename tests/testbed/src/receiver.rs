@@ -35,6 +35,8 @@ pub enum Reply {
     Status(u16),
     /// Answers with this status and this header.
     Header(u16, &'static str, String),
+    /// Answers with this status and this body.
+    Body(u16, String),
     /// Keeps the connection open without an answer until it is [released](Receiver::release).
     Hang,
     /// Closes the connection instead of an answer.
@@ -85,6 +87,8 @@ pub struct Receiver {
 #[derive(Debug)]
 struct State {
     script: Mutex<VecDeque<Reply>>,
+    /// The answer to requests whose body contains a text.
+    refusal: Mutex<Option<(String, Reply)>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<usize>,
     /// The bytes of each endless body that were written until the client disconnected.
@@ -131,6 +135,7 @@ impl Receiver {
         let port = listener.local_addr().doing(doing)?.port();
         let state = Arc::new(State {
             script: Mutex::default(),
+            refusal: Mutex::default(),
             received: Mutex::default(),
             connections: Mutex::default(),
             cut: Mutex::default(),
@@ -172,6 +177,16 @@ impl Receiver {
     /// Sets the answers to the next requests. Later ones are answered with 200.
     pub fn then(&self, replies: impl IntoIterator<Item = Reply>) {
         lock(&self.state.script).extend(replies);
+    }
+
+    /// Gives this answer to every request whose body contains a text, until [`accept`](Self::accept).
+    pub fn refuse(&self, text: &str, reply: Reply) {
+        *lock(&self.state.refusal) = Some((text.to_owned(), reply));
+    }
+
+    /// Ends what [`refuse`](Self::refuse) began.
+    pub fn accept(&self) {
+        *lock(&self.state.refusal) = None;
     }
 
     /// Leaves accepted connections unread from now on, or continues with them.
@@ -254,20 +269,24 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State)
     released.mark_unchanged();
     let received = read(&mut stream).await?;
     let review = received.json();
-    let reply = lock(&state.script).pop_front().unwrap_or(Reply::Status(200));
+    let refusal = lock(&state.refusal).clone();
+    let refusal = refusal.filter(|(text, _)| String::from_utf8_lossy(&received.body).contains(text.as_str()));
+    let scripted = || lock(&state.script).pop_front();
+    let reply = refusal.map(|(_, reply)| reply).or_else(scripted).unwrap_or(Reply::Status(200));
     lock(&state.received).push(received);
-    let plain = |status: u16, header: &str| {
-        let body = if status == 204 { "" } else { "ok" };
+    let with_body = |status: u16, header: &str, body: &str| {
         format!(
             "HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n{header}Connection: close\r\n\r\n{body}",
             body.len()
         )
     };
+    let plain = |status: u16, header: &str| with_body(status, header, if status == 204 { "" } else { "ok" });
     match reply {
         Reply::Status(status) => stream.write_all(plain(status, "").as_bytes()).await?,
         Reply::Header(status, name, value) => {
             stream.write_all(plain(status, &format!("{name}: {value}\r\n")).as_bytes()).await?;
         }
+        Reply::Body(status, body) => stream.write_all(with_body(status, "", &body).as_bytes()).await?,
         Reply::Hang => {
             let _ = released.changed().await;
             stream.write_all(plain(200, "").as_bytes()).await?;

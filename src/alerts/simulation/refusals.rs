@@ -1,0 +1,204 @@
+//! A receiver that refuses some incidents for what a message says about them, and receivers that refuse everything for a
+//! while.
+
+use std::collections::BTreeSet;
+
+use super::{Behaviour, FORMATS, Simulation, accepted, key};
+use crate::api::{MessageKind, WebhookFormat};
+
+/// The incidents that the receiver accepted the start of, and those that it accepted the end of.
+fn sent(sim: &Simulation) -> (BTreeSet<String>, BTreeSet<String>) {
+    let all = accepted(sim);
+    let started = all.iter().flat_map(|(_, _, started, _)| started.clone()).collect();
+    (started, all.into_iter().flat_map(|(.., resolved)| resolved).collect())
+}
+
+fn keys(numbers: impl IntoIterator<Item = u8>) -> BTreeSet<String> {
+    numbers.into_iter().map(key).collect()
+}
+
+#[test]
+fn sends_all_others_within_a_minute_of_refused_incidents() {
+    const REFUSED: &[u8] = &[14, 15, 31];
+    for format in FORMATS {
+        // PagerDuty is sent one event every two seconds.
+        let last = if format == WebhookFormat::PagerDuty { 31 } else { 50 };
+        let first = if format == WebhookFormat::PagerDuty { 14 } else { 10 };
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RefusesNaming(REFUSED);
+        (first..=last).for_each(|number| sim.start(number));
+        sim.advance(30 + 60);
+        let others = keys((first..=last).filter(|number| !REFUSED.contains(number)));
+        assert_eq!(sent(&sim).0, others, "{format:?}");
+        let refused: BTreeSet<String> = sim
+            .stored
+            .alerts
+            .iter()
+            .filter(|alert| alert.refused_at.is_some())
+            .map(|alert| alert.key.clone())
+            .collect();
+        assert_eq!(refused, keys(REFUSED.iter().copied()), "{format:?}");
+        assert_eq!(
+            (sim.stored.failures, sim.stored.last_error.is_some(), sim.stored.dropped),
+            (0, false, 0),
+            "{format:?}"
+        );
+        assert_eq!(sim.stored.last_refusal.as_ref().unwrap().message, "the receiver answered 400", "{format:?}");
+
+        // What begins and ends later is sent as if nothing had been refused.
+        let before = accepted(&sim).len();
+        sim.start(60);
+        sim.end(16);
+        sim.advance(66);
+        let (started, resolved) = sent(&sim);
+        assert!(started.contains(&key(60)) && resolved.contains(&key(16)), "{format:?}: {started:?} {resolved:?}");
+        let tries = sim.attempts.iter().filter(|attempt| !attempt.accepted).count();
+        sim.advance(20 * 60);
+        let again = sim.attempts.iter().filter(|attempt| !attempt.accepted).count() - tries;
+        assert_eq!((again, before < accepted(&sim).len()), (0, true), "{format:?}: they are retried slowly");
+    }
+}
+
+#[test]
+fn sends_a_refused_incident_once_the_receiver_takes_it() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RefusesNaming(&[1]);
+        (1..4).for_each(|number| sim.start(number));
+        sim.advance(3_000);
+        assert_eq!(sent(&sim).0, keys(2..4), "{format:?}");
+        let refused = sim.attempts.iter().filter(|attempt| attempt.started == [key(1)] && !attempt.accepted);
+        let times: Vec<i64> = refused.map(|attempt| attempt.at.as_second()).collect();
+        assert!(times.windows(2).any(|pair| pair[1] - pair[0] >= 1_800), "{format:?}: {times:?}");
+        sim.receiver = Behaviour::Accepts;
+        sim.advance(1_900);
+        assert_eq!(sent(&sim).0, keys(1..4), "{format:?}");
+        sim.end(1);
+        sim.advance(100);
+        assert_eq!(sent(&sim).1, keys([1]), "{format:?}");
+        assert!(sim.stored.last_refusal.is_none(), "{format:?}");
+    }
+}
+
+#[test]
+fn retries_refused_incidents_when_the_webhook_changes() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.receiver = Behaviour::RefusesNaming(&[1]);
+    (1..4).for_each(|number| sim.start(number));
+    sim.advance(120);
+    sim.receiver = Behaviour::Accepts;
+    sim.config += 1;
+    sim.advance(31);
+    assert_eq!(sent(&sim).0, keys(1..4));
+}
+
+#[test]
+fn counts_refused_incidents_that_end_as_dropped() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RefusesNaming(&[1]);
+        (1..3).for_each(|number| sim.start(number));
+        sim.advance(120);
+        sim.end(1);
+        sim.advance(300);
+        assert_eq!((sim.stored.dropped, sim.stored.last_refusal.is_none()), (1, true), "{format:?}");
+        assert_eq!(sent(&sim), (keys([2]), keys([])), "{format:?}: it has no end, because it had no start");
+    }
+}
+
+/// The incident was accepted before, and fires or ends now.
+#[test]
+fn an_incident_that_is_refused_later_holds_up_no_other() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        (1..4).for_each(|number| sim.start(number));
+        sim.advance(120);
+        sim.receiver = Behaviour::RefusesNaming(&[1]);
+        // Repetitions and, to Alertmanager, messages every minute name it.
+        sim.advance(3_700);
+        sim.start(4);
+        sim.advance(100);
+        assert_eq!(sent(&sim).0, keys(1..5), "{format:?}");
+        (1..4).for_each(|number| sim.end(number));
+        sim.advance(200);
+        // PagerDuty's resolve event names no owner.
+        let ended = if format == WebhookFormat::PagerDuty { keys(1..4) } else { keys(2..4) };
+        assert_eq!(sent(&sim).1, ended, "{format:?}");
+        if format == WebhookFormat::Alertmanager {
+            let before = sim.now;
+            sim.advance(600);
+            let kept = sim.sent.iter().filter(|message| message.now > before);
+            let kept = kept.filter(|message| message.ongoing.iter().any(|alert| alert.key == key(4))).count();
+            assert!(kept >= 9, "{kept} messages in ten minutes");
+        }
+        // An end that is refused does not stay for ever.
+        sim.advance(2 * 24 * 3_600);
+        assert!(sim.stored.alerts.iter().all(|alert| alert.key == key(4)), "{format:?}: {:?}", sim.stored.alerts);
+    }
+}
+
+#[test]
+fn a_receiver_that_refuses_everything_is_asked_slowly() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RejectsAll;
+        (0..12).for_each(|number| sim.start(number));
+        sim.advance(3_600);
+        let attempts = sim.attempts.len();
+        assert!((12..=100).contains(&attempts), "{format:?}: {attempts} in an hour");
+        sim.receiver = Behaviour::Accepts;
+        sim.start(20);
+        sim.advance(70);
+        assert!(sent(&sim).0.contains(&key(20)), "{format:?}");
+        sim.advance(1_900);
+        assert_eq!(sent(&sim).0.len(), 13, "{format:?}");
+    }
+}
+
+#[test]
+fn a_storm_that_is_refused_holds_up_no_incident() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing.max_incidents = 2;
+        sim.receiver = Behaviour::RejectsAll;
+        (0..10).for_each(|number| sim.start(number));
+        sim.advance(120);
+        sim.receiver = Behaviour::Accepts;
+        sim.config += 1;
+        sim.advance(120);
+        assert_eq!((sent(&sim).0.len(), sim.storm), (2, 8), "{format:?}");
+    }
+}
+
+#[test]
+fn an_uncertain_message_that_is_refused_later_is_split_as_well() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.receiver = Behaviour::Fails;
+    (1..4).for_each(|number| sim.start(number));
+    sim.advance(31);
+    sim.receiver = Behaviour::RefusesNaming(&[1]);
+    sim.advance(120);
+    assert_eq!(sent(&sim).0, keys(2..4));
+    sim.receiver = Behaviour::Accepts;
+    sim.end(1);
+    sim.advance(2_000);
+    assert!(sent(&sim).1.contains(&key(1)), "its start may have been accepted, so its end is sent");
+}
+
+#[test]
+fn a_receiver_that_was_refusing_is_probed_every_two_minutes() {
+    for behaviour in [Behaviour::AnswersUnauthorized, Behaviour::AnswersNotFound] {
+        let mut sim = Simulation::new(WebhookFormat::Slack);
+        sim.receiver = behaviour;
+        sim.start(1);
+        sim.advance(90 + 3_600);
+        let attempts = sim.attempts.len();
+        assert!((30..=65).contains(&attempts), "{behaviour:?}: {attempts} in an hour");
+        sim.receiver = Behaviour::Accepts;
+        sim.start(2);
+        sim.advance(32 + 120);
+        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
+        assert_eq!(sent(&sim).0, keys(1..3), "{behaviour:?}");
+        assert!(kinds.iter().all(|kind| *kind == MessageKind::Firing), "{behaviour:?}: {kinds:?}");
+    }
+}
