@@ -103,7 +103,9 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject {
     pub kind: SubjectKind,
-    /// Empty for nodes, images, registries and StorageClasses.
+    /// Empty for nodes and StorageClasses, and for images and registries whose trouble the pod's status shows. If only events
+    /// show it, it is the namespace of the pod: who may create events in a namespace may write what they like, so this says
+    /// nothing about pods of other namespaces.
     pub namespace: String,
     /// The name. Of an image, the whole reference as in the pod's spec; of a registry, the host with its port.
     pub name: String,

@@ -6,11 +6,15 @@
 //! problems of several owners.
 //!
 //! Refused credentials are a common cause within one namespace only, because `imagePullSecrets` are objects of the pods'
-//! namespace: those of one namespace prove nothing about those of another.
+//! namespace: those of one namespace prove nothing about those of another. So is what only events show, because everyone
+//! who may create events in a namespace writes their texts: the subject of such a problem is in the namespace of its pod.
+//! What explains pods of several namespaces is in the statuses of the pods, which the kubelet, the scheduler and the node
+//! controller write.
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -31,8 +35,11 @@ use super::{
     wire::{count, seconds, wire_time},
 };
 
-/// The most common causes of an object. Incidents of further ones are shown like any other.
-const MAX_CAUSES: usize = 10;
+/// How many common causes the status lists. Alerts group the incidents of all: a cause that has no room in a list is not
+/// over.
+const MAX_LISTED: usize = 10;
+/// How many common causes have a sentence in alerts.
+const MAX_SENTENCES: usize = 100;
 /// The longest sentence, in bytes.
 const MESSAGE_LIMIT: usize = 512;
 /// How many owners a node, an image or a registry must affect: two may fail at the same time by coincidence.
@@ -46,7 +53,7 @@ const DEFAULT_REGISTRY: &str = "docker.io";
 /// The common causes of an object, and the incidents that belong to them.
 pub(super) struct CommonCauses<'a> {
     /// Those that explain most pods come first.
-    pub(super) causes: Vec<CommonCause<'a>>,
+    causes: Vec<CommonCause<'a>>,
     /// The index of the only common cause of an incident.
     members: HashMap<Identity<'a>, usize>,
 }
@@ -65,6 +72,8 @@ pub(super) struct CommonCause<'a> {
     images: usize,
     /// How many pods the node has.
     pods_on_node: u64,
+    /// Those of its pods.
+    namespaces: BTreeSet<&'a str>,
 }
 
 /// What problems are compared by.
@@ -82,6 +91,7 @@ struct Trouble<'a> {
     incident: Identity<'a>,
     kind: ProblemKind,
     explanation: &'a Explanation,
+    /// Empty if no kubelet has reported on the pod: who creates a pod may write any name of a node into it.
     node: &'a str,
     image: &'a str,
     since: Timestamp,
@@ -122,8 +132,9 @@ pub(super) fn find<'a>(
     let mut subjects: Vec<Option<Subject<'a>>> =
         troubles.iter().map(|trouble| trouble.subject(&nodes_of_mounts)).collect();
     let mut causes = qualified(&troubles, &subjects, pods_on_node);
+    let listed: HashSet<Subject<'a>> = causes.iter().map(|own| own.subject).collect();
     for (trouble, subject) in troubles.iter().zip(&mut subjects) {
-        if subject.is_none_or(|subject| !is_listed(&causes, &subject)) {
+        if subject.is_none_or(|subject| !listed.contains(&subject)) {
             *subject = trouble.image_subject();
         }
     }
@@ -135,27 +146,26 @@ pub(super) fn find<'a>(
     // A registry is listed once, with the cause that explains more.
     let mut names = HashSet::new();
     causes.retain(|own| names.insert((own.subject.kind, own.subject.namespace, own.subject.name)));
-    causes.truncate(MAX_CAUSES);
     let members = members(&troubles, &subjects, &causes, others);
     CommonCauses { causes, members }
 }
 
-fn is_listed(causes: &[CommonCause<'_>], subject: &Subject<'_>) -> bool {
-    causes.iter().any(|own| own.subject == *subject)
-}
-
 /// The nodes with pods of each cause that may or may not be the node's fault.
-fn nodes_by_cause<'a>(troubles: &[Trouble<'a>]) -> HashMap<Cause, HashSet<&'a str>> {
-    let mut nodes: HashMap<Cause, HashSet<&'a str>> = HashMap::new();
+type NodesByCause<'a> = HashMap<(Cause, &'a str), HashSet<&'a str>>;
+
+/// By cause and namespace: what the events of one namespace say must not contradict those of another.
+fn nodes_by_cause<'a>(troubles: &[Trouble<'a>]) -> NodesByCause<'a> {
+    let mut nodes = NodesByCause::new();
     for trouble in troubles {
-        if is_perhaps_of_node(trouble.explanation.cause) {
-            nodes.entry(trouble.explanation.cause).or_default().insert(trouble.node);
+        if is_perhaps_of_node(trouble.explanation.cause) && !trouble.node.is_empty() {
+            nodes.entry((trouble.explanation.cause, trouble.incident.namespace)).or_default().insert(trouble.node);
         }
     }
     nodes
 }
 
-/// A sandbox or a volume may fail because of the node, but also because of the network or the storage.
+/// A sandbox or a volume may fail because of the node, but also because of the network or the storage. Only events show it, or
+/// what the pod's own spec caused, so it explains pods of one namespace only.
 fn is_perhaps_of_node(cause: Cause) -> bool {
     matches!(cause, Cause::SandboxFailed | Cause::MountFailed)
 }
@@ -206,6 +216,38 @@ fn members<'a>(
 }
 
 impl<'a> CommonCauses<'a> {
+    /// Those that the status lists. Namespaces take turns: first the largest cause of each, then the second of each. A cause
+    /// of several namespaces has the best of their places.
+    pub(super) fn listed(&self) -> impl Iterator<Item = &CommonCause<'a>> {
+        let mut chosen = self.by_turns();
+        chosen.truncate(MAX_LISTED);
+        chosen.sort_unstable();
+        chosen.into_iter().filter_map(|index| self.causes.get(index))
+    }
+
+    /// All of them for alerts. Only the first have a sentence, chosen like those of the status.
+    pub(super) fn in_alerts(&self, masking: Option<&Masking<'_>>) -> Vec<Arc<alerts::CommonCause>> {
+        let with_sentence: HashSet<usize> = self.by_turns().into_iter().take(MAX_SENTENCES).collect();
+        let causes = self.causes.iter().enumerate();
+        causes.map(|(index, own)| Arc::new(own.in_alerts(masking, with_sentence.contains(&index)))).collect()
+    }
+
+    fn by_turns(&self) -> Vec<usize> {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut turns: Vec<(usize, usize)> = Vec::with_capacity(self.causes.len());
+        for (index, own) in self.causes.iter().enumerate() {
+            let mut first = usize::MAX;
+            for namespace in &own.namespaces {
+                let place = places.entry(namespace).or_default();
+                first = first.min(*place);
+                *place += 1;
+            }
+            turns.push((first, index));
+        }
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, index)| index).collect()
+    }
+
     /// The index of the common cause of an incident.
     pub(super) fn of(&self, incident: &Identity<'a>) -> Option<usize> {
         self.members.get(incident).copied()
@@ -219,7 +261,7 @@ impl<'a> Trouble<'a> {
             incident: problem.identity(),
             kind: finding.kind,
             explanation: &finding.explanation,
-            node: truncate::name(&pod.node),
+            node: if pod.started.is_some() { truncate::name(&pod.node) } else { "" },
             image: image(pod, &finding.container),
             since: *since,
             pods: 1,
@@ -241,16 +283,18 @@ impl<'a> Trouble<'a> {
     /// Whether the problem has a subject, whatever the nodes of other problems are.
     fn may_have_subject(&self) -> bool {
         let cause = self.explanation.cause;
-        is_perhaps_of_node(cause) || self.subject(&HashMap::new()).is_some() || self.image_subject().is_some()
+        is_perhaps_of_node(cause) || self.subject(&NodesByCause::new()).is_some() || self.image_subject().is_some()
     }
 
     /// What causes the problem, as far as it may affect other pods; not an image.
-    fn subject(&self, nodes: &HashMap<Cause, HashSet<&'a str>>) -> Option<Subject<'a>> {
+    fn subject(&self, nodes: &NodesByCause<'a>) -> Option<Subject<'a>> {
         match self.explanation.cause {
             Cause::NodeNotReady | Cause::NodePressure => self.node_subject(),
             // If pods on other nodes have the same problem, the network or the storage may be the cause.
             cause if is_perhaps_of_node(cause) => {
-                self.node_subject().filter(|_| nodes.get(&cause).is_some_and(|nodes| nodes.len() == 1))
+                let namespace = self.incident.namespace;
+                let is_only_node = nodes.get(&(cause, namespace)).is_some_and(|nodes| nodes.len() == 1);
+                self.node_subject().filter(|_| is_only_node).map(|node| Subject { namespace, ..node })
             }
             Cause::RegistryUnreachable | Cause::ImageRateLimited | Cause::ImageAuth => self.registry_subject(),
             Cause::ConfigMapMissing | Cause::SecretMissing | Cause::KeyMissing => {
@@ -274,26 +318,28 @@ impl<'a> Trouble<'a> {
                 | Cause::RegistryUnreachable
         );
         let name = self.image_name();
-        let namespace = self.namespace_of_credentials();
+        let namespace = self.namespace_of_image();
         (is_of_image && !name.is_empty())
             .then(|| Subject { namespace, ..Subject::cluster_wide(SubjectKind::Image, name) })
     }
 
-    /// The namespace whose credentials a registry refused; empty if the problem has another cause.
-    fn namespace_of_credentials(&self) -> &'a str {
-        if self.explanation.cause == Cause::ImageAuth { self.incident.namespace } else { "" }
+    /// The only namespace whose pods a trouble with an image may explain; empty if it may explain those of all, because the
+    /// pod's status shows it. Credentials are those of a namespace.
+    fn namespace_of_image(&self) -> &'a str {
+        let is_shown = self.explanation.subject.as_deref().is_some_and(|named| named.namespace.is_empty());
+        if is_shown && self.explanation.cause != Cause::ImageAuth { "" } else { self.incident.namespace }
     }
 
-    /// The subject of the explanation, if it is of one of these kinds.
+    /// The subject of the explanation, if it is of one of these kinds, and not in another namespace than the pod.
     fn named(&self, kinds: &[SubjectKind]) -> Option<Subject<'a>> {
         let named = self.explanation.subject.as_deref().filter(|subject| kinds.contains(&subject.kind))?;
         let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
-        Some(Subject { kind: named.kind, namespace, name, cause: Cause::Unknown })
+        let is_own = namespace.is_empty() || namespace == self.incident.namespace;
+        is_own.then_some(Subject { kind: named.kind, namespace, name, cause: Cause::Unknown })
     }
 
     fn node_subject(&self) -> Option<Subject<'a>> {
-        let named = self.named(&[SubjectKind::Node]);
-        named.or_else(|| (!self.node.is_empty()).then(|| Subject::cluster_wide(SubjectKind::Node, self.node)))
+        (!self.node.is_empty()).then(|| Subject::cluster_wide(SubjectKind::Node, self.node))
     }
 
     fn registry_subject(&self) -> Option<Subject<'a>> {
@@ -310,7 +356,7 @@ impl<'a> Trouble<'a> {
             Cause::ImageAuth => image.rsplit_once('/').map_or(registry, |(project, _)| project),
             _ => registry,
         };
-        let namespace = self.namespace_of_credentials();
+        let namespace = self.namespace_of_image();
         Some(Subject { cause, namespace, ..Subject::cluster_wide(SubjectKind::Registry, name) })
     }
 
@@ -355,6 +401,7 @@ impl<'a> Explained<'a> {
 
     fn common_cause(self, subject: Subject<'a>, pods_on_node: &dyn Fn(&str) -> u64) -> Option<CommonCause<'a>> {
         let owners = self.owners.len();
+        let namespaces = self.owners.iter().map(|[namespace, ..]| *namespace).collect();
         let pods_on_node = if subject.kind == SubjectKind::Node { pods_on_node(subject.name) } else { 0 };
         let is_common = match subject.kind {
             SubjectKind::Node => owners >= OWNERS && pods_on_node > 0 && self.pods.saturating_mul(2) > pods_on_node,
@@ -374,6 +421,7 @@ impl<'a> Explained<'a> {
             images: self.images.len(),
             // An evicted pod may be gone from the node.
             pods_on_node: pods_on_node.max(self.pods),
+            namespaces,
         })
     }
 }
@@ -393,7 +441,7 @@ impl CommonCause<'_> {
     }
 
     /// The common cause as alerts contain it.
-    pub(super) fn in_alerts(&self, masking: Option<&Masking<'_>>) -> alerts::CommonCause {
+    fn in_alerts(&self, masking: Option<&Masking<'_>>, with_sentence: bool) -> alerts::CommonCause {
         let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
         alerts::CommonCause {
             key: id(&parts).key(),
@@ -401,7 +449,7 @@ impl CommonCause<'_> {
             namespace: self.subject.namespace.to_owned(),
             name: truncate::shown_name(self.subject.name),
             cause: self.cause,
-            message: self.message(masking),
+            message: if with_sentence { self.message(masking) } else { String::new() },
         }
     }
 
@@ -419,7 +467,7 @@ impl CommonCause<'_> {
 
     /// For example "node-7 does not report: 9 of its 10 pods, of 4 owners, are not ready".
     fn message(&self, masking: Option<&Masking<'_>>) -> String {
-        let name = self.full_name();
+        let (name, full_name) = (truncate::shown_name(self.subject.name), self.full_name());
         let affected = format!("{} of {} owners", pods(self.pods), self.owners);
         let text = match self.subject.kind {
             SubjectKind::Node => {
@@ -433,7 +481,6 @@ impl CommonCause<'_> {
                 format!("{name} {fault}: {of}, of {} owners, {effect}", self.owners)
             }
             SubjectKind::Image => {
-                let name = truncate::shown_name(self.subject.name);
                 let fault = match self.cause {
                     Cause::ImageNotFound => "does not exist",
                     Cause::ImagePlatform => "does not exist for the platform of the nodes",
@@ -445,7 +492,6 @@ impl CommonCause<'_> {
                 format!("image {name} {fault}: {affected} cannot start")
             }
             SubjectKind::Registry => {
-                let name = truncate::shown_name(self.subject.name);
                 let fault = match self.cause {
                     Cause::ImageRateLimited => "limits the rate of pulls",
                     Cause::ImageAuth => &format!("refuses access to the namespace {}", self.subject.namespace),
@@ -455,9 +501,11 @@ impl CommonCause<'_> {
             }
             SubjectKind::ConfigMap | SubjectKind::Secret => {
                 let fault = if self.cause == Cause::KeyMissing { "lacks a key" } else { "does not exist" };
-                format!("{} {name} {fault}: {affected} cannot start", self.kind())
+                format!("{} {full_name} {fault}: {affected} cannot start", self.kind())
             }
-            SubjectKind::ResourceQuota => format!("ResourceQuota {name} is exceeded: {affected} cannot be created"),
+            SubjectKind::ResourceQuota => {
+                format!("ResourceQuota {full_name} is exceeded: {affected} cannot be created")
+            }
             SubjectKind::StorageClass => {
                 let fault = if self.cause == Cause::VolumeNotFound { "does not exist" } else { "provides no volumes" };
                 format!("StorageClass {name} {fault}: {affected} wait for a volume")

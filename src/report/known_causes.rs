@@ -55,10 +55,18 @@ pub(super) struct Finished {
 
 /// Replaces an explanation by an earlier one that is still valid.
 pub(super) fn keep(earlier: &Explanation, present: &mut Explanation) {
-    if continues(earlier.cause, earlier.basis, present) {
+    if continues(earlier.cause, earlier.basis, present) || has_shown(earlier, present) {
         let evidence = std::mem::take(&mut present.evidence);
         *present = Explanation { evidence, ..earlier.clone() };
     }
+}
+
+/// Whether the pod's status has shown earlier what only events show now, of the same subject. Older kubelets write an error
+/// only until they back off, so the status shows the error of a pull and the lack of one by turns.
+fn has_shown(earlier: &Explanation, present: &Explanation) -> bool {
+    let (Some(shown), Some(told)) = (&earlier.subject, &present.subject) else { return false };
+    let is_same = (earlier.cause, shown.kind, &shown.name) == (present.cause, told.kind, &told.name);
+    is_same && shown.namespace.is_empty() && !told.namespace.is_empty()
 }
 
 impl Explanations {

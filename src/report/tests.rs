@@ -4,6 +4,7 @@ mod alert_texts;
 mod attribution;
 mod bounds;
 mod common_causes;
+mod forged;
 mod missing;
 mod ownership;
 mod revisions;

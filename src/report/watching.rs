@@ -40,7 +40,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     });
     let healthy = conditions.condition(condition::PODS_HEALTHY, health.status, health.reason, &health.message);
 
-    let listed_causes = common.causes.iter().map(|own| own.in_status(input.masking));
+    let listed_causes = common.listed().map(|own| own.in_status(input.masking));
     let mut status = OrchestrStatus {
         observed_generation: Some(input.generation),
         last_check_time: Some(wire_time(input.now)),
@@ -73,7 +73,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let mut alerted = Vec::new();
     if input.has_webhooks {
         alerted = alert_incidents::of(&incidents, input, find_tail);
-        let causes: Vec<_> = common.causes.iter().map(|own| Arc::new(own.in_alerts(input.masking))).collect();
+        let causes = common.in_alerts(input.masking);
         for (incident, group) in alerted.iter_mut().zip(&incidents) {
             incident.common_cause = common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone);
         }
@@ -130,5 +130,5 @@ pub(crate) fn overview(
     let problems = problem::ordered(findings, None);
     let message = summary::unhealthy(&summary::Reasons::of(&problems, &[]), problems.len(), watched_pods);
     let common = common_causes::find(&problems, &[], pods_on_node);
-    (message, common.causes.iter().map(|own| own.in_status(None)).collect())
+    (message, common.listed().map(|own| own.in_status(None)).collect())
 }

@@ -17,7 +17,7 @@ pub(super) struct Missing {
 
 /// Reads an error that consists of nothing else. `namespace` is that of the pod.
 pub(super) fn missing(error: &str, namespace: &str) -> Option<Missing> {
-    missing_object(error, namespace).or_else(|| missing_key(error)).or_else(|| missing_item(error))
+    missing_object(error, namespace).or_else(|| missing_key(error, namespace)).or_else(|| missing_item(error))
 }
 
 /// `configmap "app-config" not found`; older kubelets write the plural.
@@ -39,8 +39,9 @@ fn missing_object(error: &str, namespace: &str) -> Option<Missing> {
     })
 }
 
-/// `couldn't find key DB_URL in Secret shop/db`.
-fn missing_key(error: &str) -> Option<Missing> {
+/// `couldn't find key DB_URL in Secret shop/db`. The kubelet never names an object of another namespace than the pod's, so a
+/// text that does was forged.
+fn missing_key(error: &str, own: &str) -> Option<Missing> {
     let (key, rest) = error.strip_prefix("couldn't find key ")?.split_once(" in ")?;
     let (kind, name) = rest.split_once(' ')?;
     let kind = match kind {
@@ -48,7 +49,7 @@ fn missing_key(error: &str) -> Option<Missing> {
         "Secret" => SubjectKind::Secret,
         _ => return None,
     };
-    let (namespace, name) = name.split_once('/')?;
+    let (namespace, name) = name.split_once('/').filter(|(namespace, _)| *namespace == own)?;
     let what = format!("the key {key}, which the {} {name} does not have", kind.as_str());
     Some(Missing { cause: Cause::KeyMissing, what, subject: Some(Subject::namespaced(kind, namespace, name)) })
 }
@@ -125,6 +126,7 @@ mod tests {
             "failed to sync configmap cache: timed out waiting for the condition",
             "object \"shop\"/\"app\" not registered",
             "couldn't find key a in Pod shop/app",
+            "couldn't find key password in Secret payments/db",
             "could not run because configmap \"nope\" not found",
         ] {
             assert!(missing(error, "shop").is_none(), "{error}");

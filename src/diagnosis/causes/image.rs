@@ -1,4 +1,7 @@
 //! Explains why an image cannot be had.
+//!
+//! A registry is whoever answers at the host in the image's name, and its answer may name any other host. So the subject is
+//! always taken from the image's name, and the text only says what went wrong with it.
 
 use crate::api::Cause;
 
@@ -23,11 +26,13 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     let image = container.spec.map(|spec| spec.image.as_str()).unwrap_or_default();
     let quoted_image =
         if image.is_empty() { format!("the image of {}", name_of(container)) } else { format!("the image {image}") };
+    let mut namespace = "";
     let error = match (waiting.reason.as_str(), own_error(&waiting.message)) {
         ("InvalidImageName", error) => {
             let sentence = format!("the image name {image} cannot be parsed");
             let sentence = if image.is_empty() { one_line(error, MESSAGE_LIMIT) } else { sentence };
-            return Found::new(Cause::ImageNameInvalid, sentence).about(subject(SubjectKind::Image, image));
+            return Found::new(Cause::ImageNameInvalid, sentence)
+                .about(Subject::cluster_wide(SubjectKind::Image, image));
         }
         ("ErrImageNeverPull", _) => {
             return Found::unknown(format!(
@@ -35,7 +40,10 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
             ));
         }
         ("RegistryUnavailable", _) => "registry is unavailable",
-        (_, "") => reported_error(view, container).unwrap_or_default(),
+        (_, "") => {
+            namespace = &view.pod.namespace;
+            reported_error(view, container).unwrap_or_default()
+        }
         (_, error) => error,
     };
     let is_docker_hub = !image.is_empty() && is_docker_hub(registry(image));
@@ -61,14 +69,12 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
             (format!("the registry {name} limits the rate of pulls ({words})"), SubjectKind::Registry)
         }
         Cause::RegistryUnreachable => {
-            match other_host(error, name) {
+            let sentence = match other_host(error, name) {
                 // A proxy, or the server of the layers or of the tokens.
-                Some(host) => {
-                    let sentence = format!("{quoted_image} cannot be pulled through {host}: {}", cause_of(error));
-                    return Found::new(cause, sentence);
-                }
-                None => (format!("the registry {name} cannot be reached: {}", cause_of(error)), SubjectKind::Registry),
-            }
+                Some(host) => format!("{quoted_image} cannot be pulled through {host}: {}", cause_of(error)),
+                None => format!("the registry {name} cannot be reached: {}", cause_of(error)),
+            };
+            (sentence, SubjectKind::Registry)
         }
         Cause::ImagePlatform => (format!("{quoted_image} does not exist for the node's platform"), SubjectKind::Image),
         Cause::ImageNameInvalid => (format!("the image name {image} cannot be parsed"), SubjectKind::Image),
@@ -77,8 +83,8 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     let found = Found::new(cause, sentence);
     match kind {
         _ if image.is_empty() => found,
-        SubjectKind::Registry => found.about(subject(kind, name)),
-        _ => found.about(subject(kind, image)),
+        SubjectKind::Registry => found.about(Subject::namespaced(kind, namespace, registry(image))),
+        _ => found.about(Subject::namespaced(kind, namespace, image)),
     }
 }
 
@@ -110,10 +116,6 @@ fn host(error: &str) -> Option<&str> {
 /// Whether a host is one of Docker Hub's, such as `registry-1.docker.io`.
 fn is_docker_hub(host: &str) -> bool {
     host == DOCKER_HUB || host.strip_suffix(DOCKER_HUB).is_some_and(|rest| rest.ends_with('.'))
-}
-
-fn subject(kind: SubjectKind, name: &str) -> Subject {
-    Subject::cluster_wide(kind, name)
 }
 
 /// The error in a waiting message. Older kubelets keep none while they back off.

@@ -20,11 +20,18 @@ fn explained(owner: &str, kind: ProblemKind, node: &str, cause: Cause, subject: 
     let (pod, finding) = crashing("shop", owner, "Error", 500);
     let explanation =
         Explanation { cause, message: "a sentence".into(), subject: subject.map(Arc::new), ..Explanation::default() };
-    (Pod { node: node.into(), ..pod }, Finding { kind, explanation, ..finding })
+    (Pod { node: node.into(), started: Some(at(0)), ..pod }, Finding { kind, explanation, ..finding })
 }
 
 fn pulling(owner: &str, image: &str, cause: Cause) -> (Pod, Finding) {
-    let (mut pod, finding) = explained(owner, ProblemKind::Image, "node-1", cause, None);
+    let subject = match cause {
+        Cause::RegistryUnreachable | Cause::ImageRateLimited => {
+            let registry = image.split_once('/').map_or("docker.io", |(registry, _)| registry);
+            Subject::cluster_wide(SubjectKind::Registry, registry)
+        }
+        _ => Subject::cluster_wide(SubjectKind::Image, image),
+    };
+    let (mut pod, finding) = explained(owner, ProblemKind::Image, "node-1", cause, Some(subject));
     pod.containers = vec![ContainerSpec { name: "app".into(), image: image.into(), ..ContainerSpec::default() }];
     (pod, finding)
 }
@@ -227,12 +234,20 @@ fn common_causes_are_kept_while_the_pods_are_not_known() {
 
 /// The owners of the incidents that alerts group by each common cause.
 fn grouped(scenario: Scenario) -> Vec<(String, Vec<String>)> {
+    grouped_by_key(&Scenario { webhooks: true, ..scenario }, |_| true)
+}
+
+/// The same of some incidents.
+pub(super) fn grouped_by_key(
+    scenario: &Scenario,
+    chosen: impl Fn(&crate::alerts::Incident) -> bool,
+) -> Vec<(String, Vec<String>)> {
     let mut grouped = std::collections::BTreeMap::<_, Vec<String>>::new();
-    for incident in (Scenario { webhooks: true, ..scenario }).alert_incidents() {
-        let name = incident.common_cause.map_or_else(String::new, |own| own.name.clone());
-        grouped.entry(name).or_default().push(incident.owner.name.clone());
+    for incident in scenario.alert_incidents().into_iter().filter(chosen) {
+        let key = incident.common_cause.map_or_else(Default::default, |own| (own.name.clone(), own.key.clone()));
+        grouped.entry(key).or_default().push(incident.owner.name.clone());
     }
-    let mut grouped: Vec<_> = grouped.into_iter().collect();
+    let mut grouped: Vec<_> = grouped.into_iter().map(|((name, _), owners)| (name, owners)).collect();
     grouped.iter_mut().for_each(|(_, owners)| owners.sort());
     grouped
 }
