@@ -8,8 +8,9 @@ use super::{identity::Identity, incidents::Group, problem::Problem};
 /// How many pods of each incident are chosen before more of any.
 const FIRST: usize = 2;
 
-/// Chooses at most `max` problems: one of each incident, then a second of each, then the most recent of the rest.
-/// Problems and incidents are given with the most recent first. The order of the result is the order of preference.
+/// Chooses at most `max` problems: one of each incident, then a second of each, then the most recent of the rest. In each of
+/// these rounds, namespaces take turns, so that the incidents of one do not leave others without rows. Problems and incidents
+/// are given with the most recent first. The order of the result is the order of preference.
 pub(super) fn pick<'p, 'a>(problems: &'p [Problem<'a>], incidents: &[Group<'a>], max: usize) -> Vec<&'p Problem<'a>> {
     if problems.len() <= 1 {
         return problems.iter().take(max).collect();
@@ -17,20 +18,31 @@ pub(super) fn pick<'p, 'a>(problems: &'p [Problem<'a>], incidents: &[Group<'a>],
     let places: HashMap<Identity<'_>, usize> =
         incidents.iter().enumerate().map(|(place, group)| (group.identity, place)).collect();
     let mut counts = vec![0; incidents.len()];
-    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    // The rest keeps its order, so it has no places.
+    let mut ranked: Vec<(usize, usize, &'p Problem<'a>)> = Vec::with_capacity(problems.len());
     for problem in problems {
         let place = places.get(&problem.identity()).copied().unwrap_or_default();
         match counts.get_mut(place) {
             Some(round) if *round < FIRST => {
-                first.push((*round, place, problem));
+                ranked.push((*round, place, problem));
                 *round += 1;
             }
-            _ if rest.len() < max => rest.push(problem),
-            _ => {}
+            _ => ranked.push((FIRST, 0, problem)),
         }
     }
-    first.sort_unstable_by_key(|(round, place, _)| (*round, *place));
-    first.into_iter().map(|(_, _, problem)| problem).chain(rest).take(max).collect()
+    ranked.sort_by_key(|(round, place, _)| (*round, *place));
+    let mut turns: HashMap<(usize, &str), usize> = HashMap::new();
+    let mut ordered: Vec<_> = ranked
+        .into_iter()
+        .map(|(round, _, problem)| {
+            let turn = turns.entry((round, problem.namespace)).or_default();
+            *turn += 1;
+            (round, *turn, problem)
+        })
+        .collect();
+    // A stable sort: of one turn, the most recent come first.
+    ordered.sort_by_key(|(round, turn, _)| (*round, *turn));
+    ordered.into_iter().map(|(_, _, problem)| problem).take(max).collect()
 }
 
 /// What a list may take.

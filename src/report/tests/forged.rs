@@ -258,3 +258,35 @@ fn what_a_status_has_shown_is_not_replaced_by_what_events_say() {
     assert_eq!(told.explanation.subject, shown.explanation.subject);
     assert_eq!(told.explanation.evidence.len(), 1, "its evidence is that of the present");
 }
+
+/// A pod that crashed at this second.
+fn crashed(namespace: &str, owner: &str, since: i64) -> (Pod, Finding) {
+    crashing(namespace, owner, "Error", since)
+}
+
+fn rows_of(status: &OrchestrStatus, namespace: &str) -> usize {
+    status.problematic_pods.iter().filter(|pod| pod.namespace == namespace).count()
+}
+
+#[test]
+fn namespaces_share_the_rows_of_pods_equally() {
+    // The attacker's incidents are the most recent.
+    let evil = |count: usize| owners(count).map(|own| crashed(EVIL, &own, 700));
+    let victim = |count: usize| owners(count).map(|own| crashed(VICTIM, &own, 500));
+    let status = report(evil(60).chain(victim(31)));
+    assert_eq!((rows_of(&status, EVIL), rows_of(&status, VICTIM)), (25, 25));
+    let status = report(evil(60).chain(victim(3)).chain(victim(3)));
+    assert_eq!((rows_of(&status, EVIL), rows_of(&status, VICTIM)), (47, 3), "one of each incident before a second");
+    let status = report(evil(20).chain(evil(20)).chain(evil(20)).chain(victim(1)).chain(victim(1)).chain(victim(1)));
+    assert_eq!((rows_of(&status, EVIL), rows_of(&status, VICTIM)), (47, 3), "the rest is shared as well");
+    // Also where not even the shortest rows fit.
+    let long = |(mut pod, mut finding): (Pod, Finding)| {
+        finding.explanation.evidence = vec!["x".repeat(512); 4];
+        pod.node = "n".repeat(253).into();
+        (pod, finding)
+    };
+    let pods = evil(200).chain(victim(200)).map(long);
+    let status = Scenario { max_pods: 500, ..Scenario::of(pods) }.status(None);
+    let (evil, victim) = (rows_of(&status, EVIL), rows_of(&status, VICTIM));
+    assert!(evil + victim < 400 && evil.abs_diff(victim) <= 1, "{evil} and {victim}");
+}
