@@ -123,6 +123,7 @@ fn status(c: &mut Criterion) {
             pods_on_node: &|_| 0,
             tracker: &tracker,
             ignored_pods: 0,
+            wrong: None,
             warnings: Vec::new(),
             has_webhooks: false,
             previous: None,

@@ -1,4 +1,9 @@
 //! Validates a spec and applies its defaults. All other code uses [`Settings`] instead of the spec.
+//!
+//! A part of a spec that is wrong is not in force, and the rest is: no pod may go unchecked, and no receiver without alerts,
+//! because of a typo in a silence. A part that is wrong never shows or hides more than the user asked for: a wrong pattern
+//! masks everything, a wrong webhook is sent nothing, a wrong silence holds nothing back. Only if it is not known which pods
+//! the spec selects, nothing is checked.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,14 +12,14 @@ use kube::core::Expression;
 
 use crate::{
     alerts::{LinkTemplate, MuteRules, ValidatedWebhook, is_one_namespace},
-    api::{GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
-    diagnosis::{Thresholds, is_known_reason},
+    api::{self, GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
+    diagnosis::{Thresholds, is_known_reason, near_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
     pods::PodSelection,
-    spec_error::{SpecError, at_most, bounded, duration, globs, invalid, short_enough},
+    spec_error::{SpecError, at_most, bounded, duration, globs, in_force, invalid, short_enough},
 };
 
-/// A valid spec with its defaults applied, its durations parsed and its patterns compiled.
+/// A spec with its defaults applied, its durations parsed and its patterns compiled.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whether the object watches pods; else it is paused.
@@ -23,6 +28,8 @@ pub struct Settings {
     pub thresholds: Thresholds,
     /// Kinds and reasons of problems that are not reported.
     pub ignore_reasons: Vec<String>,
+    /// The parts of the spec that are wrong, and not in force.
+    pub wrong: Vec<SpecError>,
     /// Probable mistakes in the spec, one sentence each.
     pub warnings: Vec<String>,
     /// Absent if logs are not read.
@@ -38,55 +45,66 @@ pub struct Settings {
 
 impl Settings {
     /// # Errors
-    /// When a required value is absent or a value is invalid.
+    /// When a required value is absent, or it is not known which pods the spec selects.
     pub fn new(spec: &OrchestrSpec) -> Result<Self, SpecError> {
-        let settings = Self::unchecked(spec)?;
-        check_patterns(&settings.redact_patterns)?;
+        let mut settings = Self::unchecked(spec)?;
+        if let Err(error) = check_patterns(&settings.redact_patterns) {
+            settings.withhold_texts(error);
+        }
         Ok(settings)
     }
 
     /// The settings before [`check_patterns`], which may take a tenth of a second.
     ///
     /// # Errors
-    /// When a required value is absent or another value is invalid.
+    /// When a required value is absent, or it is not known which pods the spec selects.
     pub(crate) fn unchecked(spec: &OrchestrSpec) -> Result<Self, SpecError> {
         let enabled =
             spec.alerts.as_ref().and_then(|alerts| alerts.check_running_pods).ok_or(SpecError::AlertsNotSet)?;
-        let defaults = Thresholds::default();
-        let given = spec.thresholds.clone().unwrap_or_default();
-        let threshold = |name: &str, value: &Option<GoDuration>, default| {
-            duration(&format!("spec.thresholds.{name}"), value.as_ref(), &limits::THRESHOLD, default)
-        };
+        let mut wrong = Vec::new();
         let scope = spec.pods.clone().unwrap_or_default();
         let logs = spec.logs.clone().unwrap_or_default();
-        let redact_patterns = redact_patterns(logs.redact_patterns.as_deref().unwrap_or_default())?;
-        Ok(Self {
+        let patterns = redact_patterns(logs.redact_patterns.as_deref().unwrap_or_default());
+        let mut settings = Self {
             enabled,
-            thresholds: Thresholds {
-                pending: threshold("pending", &given.pending, defaults.pending)?,
-                initializing: threshold("initializing", &given.initializing, defaults.initializing)?,
-                not_ready: threshold("notReady", &given.not_ready, defaults.not_ready)?,
-                terminating: threshold("terminating", &given.terminating, defaults.terminating)?,
-                restarted: threshold("restarted", &given.restarted, defaults.restarted)?,
-                failed: threshold("failed", &given.failed, defaults.failed)?,
-            },
-            warnings: warnings(spec),
-            ignore_reasons: reasons("spec.pods.ignoreReasons", scope.ignore_reasons.as_deref().unwrap_or_default())?,
             scope: selection(&scope)?,
-            logs: log_policy(&logs, &redact_patterns)?.map(Arc::new),
-            redact_patterns,
-            max_pods: bounded(
-                "spec.report.maxPods",
-                spec.report.as_ref().and_then(|report| report.max_pods),
-                limits::MAX_PODS,
-                50,
-            )? as usize,
-            webhooks: webhooks(spec)?,
+            thresholds: thresholds(&spec.thresholds.clone().unwrap_or_default(), &mut wrong),
+            warnings: warnings(spec),
+            ignore_reasons: reasons(scope.ignore_reasons.as_deref().unwrap_or_default(), &mut wrong),
+            logs: log_policy(&logs, patterns.as_deref().unwrap_or_default(), &mut wrong).map(Arc::new),
+            redact_patterns: patterns.as_deref().unwrap_or_default().to_vec(),
+            max_pods: max_pods(spec, &mut wrong),
+            webhooks: webhooks(spec, &mut wrong),
             mute_rules: Arc::new(MuteRules::new(
                 spec.silences.as_deref().unwrap_or_default(),
                 spec.quiet_hours.as_deref().unwrap_or_default(),
-            )?),
-        })
+                &mut wrong,
+            )),
+            wrong,
+        };
+        if let Err(error) = patterns {
+            settings.withhold_texts(error);
+        }
+        Ok(settings)
+    }
+
+    /// A pattern is wrong, so nothing that a container wrote is known to be harmless. Logs and messages are masked whole.
+    pub(crate) fn withhold_texts(&mut self, error: SpecError) {
+        self.redact_patterns = Vec::new();
+        if let Some(policy) = &mut self.logs {
+            Arc::make_mut(policy).redact_patterns = vec![Pattern::masks_everything()];
+        }
+        self.wrong.push(error);
+    }
+
+    /// What is wrong and that the rest is in force; absent if nothing is wrong. It names the first parts, and counts the
+    /// others.
+    pub(crate) fn wrong_parts(&self) -> Option<String> {
+        const NAMED: usize = 3;
+        let named: Vec<String> = self.wrong.iter().take(NAMED).map(ToString::to_string).collect();
+        let others = self.wrong.len().saturating_sub(NAMED);
+        let others = if others == 0 { String::new() } else { format!("; {others} more") };
+        (!named.is_empty()).then(|| format!("{}{others}; the rest of the spec is in force", named.join("; ")))
     }
 
     /// Whether problems with this kind or reason are not reported.
@@ -109,15 +127,38 @@ pub(crate) fn only_namespace(spec: &OrchestrSpec, namespace: &str) -> Result<(),
     Err(invalid("spec.pods.namespaces", format!("must be [{namespace:?}], because of --own-namespace-only")))
 }
 
-fn webhooks(spec: &OrchestrSpec) -> Result<Arc<[ValidatedWebhook]>, SpecError> {
-    let links: Arc<[LinkTemplate]> = LinkTemplate::validate_all(spec.links.as_deref().unwrap_or_default())?.into();
-    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default())?;
+fn thresholds(given: &api::Thresholds, wrong: &mut Vec<SpecError>) -> Thresholds {
+    let defaults = Thresholds::default();
+    let mut threshold = |name: &str, value: &Option<GoDuration>, default| {
+        let field = format!("spec.thresholds.{name}");
+        in_force(duration(&field, value.as_ref(), &limits::THRESHOLD, default), wrong).unwrap_or(default)
+    };
+    Thresholds {
+        pending: threshold("pending", &given.pending, defaults.pending),
+        initializing: threshold("initializing", &given.initializing, defaults.initializing),
+        not_ready: threshold("notReady", &given.not_ready, defaults.not_ready),
+        terminating: threshold("terminating", &given.terminating, defaults.terminating),
+        restarted: threshold("restarted", &given.restarted, defaults.restarted),
+        failed: threshold("failed", &given.failed, defaults.failed),
+    }
+}
+
+fn max_pods(spec: &OrchestrSpec, wrong: &mut Vec<SpecError>) -> usize {
+    let given = spec.report.as_ref().and_then(|report| report.max_pods);
+    let bounded = bounded("spec.report.maxPods", given, limits::MAX_PODS, 50);
+    in_force(bounded, wrong).map_or(50, |max| max as usize)
+}
+
+fn webhooks(spec: &OrchestrSpec, wrong: &mut Vec<SpecError>) -> Arc<[ValidatedWebhook]> {
+    let links: Arc<[LinkTemplate]> =
+        LinkTemplate::validate_all(spec.links.as_deref().unwrap_or_default(), wrong).into();
+    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default(), wrong);
     let namespaces = spec.pods.as_ref().and_then(|pods| pods.namespaces.as_deref()).unwrap_or_default();
     for webhook in &mut webhooks {
         webhook.policy.links = Arc::clone(&links);
         webhook.policy.is_of_one_namespace |= is_one_namespace(namespaces);
     }
-    Ok(webhooks.into())
+    webhooks.into()
 }
 
 fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {
@@ -136,17 +177,21 @@ fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {
     })
 }
 
-fn reasons(field: &str, reasons: &[String]) -> Result<Vec<String>, SpecError> {
-    at_most(field, reasons.len(), limits::REASONS)?;
-    for (index, reason) in reasons.iter().enumerate() {
-        short_enough(&format!("{field}[{index}]"), reason, limits::REASON_LENGTH)?;
+/// The entries of `spec.pods.ignoreReasons` that are valid. A list that is too long is not in force: what it hides is reported.
+fn reasons(given: &[String], wrong: &mut Vec<SpecError>) -> Vec<String> {
+    const FIELD: &str = "spec.pods.ignoreReasons";
+    if in_force(at_most(FIELD, given.len(), limits::REASONS), wrong).is_none() {
+        return Vec::new();
     }
-    Ok(reasons.to_vec())
+    let mut check = |(index, reason): (usize, &String)| {
+        let is_short = short_enough(&format!("{FIELD}[{index}]"), reason, limits::REASON_LENGTH);
+        in_force(is_short, wrong).map(|()| reason.clone())
+    };
+    given.iter().enumerate().filter_map(&mut check).collect()
 }
 
 fn warnings(spec: &OrchestrSpec) -> Vec<String> {
-    let ignored = spec.pods.as_ref().and_then(|pods| pods.ignore_reasons.as_deref()).unwrap_or_default();
-    let mut warnings = unknown_reasons("spec.pods.ignoreReasons", ignored);
+    let mut warnings = unknown_reasons(spec);
     let mutes = spec.silences.iter().flatten().count() + spec.quiet_hours.iter().flatten().count();
     if mutes > 0 && spec.webhooks.iter().flatten().next().is_none() {
         warnings.push("spec.silences and spec.quietHours have no effect without webhooks".to_owned());
@@ -154,13 +199,38 @@ fn warnings(spec: &OrchestrSpec) -> Vec<String> {
     warnings
 }
 
-/// Warnings about names that are neither a kind nor a known reason. Only the first three are named.
-fn unknown_reasons(field: &str, reasons: &[String]) -> Vec<String> {
-    const MAX_WARNINGS: usize = 3;
-    let is_unknown =
-        |reason: &&String| ProblemKind::from_name(reason) == ProblemKind::Unknown && !is_known_reason(reason);
-    let warn = |reason: &String| format!("{field}: {reason:?} is not a known kind or reason");
-    reasons.iter().filter(is_unknown).take(MAX_WARNINGS).map(warn).collect()
+/// Warnings about names that are neither a kind nor a known reason, and so match nothing. Only the first three are named.
+fn unknown_reasons(spec: &OrchestrSpec) -> Vec<String> {
+    const NAMED: usize = 3;
+    let ignored = spec.pods.iter().map(|pods| ("spec.pods.ignoreReasons".to_owned(), &pods.ignore_reasons));
+    let matched = spec.webhooks.iter().flatten().enumerate().filter_map(|(index, webhook)| {
+        Some((format!("spec.webhooks[{index}].match.reasons"), &webhook.match_.as_ref()?.reasons))
+    });
+    let silenced = spec.silences.iter().flatten().enumerate();
+    let silenced = silenced.map(|(index, own)| (format!("spec.silences[{index}].match.reasons"), &own.match_.reasons));
+    let quiet = spec.quiet_hours.iter().flatten().enumerate().filter_map(|(index, hours)| {
+        Some((format!("spec.quietHours[{index}].match.reasons"), &hours.match_.as_ref()?.reasons))
+    });
+    let lists = ignored.chain(matched).chain(silenced).chain(quiet);
+    let names = lists.flat_map(|(field, reasons)| reasons.iter().flatten().map(move |name| (field.clone(), name)));
+    let mut unknown =
+        names.filter(|(_, name)| ProblemKind::from_name(name) == ProblemKind::Unknown && !is_known_reason(name));
+    let warn = |(field, name): (String, &String)| {
+        let name = shortened(name);
+        let near = near_reason(name).map(|near| format!("; is it {near}?")).unwrap_or_default();
+        format!("{field}: {name:?} is not a known kind or reason{near}")
+    };
+    let mut warnings: Vec<String> = unknown.by_ref().take(NAMED).map(warn).collect();
+    match (unknown.count(), warnings.last_mut()) {
+        (0, _) | (_, None) => {}
+        (others, Some(last)) => *last += &format!(" ({others} more are not)"),
+    }
+    warnings
+}
+
+/// The beginning of a name that may be too long for a message.
+fn shortened(name: &str) -> &str {
+    &name[..name.floor_char_boundary(limits::REASON_LENGTH)]
 }
 
 fn expressions(field: &str, selector: &LabelSelector) -> Result<Vec<Expression>, SpecError> {
@@ -199,14 +269,17 @@ fn expression(field: &str, requirement: &LabelSelectorRequirement) -> Result<Exp
     }
 }
 
-fn log_policy(logs: &Logs, redact_patterns: &[Pattern]) -> Result<Option<LogPolicy>, SpecError> {
+fn log_policy(logs: &Logs, redact_patterns: &[Pattern], wrong: &mut Vec<SpecError>) -> Option<LogPolicy> {
+    let defaults = LogPolicy::default();
+    let lines = bounded("spec.logs.tailLines", logs.tail_lines, limits::TAIL_LINES, 20);
+    let bytes = bounded("spec.logs.maxBytes", logs.max_bytes, limits::MAX_BYTES, 4096);
     let policy = LogPolicy {
-        tail_lines: bounded("spec.logs.tailLines", logs.tail_lines, limits::TAIL_LINES, 20)?,
-        max_bytes: bounded("spec.logs.maxBytes", logs.max_bytes, limits::MAX_BYTES, 4096)?,
+        tail_lines: in_force(lines, wrong).unwrap_or(defaults.tail_lines),
+        max_bytes: in_force(bytes, wrong).unwrap_or(defaults.max_bytes),
         redact: logs.redact.unwrap_or(true),
         redact_patterns: redact_patterns.to_vec(),
     };
-    Ok(logs.enabled.unwrap_or(true).then_some(policy))
+    logs.enabled.unwrap_or(true).then_some(policy)
 }
 
 const REDACT_PATTERNS: &str = "spec.logs.redactPatterns";

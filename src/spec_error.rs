@@ -24,6 +24,11 @@ pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> S
     SpecError::Invalid { field: field.into(), problem: problem.into() }
 }
 
+/// The part of a spec that a check returned. If it is wrong, it is not in force, which `wrong` says; the rest of the spec is.
+pub(crate) fn in_force<T>(part: Result<T, SpecError>, wrong: &mut Vec<SpecError>) -> Option<T> {
+    part.map_err(|error| wrong.push(error)).ok()
+}
+
 pub(crate) fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
     if items > max { Err(invalid(field, format!("may have at most {max} items, not {items}"))) } else { Ok(()) }
 }

@@ -15,10 +15,12 @@ pub struct EndpointSpec {
     pub ca_from: Option<SecretKeySource>,
     /// A hash of the whole entry of `spec.webhooks`.
     pub hash: [u8; 32],
+    /// Why the entry is wrong, so that nothing may be sent.
+    pub wrong: Option<String>,
 }
 
 impl EndpointSpec {
-    pub(super) fn new(webhook: &Webhook) -> Self {
+    pub(super) fn new(webhook: &Webhook, wrong: Option<String>) -> Self {
         let mut hash = [0; 32];
         let json = serde_json::to_vec(webhook).unwrap_or_default();
         hash.copy_from_slice(digest(&SHA256, &json).as_ref());
@@ -29,6 +31,7 @@ impl EndpointSpec {
             headers_from: webhook.headers_from.clone(),
             ca_from: webhook.ca_from.clone(),
             hash,
+            wrong,
         }
     }
 
@@ -55,7 +58,8 @@ mod tests {
     #[test]
     fn changes_with_every_field_of_the_webhook() {
         let spec = webhook(WebhookFormat::Slack);
-        assert_eq!(EndpointSpec::new(&spec), EndpointSpec::new(&spec.clone()));
+        let new = |webhook: &Webhook| EndpointSpec::new(webhook, None);
+        assert_eq!(new(&spec), new(&spec.clone()));
         for changed in [
             Webhook {
                 match_: Some(Match { namespaces: Some(vec!["shop".to_owned()]), ..Match::default() }),
@@ -64,7 +68,7 @@ mod tests {
             Webhook { after: Some(GoDuration::from("1m")), ..spec.clone() },
             Webhook { ca_from: Some(spec.url_from.clone()), ..spec.clone() },
         ] {
-            assert_ne!(EndpointSpec::new(&spec), EndpointSpec::new(&changed));
+            assert_ne!(new(&spec), new(&changed));
         }
     }
 
@@ -74,7 +78,7 @@ mod tests {
         spec.ca_from = Some(spec.url_from.clone());
         spec.headers_from = serde_json::from_value(serde_json::json!({"secretRef": {"name": "a"}})).unwrap();
         let url = spec.url_from.secret_key_ref.name.clone();
-        let spec = EndpointSpec::new(&spec);
+        let spec = EndpointSpec::new(&spec, None);
         assert_eq!(spec.secret_names().collect::<Vec<_>>(), ["a", url.as_str()]);
     }
 }

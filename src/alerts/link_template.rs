@@ -3,7 +3,7 @@
 use super::{notification::Alert, sanitize};
 use crate::{
     api::{Link, is_link, limits},
-    spec_error::{SpecError, at_most, invalid, short_enough},
+    spec_error::{SpecError, at_most, in_force, invalid, short_enough},
 };
 
 /// A validated entry of `spec.links`.
@@ -55,28 +55,30 @@ impl Placeholder {
 }
 
 impl LinkTemplate {
-    /// Validates `spec.links`.
-    ///
-    /// # Errors
-    /// If there are too many, two have the same name, or a value is invalid.
-    pub(crate) fn validate_all(links: &[Link]) -> Result<Vec<Self>, SpecError> {
-        at_most("spec.links", links.len(), limits::LINKS)?;
-        let mut validated: Vec<Self> = Vec::with_capacity(links.len());
-        for (index, Link { name, url }) in links.iter().enumerate() {
-            let field = |field: &str| format!("spec.links[{index}].{field}");
-            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '.');
-            if name.trim().is_empty() || !name.chars().all(is_name) {
-                return Err(invalid(field("name"), "must be letters, digits, spaces, - and ."));
-            }
-            short_enough(&field("name"), name, limits::LINK_NAME_LENGTH)?;
-            if validated.iter().any(|other| other.name == *name) {
-                return Err(invalid(field("name"), format!("{name:?} is already used")));
-            }
-            short_enough(&field("url"), url, limits::LINK_URL_LENGTH)?;
-            let parts = parse(url).map_err(|problem| invalid(field("url"), problem))?;
-            validated.push(Self { name: name.clone(), parts });
+    /// Validates `spec.links`. Messages lack a link that is wrong; `wrong` names it.
+    pub(crate) fn validate_all(links: &[Link], wrong: &mut Vec<SpecError>) -> Vec<Self> {
+        in_force(at_most("spec.links", links.len(), limits::LINKS), wrong);
+        let mut validated: Vec<Self> = Vec::with_capacity(links.len().min(limits::LINKS));
+        for (index, link) in links.iter().take(limits::LINKS).enumerate() {
+            let entry = Self::new(index, link, &validated);
+            validated.extend(in_force(entry, wrong));
         }
-        Ok(validated)
+        validated
+    }
+
+    fn new(index: usize, Link { name, url }: &Link, others: &[Self]) -> Result<Self, SpecError> {
+        let field = |field: &str| format!("spec.links[{index}].{field}");
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '.');
+        if name.trim().is_empty() || !name.chars().all(is_name) {
+            return Err(invalid(field("name"), "must be letters, digits, spaces, - and ."));
+        }
+        short_enough(&field("name"), name, limits::LINK_NAME_LENGTH)?;
+        if others.iter().any(|other| other.name == *name) {
+            return Err(invalid(field("name"), format!("{name:?} is already used")));
+        }
+        short_enough(&field("url"), url, limits::LINK_URL_LENGTH)?;
+        let parts = parse(url).map_err(|problem| invalid(field("url"), problem))?;
+        Ok(Self { name: name.clone(), parts })
     }
 
     /// The URL for an incident; absent if it is too long.
@@ -138,7 +140,9 @@ mod tests {
     fn validate(links: &[(&str, &str)]) -> Result<Vec<LinkTemplate>, String> {
         let link = |(name, url): &(&str, &str)| Link { name: (*name).to_owned(), url: (*url).to_owned() };
         let links: Vec<_> = links.iter().map(link).collect();
-        LinkTemplate::validate_all(&links).map_err(|error| error.to_string())
+        let mut wrong = Vec::new();
+        let links = LinkTemplate::validate_all(&links, &mut wrong);
+        wrong.first().map_or(Ok(links), |error| Err(error.to_string()))
     }
 
     fn expand(url: &str, alert: &Alert) -> Option<String> {

@@ -104,6 +104,13 @@ impl Object {
         (self.view, self.version) = (view, version);
     }
 
+    /// One of the patterns is wrong.
+    pub(super) fn withhold_texts(&mut self, error: SpecError) {
+        if let Ok(settings) = &mut self.settings {
+            Arc::make_mut(settings).withhold_texts(error);
+        }
+    }
+
     /// Until when the status waits for texts to be masked, if some are not. After that, it shows them masked whole.
     pub(super) fn wait_for_texts(&mut self, lacks_texts: bool, now: Instant) -> Option<Instant> {
         let since = self.texts_awaited.filter(|_| lacks_texts).unwrap_or(now);
@@ -178,17 +185,18 @@ impl Object {
         omitted: &OmittedIncidents,
         now: Instant,
     ) -> Vec<Event> {
-        match &self.settings {
-            Err(error) => {
-                let answered = self.status_head().and_then(|status| status.observed_generation);
-                let is_new = answered != written.observed_generation;
-                is_new.then(|| spec_event(error)).into_iter().collect()
-            }
-            Ok(_) => {
-                let old = self.status.as_ref().map(KnownStatus::with_incidents);
-                self.event_limiter.events(&transitions(old.as_ref(), written, omitted), written, now)
-            }
+        let wrong = match &self.settings {
+            Err(error) => Some(error),
+            Ok(settings) => settings.wrong.first(),
+        };
+        let answered = self.status_head().and_then(|status| status.observed_generation);
+        let is_new = answered != written.observed_generation;
+        let mut events: Vec<Event> = wrong.filter(|_| is_new).map(spec_event).into_iter().collect();
+        if self.settings.is_ok() {
+            let old = self.status.as_ref().map(KnownStatus::with_incidents);
+            events.extend(self.event_limiter.events(&transitions(old.as_ref(), written, omitted), written, now));
         }
+        events
     }
 }
 

@@ -52,7 +52,7 @@ impl PatternChecks {
             return self.ask(key, &object.uid, object.generation, settings);
         }
         if let Err(error) = check_patterns(&settings.redact_patterns) {
-            object.settings = Err(error);
+            object.withhold_texts(error);
         }
         None
     }

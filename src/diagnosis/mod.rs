@@ -31,7 +31,7 @@ pub use owner::{PodOwner, owner};
 pub(crate) use owner::{
     is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
 };
-pub(crate) use reasons::{is_known_reason, specificity};
+pub(crate) use reasons::{is_known_reason, near_reason, specificity};
 pub use rollout::{
     ChangeDetail, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
 };

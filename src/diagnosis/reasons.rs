@@ -1,5 +1,7 @@
 //! Known reasons, and how specific each is.
 
+use crate::api::ProblemKind;
+
 /// Reasons that give no cause, the least specific first. Every other reason is more specific.
 const VAGUE: [&str; 7] =
     ["Pending", "Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "RunContainerError", "CreateContainerError"];
@@ -82,6 +84,35 @@ pub(crate) fn is_known_reason(reason: &str) -> bool {
     VAGUE.contains(&reason) || SPECIFIC.contains(&reason)
 }
 
+/// The known kind or reason that an unknown name is likely to mean: the same but for upper and lower case, or but for two
+/// letters.
+#[must_use]
+pub(crate) fn near_reason(name: &str) -> Option<&'static str> {
+    /// Two letters of a shorter name are most of it.
+    const SHORTEST: usize = 5;
+    const MOST_EDITS: usize = 2;
+    let known = || ProblemKind::ALL.iter().map(|kind| kind.as_str()).chain(VAGUE).chain(SPECIFIC);
+    let edits = |known: &&str| edits(&name.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    let nearest = known().map(|known| (edits(&known), known)).min_by_key(|(edits, _)| *edits);
+    let most = if name.len() < SHORTEST { 0 } else { MOST_EDITS };
+    nearest.filter(|(edits, _)| *edits <= most).map(|(_, known)| known)
+}
+
+/// How many letters must be added, removed or replaced to turn one text into the other.
+fn edits(one: &str, other: &str) -> usize {
+    // How many for the part of `one` before the present letter, and each beginning of `other`.
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (place, own) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(letter != own);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +122,23 @@ mod tests {
         assert!(specificity("Error") < specificity("CrashLoopBackOff"));
         assert!(specificity("CrashLoopBackOff") < specificity("OOMKilled"));
         assert_eq!(specificity("OOMKilled"), specificity("AnythingElse"));
+    }
+
+    #[test]
+    fn finds_the_reason_that_was_meant() {
+        for (name, near) in [
+            ("OOMkilled", Some("OOMKilled")),
+            ("oom-killed", Some("OOMKilled")),
+            ("CrashLoopBackof", Some("CrashLoopBackOff")),
+            ("crash", Some("Crash")),
+            ("NotRedy", Some("NotReady")),
+            ("Bananas", None),
+            ("", None),
+            ("Eror", None),
+        ] {
+            assert_eq!(near_reason(name), near, "{name}");
+        }
+        assert_eq!((edits("kitten", "sitting"), edits("", "abc"), edits("abc", "abc")), (3, 3, 0));
     }
 
     #[test]

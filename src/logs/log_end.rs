@@ -140,7 +140,9 @@ fn tail(source: LogSource, cleaned: Cleaned, note: String, has_fewer_lines: bool
         notes.push("earlier lines left out".to_owned());
     }
     if cleaned.masked_whole {
-        notes.push("masked to the end, because spec.logs.redactPatterns take too long on this text".to_owned());
+        notes.push(
+            "masked to the end, because spec.logs.redactPatterns take too long on this text or are wrong".to_owned(),
+        );
     }
     if cleaned.lossy {
         notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());

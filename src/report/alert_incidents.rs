@@ -12,11 +12,12 @@ use std::{
 
 use crate::{
     alerts::{self, Texts},
-    api::{AlertPhase, OrchestrStatus, Severity},
+    api::{AlertPhase, NamespacedName, OrchestrStatus, Owner, Severity, condition, reason},
     logs::{Masking, clean_text},
 };
 
 use super::{
+    identity::id,
     incidents::{Example, Group},
     input::{FindTail, Input},
     problem, truncate,
@@ -55,6 +56,22 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
         incident.texts = Arc::new(own);
     }
     incidents
+}
+
+/// An incident about the object's own spec, of which some parts are wrong. Receivers are told, because nobody may look at the
+/// status. It began when the status first said so.
+pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrStatus) -> alerts::Incident {
+    let NamespacedName { namespace, name } = object;
+    let ready = status.conditions.iter().find(|condition| condition.type_ == condition::READY);
+    alerts::Incident {
+        key: id(&["Spec", namespace, name]).key().into(),
+        namespace: namespace.as_str().into(),
+        owner: Owner { kind: "Orchestr".to_owned(), name: name.clone() }.into(),
+        reason: reason::INVALID_SPEC.into(),
+        since: ready.map(|ready| ready.last_transition_time.0).unwrap_or_default(),
+        texts: Arc::new(Texts { message: wrong, ..Texts::default() }),
+        ..alerts::Incident::default()
+    }
 }
 
 /// The places of the incidents that need texts most first: those that a webhook tracks, then the critical ones, then those that

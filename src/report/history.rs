@@ -99,9 +99,11 @@ pub(crate) struct Step<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Whether a status says that the pods are watched.
+/// Whether a status says that the pods are watched. They are as well if only a part of the spec is wrong.
 pub(crate) fn is_watching(status: &OrchestrStatus) -> bool {
-    find(status, condition::READY).is_some_and(|ready| ready.status == "True")
+    let is_stalled = find(status, condition::STALLED).is_some_and(|stalled| stalled.status == "True");
+    let ready = find(status, condition::READY);
+    !is_stalled && ready.is_some_and(|ready| ready.status == "True" || ready.reason == reason::INVALID_SPEC)
 }
 
 /// The largest number of pods of an incident so far.

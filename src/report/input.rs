@@ -72,6 +72,8 @@ pub struct Input<'a> {
     pub tracker: &'a Tracker,
     /// How many pods have a problem that the spec or an annotation excludes.
     pub ignored_pods: u64,
+    /// The parts of the spec that are wrong, and that the rest is in force.
+    pub wrong: Option<String>,
     /// Sentences added to Ready's message, for instance about a missing right.
     pub warnings: Vec<String>,
     /// Whether the object has webhooks: then room is reserved for their state, and incidents are returned for alerts.

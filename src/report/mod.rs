@@ -39,6 +39,7 @@ pub use revision::{Comparison, FailingRevision};
 pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
 
+pub(crate) use alert_incidents::of_spec;
 pub(crate) use change::is_own;
 pub(crate) use fit::{end_within, even_share};
 pub(crate) use history::{Gap, History, Step, is_watching};

@@ -139,6 +139,7 @@ impl Scenario {
                 self.pods.iter().filter(|(pod, _)| pod.node == node).count() as u64 + self.other_pods_on_node
             },
             ignored_pods: self.ignored,
+            wrong: None,
             warnings: Vec::new(),
             has_webhooks: self.webhooks,
             previous,

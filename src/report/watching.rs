@@ -28,7 +28,11 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let common = common_causes::find(&problems, input.missing, input.pods_on_node);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
-    let ready = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
+    let watching = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
+    let ready = match &input.wrong {
+        None => conditions.is_true(condition::READY, reason::WATCHING, &watching),
+        Some(wrong) => conditions.is_false(condition::READY, reason::INVALID_SPEC, &format!("{wrong}: {watching}")),
+    };
     let reasons = summary::Reasons::of(&problems, input.missing);
     let is_unhealthy = !problems.is_empty() || !input.missing.is_empty();
     let message = is_unhealthy.then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
@@ -44,7 +48,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let mut status = OrchestrStatus {
         observed_generation: Some(input.generation),
         last_check_time: Some(wire_time(input.now)),
-        conditions: vec![conditions.is_true(condition::READY, reason::WATCHING, &ready), healthy],
+        conditions: vec![ready, healthy],
         watched_pods: count(input.watched_pods),
         problematic_pod_count: count(problems.len()),
         missing_pods: count(input.missing.iter().map(|own| own.missing).fold(0, u64::saturating_add)),

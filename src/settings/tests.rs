@@ -13,8 +13,12 @@ fn with_pods(pods: Value) -> Value {
     json!({"alerts": {"checkRunningPods": true}, "pods": pods})
 }
 
+/// Why the spec, or the first part of it, is wrong.
 fn error(spec: Value) -> String {
-    settings(spec).expect_err("the spec is invalid").to_string()
+    match settings(spec) {
+        Err(error) => error.to_string(),
+        Ok(settings) => settings.wrong.first().expect("a part of the spec is wrong").to_string(),
+    }
 }
 
 #[test]
@@ -266,11 +270,107 @@ fn warns_of_unknown_reasons_and_treats_synonyms_as_one() {
         settings(json!({"alerts": {"checkRunningPods": true}, "pods": {"ignoreReasons": reasons}})).unwrap()
     };
     let settings = with(json!(["Evicted", "Image", "ErrImagePull", "CrashLoopBackof"]));
-    assert_eq!(settings.warnings, [r#"spec.pods.ignoreReasons: "CrashLoopBackof" is not a known kind or reason"#]);
+    assert_eq!(
+        settings.warnings,
+        [r#"spec.pods.ignoreReasons: "CrashLoopBackof" is not a known kind or reason; is it CrashLoopBackOff?"#]
+    );
     assert!(settings.ignores(ProblemKind::Start, "Evicted") && settings.ignores(ProblemKind::Image, "Any"));
     assert!(!settings.ignores(ProblemKind::Crash, "OOMKilled"));
     let pull = with(json!(["ErrImagePull"]));
     assert!(pull.ignores(ProblemKind::Image, "ImagePullBackOff") && pull.warnings.is_empty());
+}
+
+#[test]
+fn names_the_unknown_reasons_of_every_list() {
+    let spec = json!({
+        "alerts": {"checkRunningPods": true}, "pods": {"ignoreReasons": ["Evicted"]},
+        "webhooks": [
+            {"name": "a", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "a", "key": "url"}},
+             "match": {"reasons": ["OOMkilled", "Bananas", "Image"]}},
+        ],
+        "silences": [{"name": "s", "until": "2026-12-01T08:00:00Z", "match": {"reasons": ["crash"]}}],
+        "quietHours": [{"name": "q", "start": "22:00", "end": "07:00", "timeZone": "UTC",
+                        "match": {"reasons": ["Nope", "Nowhere", "Evicted"]}}],
+    });
+    assert_eq!(
+        settings(spec).unwrap().warnings,
+        [
+            r#"spec.webhooks[0].match.reasons: "OOMkilled" is not a known kind or reason; is it OOMKilled?"#,
+            r#"spec.webhooks[0].match.reasons: "Bananas" is not a known kind or reason"#,
+            r#"spec.silences[0].match.reasons: "crash" is not a known kind or reason; is it Crash? (2 more are not)"#,
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_part_disables_only_itself() {
+    let webhook = |name: &str, wanted: Value| json!({"name": name, "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "a", "key": "url"}}, "match": wanted});
+    let quiet = |name: &str, zone: &str| json!({"name": name, "start": "00:00", "end": "24:00", "timeZone": zone});
+    let silence = |name: &str, until: &str| json!({"name": name, "until": until, "match": {"namespaces": ["shop"]}});
+    let spec = json!({
+        "alerts": {"checkRunningPods": true},
+        "pods": {"namespaces": ["shop"], "ignoreReasons": ["Evicted", "x".repeat(129)]},
+        "thresholds": {"pending": "soon", "notReady": "5m"},
+        "report": {"maxPods": 501},
+        "logs": {"maxBytes": 1, "tailLines": 7},
+        "links": [{"name": "a", "url": "https://{namespace}"}, {"name": "b", "url": "https://logs.example/{pod}"}],
+        "webhooks": [webhook("a", json!({"namespaces": ["[z-a]"]})), webhook("b", json!({})), webhook("b", json!({}))],
+        "silences": [silence("never", "tomorrow"), silence("now", "2999-01-01T00:00:00Z")],
+        "quietHours": [quiet("berlin", "Europe/Berln"), quiet("utc", "UTC")],
+    });
+    let settings = settings(spec).unwrap();
+    let wrong: Vec<String> = settings.wrong.iter().map(ToString::to_string).collect();
+    let fields: Vec<&str> = wrong.iter().map(|error| error.split_once(": ").unwrap().0).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.thresholds.pending",
+            "spec.pods.ignoreReasons[1]",
+            "spec.logs.maxBytes",
+            "spec.report.maxPods",
+            "spec.links[0].url",
+            "spec.webhooks[0].match.namespaces[0]",
+            "spec.webhooks[2].name",
+            "spec.silences[0].until",
+            "spec.quietHours[0].timeZone",
+        ]
+    );
+    let text = settings.wrong_parts().unwrap();
+    assert!(text.starts_with(&wrong[0]) && text.ends_with("; 6 more; the rest of the spec is in force"), "{text}");
+
+    assert!(settings.enabled && settings.scope.selects_namespace("shop") && !settings.scope.selects_namespace("ml"));
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    assert_eq!((settings.thresholds.pending, settings.thresholds.not_ready), (minutes(1), minutes(5)));
+    assert_eq!((settings.max_pods, settings.ignore_reasons.len()), (50, 1));
+    let logs = settings.logs.unwrap();
+    assert_eq!((logs.tail_lines, logs.max_bytes), (7, 4096));
+    let usable: Vec<_> =
+        settings.webhooks.iter().map(|own| (own.policy.name.as_str(), own.endpoint.wrong.is_none())).collect();
+    assert_eq!(usable, [("a", false), ("b", true)]);
+    assert_eq!(settings.webhooks[1].policy.links.len(), 1);
+    assert_eq!(format!("{:?}", settings.mute_rules).matches("name: ").count(), 2, "{:?}", settings.mute_rules);
+}
+
+#[test]
+fn a_wrong_pattern_withholds_all_texts() {
+    for patterns in [json!(["acct-[0-9]+", "(b"]), json!(["x".repeat(257)]), json!(vec!["x"; 17])] {
+        let settings =
+            settings(json!({"alerts": {"checkRunningPods": true}, "logs": {"redactPatterns": patterns}})).unwrap();
+        assert_eq!(settings.wrong.len(), 1, "{patterns}");
+        let masking = crate::logs::Masking::immediate(settings.logs.as_deref());
+        assert_eq!(crate::logs::clean_text("password=hunter2 of acct-7", Some(&masking), 100), crate::logs::MASK);
+    }
+}
+
+#[test]
+fn nothing_is_checked_if_the_selection_is_wrong() {
+    for pods in [
+        json!({"namespaces": ["[ab"]}),
+        json!({"excludeNamespaces": ["[ab"]}),
+        json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}),
+    ] {
+        assert!(settings(with_pods(pods)).is_err());
+    }
 }
 
 #[test]

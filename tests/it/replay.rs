@@ -145,6 +145,7 @@ impl Replay {
             pods_on_node: &|_| 0,
             tracker: &self.tracker,
             ignored_pods: 0,
+            wrong: None,
             warnings: Vec::new(),
             outside: None,
             has_webhooks: true,

@@ -93,7 +93,10 @@ impl SecretReader {
             found.insert(name, secret.map(|secret| secret.data));
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
-        let endpoint = self.endpoint(spec, &found).await.map(Arc::new);
+        let endpoint = match &spec.wrong {
+            Some(error) => Err(Unusable(error.clone())),
+            None => self.endpoint(spec, &found).await.map(Arc::new),
+        };
         Ok(WebhookSecrets { config: digest(hash), receiver: digest(receiver), endpoint })
     }
 

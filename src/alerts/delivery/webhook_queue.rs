@@ -166,7 +166,9 @@ impl WebhookQueue {
         if let Some(action) = self.resend(input, now, wall) {
             return action;
         }
-        if self.secrets.latest.is_none() || !input.incidents_known {
+        // A webhook whose spec is wrong keeps its alerts as they are, because it is not known which it should have.
+        let is_wrong = self.webhook.endpoint.wrong.is_some();
+        if self.secrets.latest.is_none() || !input.incidents_known || is_wrong {
             return Action::Wait;
         }
         let Plan { state, send, wake } = plan(&self.base, &self.plan_input(input, wall));
@@ -404,7 +406,7 @@ mod tests {
         let spec = serde_json::json!({
             "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops", "key": "url"}},
         });
-        let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()]).unwrap();
+        let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new());
         WebhookQueue::new(webhooks.into_iter().next().unwrap(), None, Duration::from_secs(10))
     }
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::incident::Incident;
 use crate::{
     api::{self, limits},
-    spec_error::{SpecError, at_most, invalid, short_enough},
+    spec_error::{SpecError, at_most, in_force, invalid, short_enough},
 };
 pub use current::CurrentMutes;
 pub(crate) use current::MuteSearch;
@@ -56,18 +56,14 @@ pub(super) struct Mute {
 }
 
 impl MuteRules {
-    /// Validates `spec.silences` and `spec.quietHours`.
-    ///
-    /// # Errors
-    /// If there are too many, two have the same name, or a value is invalid. A silence that has ended is valid.
-    pub fn new(silences: &[api::Silence], quiet_hours: &[api::QuietHours]) -> Result<Self, SpecError> {
-        at_most("spec.silences", silences.len(), limits::SILENCES)?;
-        unique("spec.silences", silences.iter().map(|silence| silence.name.as_str()))?;
-        at_most("spec.quietHours", quiet_hours.len(), limits::QUIET_HOURS)?;
-        unique("spec.quietHours", quiet_hours.iter().map(|hours| hours.name.as_str()))?;
-        let silences = silences.iter().enumerate().map(|(index, spec)| Silence::new(index, spec));
-        let quiet_hours = quiet_hours.iter().enumerate().map(|(index, spec)| QuietHours::new(index, spec));
-        Ok(Self { silences: silences.collect::<Result<_, _>>()?, quiet_hours: quiet_hours.collect::<Result<_, _>>()? })
+    /// Validates `spec.silences` and `spec.quietHours`. An entry that is wrong is not in force, so nothing is held back that
+    /// nobody asked for; `wrong` names it. A silence that has ended is valid.
+    pub fn new(silences: &[api::Silence], quiet_hours: &[api::QuietHours], wrong: &mut Vec<SpecError>) -> Self {
+        let named = silences.iter().map(|silence| (silence.name.as_str(), silence));
+        let silences = entries("spec.silences", named, limits::SILENCES, Silence::new, wrong);
+        let named = quiet_hours.iter().map(|hours| (hours.name.as_str(), hours));
+        let quiet_hours = entries("spec.quietHours", named, limits::QUIET_HOURS, QuietHours::new, wrong);
+        Self { silences, quiet_hours }
     }
 
     /// The rules that hold now.
@@ -143,14 +139,24 @@ pub(super) fn mutes_everywhere(rules: &[ActiveRule<'_>], incident: &Incident) ->
     rules.iter().any(|rule| rule.matcher.is_empty() && rule.mutes(incident, &[]))
 }
 
-fn unique<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
-    let mut seen = HashSet::new();
-    for (index, name) in names.enumerate() {
-        if !seen.insert(name) {
-            return Err(invalid(format!("{field}[{index}].name"), format!("{name:?} is already used")));
+/// The entries of a list that are valid: at most `max`, each with a name of its own.
+fn entries<'a, S: 'a, T>(
+    field: &str,
+    specs: impl ExactSizeIterator<Item = (&'a str, &'a S)>,
+    max: usize,
+    validate: impl Fn(usize, &S) -> Result<T, SpecError>,
+    wrong: &mut Vec<SpecError>,
+) -> Vec<T> {
+    in_force(at_most(field, specs.len(), max), wrong);
+    let mut names = HashSet::new();
+    let mut entry = |(index, (name, spec)): (usize, (&'a str, &S))| {
+        if names.insert(name) {
+            validate(index, spec)
+        } else {
+            Err(invalid(format!("{field}[{index}].name"), format!("{name:?} is already used")))
         }
-    }
-    Ok(())
+    };
+    specs.take(max).enumerate().filter_map(|named| in_force(entry(named), wrong)).collect()
 }
 
 fn time(field: &str, text: &str) -> Result<Timestamp, SpecError> {

@@ -9,7 +9,9 @@ use crate::{
 fn rules(silences: Value, quiet_hours: Value) -> Result<MuteRules, String> {
     let silences: Vec<api::Silence> = serde_json::from_value(silences).unwrap();
     let quiet_hours: Vec<api::QuietHours> = serde_json::from_value(quiet_hours).unwrap();
-    MuteRules::new(&silences, &quiet_hours).map_err(|error| error.to_string())
+    let mut wrong = Vec::new();
+    let rules = MuteRules::new(&silences, &quiet_hours, &mut wrong);
+    wrong.first().map_or(Ok(rules), |error| Err(error.to_string()))
 }
 
 fn silence(changes: Value) -> Value {

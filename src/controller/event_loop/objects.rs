@@ -148,7 +148,7 @@ impl Controller {
         self.queue.remove(key);
     }
 
-    /// The patterns of a version of an object were compiled. If they are invalid, so is the spec.
+    /// The patterns of a version of an object were compiled. If one is wrong, texts are withheld.
     pub(super) fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
         let next = self.pattern_checks.ended(&check.key.namespace);
         next.into_iter().for_each(|check| self.tasks.check_patterns(check));
@@ -156,10 +156,7 @@ impl Controller {
         let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
         object.is_being_checked = false;
         if let Err(error) = result {
-            object.settings = Err(error);
-            if let Some(view) = object.view.take() {
-                self.reconciler.remove_view(view);
-            }
+            object.withhold_texts(error);
         }
         self.queue.mark_dirty(&check.key, now);
     }

@@ -275,7 +275,8 @@ impl Reconciler {
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
         let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
-        let cut_texts = object.has_cut_texts.then(|| CUT_TEXTS.to_owned());
+        // If a pattern is wrong, Ready says so.
+        let cut_texts = (object.has_cut_texts && settings.wrong.is_empty()).then(|| CUT_TEXTS.to_owned());
         let unread = cut_texts
             .into_iter()
             .chain(unread_events)
@@ -333,6 +334,7 @@ impl Reconciler {
             pods_on_node: &|node| u64::from(self.index.pods_on_node(node).pods),
             tracker: &object.tracker,
             ignored_pods: ((ignored + ignored_by_spec) as u64).saturating_add(ignored_missing),
+            wrong: settings.wrong_parts(),
             warnings,
             has_webhooks: !settings.webhooks.is_empty(),
             previous,
@@ -342,7 +344,10 @@ impl Reconciler {
         if self.metrics.wants_state() {
             self.metrics.object_reported(key, &report.for_metrics(), report.incidents_for_metrics());
         }
-        let Report { mut status, omitted, incidents, shown, .. } = report;
+        let Report { mut status, omitted, mut incidents, shown, .. } = report;
+        if let Some(wrong) = settings.wrong_parts() {
+            incidents.push(report::of_spec(key, wrong, &status));
+        }
         if let Some(known) = &object.status {
             known.keep_most_pods(&mut status.incidents);
         }

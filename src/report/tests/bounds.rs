@@ -397,6 +397,7 @@ fn the_largest_input_fits() {
         pods_on_node: &|_| 0,
         tracker: &tracker,
         ignored_pods: u64::MAX,
+        wrong: None,
         warnings: vec![hostile.clone()],
         has_webhooks: false,
         previous: None,

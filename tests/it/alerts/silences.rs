@@ -1,6 +1,6 @@
 //! Silences and quiet hours, from the spec to the receiver.
 
-use orchestr_testbed::Receiver;
+use orchestr_testbed::{Receiver, eventually};
 use serde_json::{Value, json};
 
 use super::support::{delivery, spec, webhook};
@@ -75,5 +75,60 @@ async fn holds_back_a_silenced_incident_until_the_silence_ends() {
             && message.starts_with("spec.quietHours[0].timeZone: \"Mars/Olympus\" is not a time zone")
     })
     .await;
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
+    let env = TestEnv::new("wrong-part").await;
+    let [working, wrong] = [Receiver::start().await.unwrap(), Receiver::start().await.unwrap()];
+    env.secret("ops", &[("url", &working.url("/"))]).await;
+    env.secret("dev", &[("url", &wrong.url("/"))]).await;
+    env.pod("cart-0", crash_looping(7)).await;
+    let both =
+        |wanted: Value| [webhook("ops", "Generic", json!({})), webhook("dev", "Generic", json!({"match": wanted}))];
+    env.object("cluster", spec(&both(json!({})))).await;
+    let operator = env.operator().fast_alerts().start();
+    working.wait_for(1, TIMEOUT).await.unwrap();
+    wrong.wait_for(1, TIMEOUT).await.unwrap();
+
+    let mut typos = spec(&both(json!({"namespaces": ["[z-a]"]})));
+    typos["quietHours"] = json!([{"name": "nights", "start": "00:00", "end": "24:00", "timeZone": "Europe/Berln"}]);
+    env.update_spec("cluster", typos).await;
+    let status = env
+        .wait_for_status("cluster", "the webhook cannot be used", |status| {
+            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+        })
+        .await;
+    let (_, reason, message) = condition(&status, "Ready");
+    assert_eq!((reason, condition(&status, "Stalled").0), ("InvalidSpec", ""));
+    assert!(
+        message.contains("spec.webhooks[1].match.namespaces[0]: ") && message.contains("Europe/Berln"),
+        "{message}"
+    );
+    assert!(condition(&status, "AlertsDelivered").2.contains("spec.webhooks[1].match.namespaces[0]: "), "{status:?}");
+    env.pod("web-0", crash_looping(7)).await;
+    // The receiver that works is sent the new incident, and told of the spec once.
+    eventually("both are sent", TIMEOUT, async || {
+        let sent = owners(&working).join(" ");
+        let is_sent = sent.contains("web-0") && sent.contains("cluster");
+        if is_sent { Ok(()) } else { Err(sent) }
+    })
+    .await
+    .unwrap();
+    assert_eq!(wrong.received().len(), 1, "a webhook that is wrong is sent nothing, no end either");
+
+    env.update_spec("cluster", spec(&both(json!({})))).await;
+    let status = env.wait_for_ready("cluster", "Watching").await;
+    assert_eq!(status.problematic_pod_count, 2);
+    eventually("the other receiver is sent what it missed", TIMEOUT, async || {
+        let sent = owners(&wrong).join(" ");
+        if sent.contains("web-0") { Ok(()) } else { Err(sent) }
+    })
+    .await
+    .unwrap();
+    for request in wrong.received() {
+        assert_eq!(request.json()["status"], "firing", "nothing seemed to be over");
+    }
     operator.stop().await;
 }

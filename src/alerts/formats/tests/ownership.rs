@@ -29,7 +29,7 @@ pub(super) fn scenario(format: WebhookFormat) -> Scenario {
     let mut scenario = Scenario::of(format);
     scenario.sim.policy = NotificationPolicy::new(0, &Webhook { mentions, ..webhook(format) }).unwrap();
     let url = "https://grafana.example/explore?ns={namespace}&owner={owner}".to_owned();
-    let links = LinkTemplate::validate_all(&[Link { name: "Logs".to_owned(), url }]).unwrap();
+    let links = LinkTemplate::validate_all(&[Link { name: "Logs".to_owned(), url }], &mut Vec::new());
     scenario.sim.policy.links = links.into();
     scenario.incident(owned())
 }

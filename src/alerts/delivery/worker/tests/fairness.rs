@@ -56,8 +56,8 @@ pub(super) fn largest() -> Input {
         ..Incident::default()
     };
     Input {
-        webhooks: ValidatedWebhook::validate_all(&webhooks).unwrap().into(),
-        mute_rules: Arc::new(MuteRules::new(&(0..20).map(silence).collect::<Vec<_>>(), &[]).unwrap()),
+        webhooks: ValidatedWebhook::validate_all(&webhooks, &mut Vec::new()).into(),
+        mute_rules: Arc::new(MuteRules::new(&(0..20).map(silence).collect::<Vec<_>>(), &[], &mut Vec::new())),
         incidents: (0..1_500).map(incident).collect(),
         incidents_known: true,
         ..Input::default()
