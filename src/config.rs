@@ -80,6 +80,8 @@ pub enum StreamingLists {
 pub struct TelemetryConfig {
     /// Where to serve metrics and probes.
     pub metrics_address: Option<MetricsAddress>,
+    /// Whether the metrics name no incidents.
+    pub metrics_without_incidents: bool,
     /// The file with the URL of the heartbeat webhook.
     pub heartbeat_url_file: Option<PathBuf>,
     /// The namespaces whose webhooks the heartbeat depends on; absent: all.

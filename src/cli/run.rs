@@ -83,6 +83,10 @@ pub(super) struct RunFlags {
     #[arg(long, env = "ORCHESTR_METRICS_ADDRESS", value_name = "[IP]:PORT")]
     metrics_address: Option<String>,
 
+    /// Serve metrics that count problems, and name no namespace, owner or cause
+    #[arg(long, env = "ORCHESTR_METRICS_WITHOUT_INCIDENTS")]
+    metrics_without_incidents: bool,
+
     /// Ping the URL in this file once a minute while pods are watched and alerts are delivered
     #[arg(long, env = "ORCHESTR_HEARTBEAT_URL_FILE", value_name = "FILE")]
     heartbeat_url_file: Option<PathBuf>,
@@ -116,6 +120,7 @@ impl RunFlags {
             logging: Logging { format: self.log_format, filter: self.log },
             telemetry: TelemetryConfig {
                 metrics_address: RunConfig::metrics_address(self.metrics_address.as_deref()).map_err(Failure::new)?,
+                metrics_without_incidents: self.metrics_without_incidents,
                 heartbeat_url_file: self.heartbeat_url_file.filter(|file| !file.as_os_str().is_empty()),
                 heartbeat_namespaces: RunConfig::heartbeat_namespaces(self.heartbeat_namespaces)
                     .map_err(Failure::new)?,
@@ -144,12 +149,17 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
 
 /// Serves metrics and probes from now on, so that a probe does not fail while the operator waits for the CRD.
 fn start_telemetry(config: &RunConfig, heartbeat: &Heartbeat) -> Result<Metrics, Failure> {
-    let TelemetryConfig { metrics_address, heartbeat_url_file, heartbeat_namespaces } = &config.telemetry;
+    let TelemetryConfig { metrics_address, metrics_without_incidents, heartbeat_url_file, heartbeat_namespaces } =
+        &config.telemetry;
     let bind = |address: &MetricsAddress| {
         address.bind().map_err(|error| Failure::new(format!("cannot listen on --metrics-address {address}: {error}")))
     };
     let listener = metrics_address.as_ref().map(bind).transpose()?;
-    let metrics = if listener.is_some() { Metrics::with_state() } else { Metrics::default() };
+    let metrics = match &listener {
+        None => Metrics::default(),
+        Some(_) if *metrics_without_incidents => Metrics::without_incidents(),
+        Some(_) => Metrics::with_state(),
+    };
     let webhook = heartbeat_url_file.as_ref().map(|file| HeartbeatWebhook {
         url_file: file.clone(),
         namespaces: heartbeat_namespaces.clone(),
@@ -196,6 +206,7 @@ fn log_start(config: &RunConfig) {
         webhook_allow_loopback = webhooks.urls.addresses.loopback,
         webhook_proxy_from_env = webhooks.proxy_from_env,
         metrics_address = telemetry.metrics_address.map(|address| address.to_string()),
+        metrics_without_incidents = telemetry.metrics_without_incidents,
         heartbeat = telemetry.heartbeat_url_file.is_some(),
         leader_elect = leader_election.is_some(),
         log = logging.filter,

@@ -46,6 +46,8 @@ struct Shared {
     health: Health,
     /// Absent if metrics are not served. Then the state of the objects takes no memory.
     state: Option<Mutex<State>>,
+    /// Whether the page names no namespaces, owners and causes, because others than the administrator may read it.
+    hides_incidents: bool,
 }
 
 impl Metrics {
@@ -53,6 +55,12 @@ impl Metrics {
     #[must_use]
     pub fn with_state() -> Self {
         Self(Arc::new(Shared { state: Some(Mutex::default()), ..Shared::default() }))
+    }
+
+    /// The same for a page that counts problems, and names no namespace, owner or cause.
+    #[must_use]
+    pub fn without_incidents() -> Self {
+        Self(Arc::new(Shared { state: Some(Mutex::default()), hides_incidents: true, ..Shared::default() }))
     }
 
     /// Registers all metrics.
@@ -125,6 +133,7 @@ impl Metrics {
 
     /// A container failed while it was watched.
     pub(crate) fn container_terminated(&self, namespace: &str, reason: &str) {
+        let namespace = if self.0.hides_incidents { "" } else { namespace };
         let labels = lock(&self.0.terminations).labels(namespace, reason);
         self.0.instruments.container_terminations.get_or_create(&labels).inc();
     }

@@ -81,22 +81,34 @@ impl Collector for StateCollector {
             "Pods that an Orchestr object selects.",
             objects.iter().map(|(name, object)| (Labels([("object", name)]), count(object.pods))),
         )?;
-        let problems = objects.iter().flat_map(|(name, object)| object.problems.iter().map(move |own| (name, own)));
-        gauge(
-            &mut encoder,
-            "orchestr_problem_pods",
-            "Pods with a problem.",
-            problems.map(|(name, own)| {
-                let labels = [("object", name.as_str()), ("namespace", &own.namespace), ("reason", &own.reason)];
-                (Labels(labels), count(own.pods))
-            }),
-        )?;
+        const PROBLEM_PODS: (&str, &str) = ("orchestr_problem_pods", "Pods with a problem.");
+        if shared.hides_incidents {
+            let sums =
+                objects.iter().map(|(name, object)| (name, object.problems.iter().map(|own| own.pods).sum::<u64>()));
+            let sums = sums.filter(|(_, pods)| *pods > 0);
+            let (name, help) = PROBLEM_PODS;
+            gauge(&mut encoder, name, help, sums.map(|(name, pods)| (Labels([("object", name)]), count(pods))))?;
+            snapshot.incidents.clear();
+            snapshot.omitted_incidents = 0;
+        } else {
+            let problems = objects.iter().flat_map(|(name, object)| object.problems.iter().map(move |own| (name, own)));
+            let (name, help) = PROBLEM_PODS;
+            gauge(
+                &mut encoder,
+                name,
+                help,
+                problems.map(|(name, own)| {
+                    let labels = [("object", name.as_str()), ("namespace", &own.namespace), ("reason", &own.reason)];
+                    (Labels(labels), count(own.pods))
+                }),
+            )?;
+        }
         let causes = objects.iter().flat_map(|(name, object)| object.common_causes.iter().map(move |own| (name, own)));
         gauge(
             &mut encoder,
             "orchestr_common_cause_pods",
             "Pods whose problems have a cause in common.",
-            causes.map(|(name, own)| {
+            causes.filter(|_| !shared.hides_incidents).map(|(name, own)| {
                 let labels = [("object", name.as_str()), ("cause_kind", &own.kind), ("cause_name", &own.name)];
                 (Labels(labels), own.pods)
             }),

@@ -81,6 +81,11 @@ rules:
   value: {{ $value | toString | quote }}
 {{- end }}
 {{- end }}
+{{- if and .Values.tenancy.policy.enabled (kindIs "invalid" .Values.operator.metricsWithoutIncidents) }}
+# Others than the administrator may reach the metrics.
+- name: ORCHESTR_METRICS_WITHOUT_INCIDENTS
+  value: "true"
+{{- end }}
 {{- if .Values.leaderElection.enabled }}
 - name: ORCHESTR_LEADER_ELECT
   value: "true"

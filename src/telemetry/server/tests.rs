@@ -12,8 +12,8 @@ use tokio::{
 
 use super::*;
 use crate::{
-    api::{Cause, NamespacedName, ProblemKind},
-    metrics::{IncidentReport, ObjectReport},
+    api::{Cause, CommonCause, NamespacedName, ProblemKind},
+    metrics::{IncidentReport, ObjectReport, ProblemCount},
 };
 
 struct Server {
@@ -26,10 +26,14 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::with(Metrics::with_state())
+    }
+
+    fn with(metrics: Metrics) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let (metrics, heartbeat) = (Metrics::with_state(), Heartbeat::default());
+        let heartbeat = Heartbeat::default();
         let mut task = JoinSet::new();
         let (own_metrics, own_heartbeat) = (metrics.clone(), heartbeat.clone());
         task.spawn(async move { serve(listener, &own_metrics, &own_heartbeat).await.unwrap() });
@@ -96,6 +100,49 @@ async fn livez_follows_the_event_loop_and_readyz_the_sync() {
     assert_eq!(series(&server.get("/metrics").await.1, "orchestr_leader"), ["orchestr_leader 0"]);
     server.metrics.set_leader(true);
     assert_eq!(series(&server.get("/metrics").await.1, "orchestr_leader"), ["orchestr_leader 1"]);
+}
+
+#[tokio::test]
+async fn a_page_without_incidents_names_no_namespace_owner_or_cause() {
+    for (metrics, names) in [(Metrics::with_state(), true), (Metrics::without_incidents(), false)] {
+        let server = Server::with(metrics);
+        let problem = |reason| ProblemCount { namespace: "payments", reason, pods: 2 };
+        let cause = CommonCause { kind: "Secret".to_owned(), name: "payments/db".to_owned(), pods: 4, ..cause() };
+        let report = ObjectReport {
+            problems: vec![problem("Error"), problem("OOMKilled")],
+            common_causes: &[cause],
+            ..ObjectReport::default()
+        };
+        let incident = IncidentReport {
+            key: 1,
+            namespace: "payments",
+            owner_kind: "Deployment",
+            owner_name: "ledger",
+            container: "app",
+            kind: ProblemKind::Crash,
+            reason: "Error",
+            cause: Cause::OutOfMemory,
+            pods: 2,
+            since: 0,
+        };
+        server.metrics.object_reported(&NamespacedName::new("ops", "cluster"), &report, [incident].into_iter());
+        server.metrics.container_terminated("payments", "Error");
+        let page = server.get("/metrics").await.1;
+        let is_named = ["payments", "ledger", "OutOfMemory", "OOMKilled"].map(|name| page.contains(name));
+        let problems = series(&page, "orchestr_problem_pods");
+        assert_eq!(is_named, [names; 4], "{page}");
+        if !names {
+            assert_eq!(problems, [r#"orchestr_problem_pods{object="ops/cluster"} 4"#]);
+        }
+        assert!(page.contains("orchestr_container_terminations_total"), "{page}");
+    }
+}
+
+fn cause() -> CommonCause {
+    serde_json::from_value(serde_json::json!({
+        "kind": "", "name": "", "owners": 2, "pods": 0, "since": "2026-01-01T00:00:00Z", "message": "",
+    }))
+    .unwrap()
 }
 
 #[tokio::test]

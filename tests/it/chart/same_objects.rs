@@ -29,7 +29,7 @@ pub(super) const CASES: [Case; 11] = [
     Case {
         name: "the admission policy",
         values: "tenancy: {policy: {enabled: true}}",
-        overlays: &[".", "tenancy"],
+        overlays: &[".", "tenancy", "components/shared-metrics"],
         files: &[],
     },
     Case {
@@ -47,7 +47,7 @@ pub(super) const CASES: [Case; 11] = [
     Case {
         name: "a heartbeat of a shared cluster",
         values: "{heartbeat: {secretName: orchestr-heartbeat}, tenancy: {policy: {enabled: true}}}",
-        overlays: &[".", "tenancy", "components/heartbeat"],
+        overlays: &[".", "tenancy", "components/heartbeat", "components/shared-metrics"],
         files: &[],
     },
     Case {

@@ -76,6 +76,7 @@ operator:
   streamingLists: never
   podLogReads: 16
   maxObjectsPerNamespace: 4294967295
+  metricsWithoutIncidents: true
   webhookAllowHttp: true
   webhookRefusePrivate: true
   webhookAllowLoopback: true
