@@ -82,6 +82,20 @@ impl ObjectVersion {
         }
     }
 
+    /// Notes the version that a read has returned; `before` was known before it. A read is never older than what was
+    /// known, unless the cluster was put back to an earlier state: then the versions start again from there.
+    fn confirm(&self, version: &str, before: &str) {
+        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == before || is_newer(version, &known) {
+            version.clone_into(&mut known);
+        }
+    }
+
+    /// Notes the version of an object in a cluster that was put back to an earlier state.
+    pub(crate) fn go_back_to(&self, version: &str) {
+        version.clone_into(&mut self.0.known.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn known(&self) -> String {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -175,8 +189,9 @@ impl<'a> StatusTarget<'a> {
     /// Reads the object.
     pub(crate) async fn read(&self) -> Result<StoredObject, Error> {
         self.requests.add("get");
+        let before = self.version.known();
         let object = self.api().get(&self.key.name).await?;
-        self.version.advance(object.resource_version());
+        self.version.confirm(object.resource_version(), &before);
         Ok(object)
     }
 
@@ -222,6 +237,11 @@ pub(crate) fn is_newer(version: &str, than: &str) -> bool {
     }
 }
 
+/// Whether one resource version is older than another; false unless both are numbers.
+pub(crate) fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u128>(), than.parse::<u128>()), (Ok(version), Ok(than)) if version < than)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +262,11 @@ mod tests {
             other.advance(received);
             assert_eq!(version.known(), known);
         }
+        other.confirm("9", "10");
+        assert_eq!(version.known(), "9", "the cluster was put back to an earlier state");
+        other.advance("11");
+        other.confirm("10", "9");
+        assert_eq!(version.known(), "11", "it was written after the read");
         let turn = version.turn().await;
         assert!(turn.is_some());
         assert!(other.turn().await.is_none(), "it does not wait for a writer that hangs");

@@ -10,7 +10,7 @@ use crate::{
     diagnosis::{Finding, needs_events},
     events::{Event, EventStore, Recorded, WatchedEvent},
     pods::{Pod, Uid},
-    watch::WatchUpdate,
+    watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
@@ -112,6 +112,11 @@ impl Evidence {
                 tracing::warn!(refusal, "not allowed to watch events: causes that only events show are not found");
                 state.denied = Some(refusal);
                 NewEvidence::ConcernsAll
+            }
+            WatchUpdate::WentBack => {
+                tracing::debug!("{WENT_BACK}: the watch of events starts in the present again");
+                state.interrupted_since.get_or_insert(now);
+                NewEvidence::Nothing
             }
             WatchUpdate::Failed(error) => {
                 tracing::debug!(error, "the watch of events has ended");

@@ -8,7 +8,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{api::Ownership, namespaces::WatchedNamespace, watch::WatchUpdate};
+use crate::{
+    api::Ownership,
+    namespaces::WatchedNamespace,
+    watch::{WENT_BACK, WatchUpdate},
+};
 
 /// The most namespaces whose annotations are kept. Each takes at most 1.2 KB.
 const NAMESPACES: usize = 2_000;
@@ -104,6 +108,11 @@ impl Namespaces {
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {
                 self.recovered();
                 if self.denied.take().is_some() { NewAnnotations::ConcernsAll } else { NewAnnotations::Nothing }
+            }
+            WatchUpdate::WentBack => {
+                tracing::debug!("{WENT_BACK}: namespaces are listed again");
+                self.interrupted_since.get_or_insert(now);
+                NewAnnotations::Nothing
             }
             WatchUpdate::Denied(refusal) => {
                 let was_awaited = std::mem::take(&mut self.is_awaited);

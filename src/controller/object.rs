@@ -13,7 +13,7 @@ use crate::{
     report::{Gap, KnownStatus, OmittedIncidents, Step, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
-    status_apply::{ObjectVersion, is_newer},
+    status_apply::{ObjectVersion, is_newer, is_older},
 };
 
 use super::{
@@ -38,6 +38,11 @@ pub(super) struct Object {
     pub(super) status: Option<KnownStatus>,
     /// The resource version of that status.
     pub(super) resource_version: String,
+    /// Whether the cluster was put back to an earlier state, so that the next version that is observed may be an older one.
+    has_gone_back: bool,
+    /// The last state of the webhooks, if the cluster was put back to an earlier state that lacks it. The next worker restores
+    /// it, so that nothing is sent again.
+    lost_webhooks: Vec<Arc<WebhookStatus>>,
     /// The version that the next write of the status follows.
     pub(super) version: ObjectVersion,
     /// The term of the leader in which the status was read from the API; absent in a follower. A leader continues from what
@@ -80,6 +85,8 @@ impl Object {
             status,
             version: ObjectVersion::new(&resource_version),
             resource_version,
+            has_gone_back: false,
+            lost_webhooks: Vec::new(),
             term,
             written_in: None,
             bytes,
@@ -96,12 +103,36 @@ impl Object {
 
     /// Forgets all that was known of the status, and begins with this one: another replica may have written it.
     pub(super) fn resume(&mut self, observed: &StoredObject, term: Option<u64>, now: Instant) {
-        self.version.advance(observed.resource_version());
-        let old = std::mem::replace(self, Self::new(observed, term, now));
+        self.version.go_back_to(observed.resource_version());
+        let new = Self::new(observed, term, now);
+        let lost_webhooks = self.lost_webhooks_in(&new.resource_version, new.status_head());
+        let old = std::mem::replace(self, new);
         let Self { uid, generation, settings, is_being_checked, view, version, .. } = old;
         (self.uid, self.generation, self.settings, self.is_being_checked) =
             (uid, generation, settings, is_being_checked);
-        (self.view, self.version) = (view, version);
+        (self.view, self.version, self.lost_webhooks) = (view, version, lost_webhooks);
+    }
+
+    /// The cluster was put back to an earlier state. What is observed next is that state.
+    pub(super) fn went_back(&mut self) {
+        self.has_gone_back = true;
+    }
+
+    /// The last state of the webhooks that the status lacks.
+    pub(super) fn lost_webhooks(&self) -> &[Arc<WebhookStatus>] {
+        &self.lost_webhooks
+    }
+
+    /// The same if the status is this one.
+    fn lost_webhooks_in(&self, version: &str, status: Option<&OrchestrStatus>) -> Vec<Arc<WebhookStatus>> {
+        let ((known, _), (new, _)) = (delivery_fields(self.status_head()), delivery_fields(status));
+        match is_older(version, &self.resource_version) {
+            _ if known == new => self.lost_webhooks.clone(),
+            true if self.lost_webhooks.is_empty() => known.to_vec(),
+            true => self.lost_webhooks.clone(),
+            // A worker has written it.
+            false => Vec::new(),
+        }
     }
 
     /// One of the patterns is wrong.
@@ -126,10 +157,13 @@ impl Object {
     /// Takes the status from an event, unless it is older than the known one. While a write is under way, the event is
     /// kept until the write ends. Returns whether another writer changed the status.
     pub(super) fn adopt(&mut self, mut observed: StoredObject, is_writing: bool) -> bool {
-        if !is_newer(observed.resource_version(), &self.resource_version) {
+        if self.has_gone_back {
+            self.version.go_back_to(observed.resource_version());
+        } else if is_newer(observed.resource_version(), &self.resource_version) {
+            self.version.advance(observed.resource_version());
+        } else {
             return false;
         }
-        self.version.advance(observed.resource_version());
         if is_writing {
             observed.spec = None;
             self.during_write = Some(Box::new(observed));
@@ -144,6 +178,9 @@ impl Object {
             (Some(old), Some(new)) => old.is_same(new),
             (old, new) => old.is_none() == new.is_none(),
         };
+        let head = observed.status.as_ref().map(KnownStatus::head);
+        self.lost_webhooks = self.lost_webhooks_in(&observed.resource_version, head);
+        self.has_gone_back = false;
         (self.status, self.resource_version, self.bytes) = (observed.status, observed.resource_version, observed.bytes);
         !is_same
     }
@@ -157,7 +194,8 @@ impl Object {
             changed = delivery_fields(status) != delivery_fields(self.status_head());
             self.replace(answer);
         }
-        let event = self.during_write.take().filter(|own| is_newer(own.resource_version(), &self.resource_version));
+        let event = self.during_write.take();
+        let event = event.filter(|own| self.has_gone_back || is_newer(own.resource_version(), &self.resource_version));
         event.is_some_and(|event| self.replace(ObservedStatus::new(&event, self.tracker.is_resumed()))) || changed
     }
 
@@ -239,6 +277,40 @@ mod tests {
         assert!(!object.adopt(observed(10, 1), false), "another resource version, but the same status");
         assert!(object.adopt(observed(11, 3), false));
         assert_eq!(problems(&object), Some(3));
+    }
+
+    #[test]
+    fn takes_the_older_status_of_a_cluster_that_went_back_and_keeps_what_was_sent() {
+        let with_webhook = |version: u32, alerts: u32| -> StoredObject {
+            let object = json!({
+                "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
+                "metadata": {"name": "cluster", "namespace": "shop", "resourceVersion": version.to_string()},
+                "status": {"problematicPodCount": alerts, "webhooks": [{"name": "ops", "dropped": alerts}]},
+            });
+            serde_json::from_str(&object.to_string()).unwrap()
+        };
+        let lost = |object: &Object| object.lost_webhooks().iter().map(|own| own.dropped).collect::<Vec<_>>();
+        let now = Instant::now();
+        // A follower, and a leader whose term has ended during the outage.
+        for (term, next) in [(None, Some(1)), (Some(1), Some(2))] {
+            let mut object = Object::new(&with_webhook(90, 9), term, now);
+            assert!(!object.adopt(with_webhook(50, 5), false), "it is late");
+            object.went_back();
+            assert!(object.adopt(with_webhook(50, 5), false));
+            assert_eq!((problems(&object), lost(&object)), (Some(5), vec![9]));
+            object.adopt(with_webhook(51, 5), false);
+            assert_eq!(lost(&object), [9], "only the resource version has changed");
+            object.resume(&with_webhook(51, 5), next, now);
+            assert_eq!(lost(&object), [9], "no worker has restored it yet");
+            assert!(object.adopt(with_webhook(52, 9), false));
+            assert_eq!(lost(&object), [0_i64; 0]);
+
+            let mut object = Object::new(&with_webhook(90, 9), term, now);
+            object.resume(&with_webhook(50, 5), next, now);
+            assert_eq!((problems(&object), lost(&object)), (Some(5), vec![9]), "it is noticed when the term begins");
+            object.resume(&with_webhook(52, 9), next, now);
+            assert_eq!(lost(&object), [0_i64; 0], "another replica has restored it");
+        }
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Objects {
         self.by_key.remove(key)
     }
 
+    /// The cluster was put back to an earlier state.
+    pub(super) fn went_back(&mut self, scope: &Scope) {
+        let objects = self.by_key.iter_mut().filter(|(key, _)| is_within(key, scope));
+        objects.for_each(|(_, object)| object.went_back());
+    }
+
     pub(super) fn begin_list(&mut self, scope: &Scope) {
         self.listed.retain(|key| !is_within(key, scope));
     }

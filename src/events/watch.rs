@@ -39,8 +39,7 @@ pub(crate) fn watch_events(
 /// The Warning events from the present on, in protobuf and in JSON.
 #[must_use]
 pub fn collections(client: Client, namespace: Option<&str>) -> [Box<dyn Collection<Object = WatchedEvent>>; 2] {
-    // With a field selector, the API server would search all events for the one to list.
-    let selection = Selection { page_size: 1, watch_fields: Some("type=Warning".to_owned()), ..Selection::default() };
+    let selection = Selection { watch_fields: Some("type=Warning".to_owned()), ..Selection::default() };
     let api: Api<ApiEvent> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),

@@ -86,6 +86,11 @@ impl LabelSets {
         }
     }
 
+    /// Forgets the healthy pods that were recorded.
+    pub(super) fn forget_healthy(&mut self) {
+        self.slots.iter_mut().for_each(|label_set| label_set.youngest_healthy = 0);
+    }
+
     /// Whether the pod's owner has, or had, a healthy pod that was created later. It counts even if it became unready since.
     pub(super) fn is_replaced(&self, pod: &Pod) -> bool {
         let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };

@@ -79,6 +79,9 @@ pub struct Index {
     undecodable: UndecodablePods,
     /// The number of lists so far.
     list: u32,
+    /// Pods that were last seen in an earlier list than this one were seen in another state of the cluster, to which its
+    /// present state does not follow.
+    first_list: u32,
     /// The number of the list under way, for a namespace or for all.
     open_lists: HashMap<Option<String>, u32>,
     /// Restarts longer ago than this are ignored.
@@ -116,6 +119,7 @@ impl Index {
             views: Views::default(),
             undecodable: UndecodablePods::default(),
             list: 0,
+            first_list: 0,
             open_lists: HashMap::new(),
             restart_lookback,
         }
@@ -168,7 +172,9 @@ impl Index {
             pod.reduce();
         }
         let (mut more_affected, mut is_judged) = (Vec::new(), true);
-        pod.update_history(self.suspects.get(&uid).map(|suspect| &*suspect.pod), now);
+        let follows = entry.is_some_and(|entry| entry.list >= self.first_list);
+        let previous = self.suspects.get(&uid).filter(|_| follows);
+        pod.update_history(previous.map(|suspect| &*suspect.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
             if pod.phase == "Running" {
                 self.label_sets.record_healthy(label_set, pod.created);
@@ -263,6 +269,13 @@ impl Index {
         self.label_sets.set_suspect(label_set, false);
         self.nodes.set_suspect(node, false);
         true
+    }
+
+    /// The cluster was put back to an earlier state. The pods of the next list do not follow those that are known, even if
+    /// they have the same UIDs.
+    pub(crate) fn went_back(&mut self) {
+        self.first_list = self.list + 1;
+        self.label_sets.forget_healthy();
     }
 
     /// Starts a list of one namespace, or of all.

@@ -1,6 +1,8 @@
 //! The requests for a collection, and their responses, independent of the encoding.
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use std::io;
+
+use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use kube::{
     api::{ListParams, WatchParams},
     core::Status,
@@ -44,6 +46,11 @@ impl Selection {
         }
     }
 
+    /// A list of one object. A selector would only make the API server search for one that matches.
+    pub(crate) fn one() -> ListParams {
+        ListParams::default().limit(1)
+    }
+
     pub(crate) fn watch(&self, params: &WatchParams) -> WatchParams {
         WatchParams { field_selector: self.watch_fields.clone(), label_selector: self.labels.clone(), ..params.clone() }
     }
@@ -57,6 +64,9 @@ pub trait Collection: Send + Sync {
     /// Requests a page of a list: the first, or the one that a continue token refers to.
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<Self::Object>>>;
 
+    /// The present resource version of the collection: that of a list of one object, which no cache delays.
+    fn version(&self) -> BoxFuture<'_, kube::Result<String>>;
+
     /// Opens a watch.
     fn watch<'a>(
         &'a self,
@@ -67,6 +77,23 @@ pub trait Collection: Send + Sync {
 
 /// The parts of a page. The last one is [`Part::End`].
 pub type Parts<K> = BoxStream<'static, kube::Result<Part<K>>>;
+
+/// The resource version of a page.
+pub(super) async fn version_of<K>(mut page: Parts<K>) -> kube::Result<String> {
+    loop {
+        match page.next().await {
+            Some(Ok(Part::Object(_))) => {}
+            Some(Ok(Part::End { resource_version, .. })) if resource_version.is_empty() => return Err(no_version()),
+            Some(Ok(Part::End { resource_version, .. })) => return Ok(resource_version),
+            Some(Err(error)) => return Err(error),
+            None => return Err(kube::Error::ReadEvents(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+fn no_version() -> kube::Error {
+    kube::Error::ReadEvents(io::Error::other("a list without a resource version"))
+}
 
 /// The events of a watch.
 pub type WatchEvents<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;

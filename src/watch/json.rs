@@ -13,7 +13,7 @@ use kube::{
 use serde::de::{DeserializeOwned, Error};
 
 use super::{
-    collection::{Collection, Part, Parts, Selection, WatchEvent, WatchEvents},
+    collection::{Collection, Part, Parts, Selection, WatchEvent, WatchEvents, version_of},
     json_page::{JsonPage, PageMetadata},
 };
 
@@ -38,6 +38,13 @@ where
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
         let request = Request::new(self.api.resource_url()).list(&self.selection.list(token));
         request_page(self.api.clone().into_client(), request.map_err(kube::Error::BuildRequest), self.map).boxed()
+    }
+
+    fn version(&self) -> BoxFuture<'_, kube::Result<String>> {
+        let request = Request::new(self.api.resource_url()).list(&Selection::one());
+        let (client, map) = (self.api.clone().into_client(), self.map);
+        async move { version_of(request_page(client, request.map_err(kube::Error::BuildRequest), map).await?).await }
+            .boxed()
     }
 
     fn watch<'a>(

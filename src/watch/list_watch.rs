@@ -5,6 +5,11 @@
 //! A watch that resumes after an interruption starts with a backlog, whose end the protocol does not mark. Such a watch
 //! therefore requests a timeout of a few seconds: the API server sends a bookmark two seconds before the timeout, and
 //! ends the response at the timeout. Both follow the backlog.
+//!
+//! A cluster whose etcd was restored from a backup is in an earlier state than the one that was received, and resource
+//! versions continue from that of the backup. A watch of a version that is still to come waits for it in silence, and the
+//! API server closes it regularly at its timeout: nothing in it shows that everything is different. So after an
+//! interruption, the present version is requested as well. It can only be lower in a cluster that went back.
 
 use std::time::Duration;
 
@@ -19,7 +24,7 @@ use kube::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::backoff::Backoff;
+use crate::{backoff::Backoff, status_apply::is_older};
 
 use super::{
     collection::{Collection, Part, Parts, WatchEvent, WatchEvents, WrongEncoding},
@@ -37,6 +42,8 @@ const STREAMING_TIMEOUT: u32 = 290;
 const CATCH_UP_TIMEOUT: u32 = 3;
 /// How long such a watch may be silent before its connection counts as lost.
 const CATCH_UP_READ_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long the request for the present version may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A watch that was idle for this long before its timeout has no backlog left.
 const IDLE: Duration = Duration::from_secs(1);
 /// How many watches in a row may fail to catch up before a new list.
@@ -153,7 +160,7 @@ impl<K: Send + 'static> ListWatch<K> {
     pub(super) async fn step(&mut self) -> Option<Result<WatchUpdate<K>>> {
         let state = std::mem::replace(&mut self.state, State::Empty);
         let (update, state) = self.next(state).await;
-        if matches!(update, Some(Err(_))) {
+        if matches!(update, Some(Err(_) | Ok(WatchUpdate::WentBack))) {
             self.last_current = None;
         }
         self.state = state;
@@ -242,9 +249,23 @@ impl<K: Send + 'static> ListWatch<K> {
             return (Some(Err(Error::WatchFailed(never_caught_up()))), State::Empty);
         }
         let timeout = if is_behind { CATCH_UP_TIMEOUT } else { WATCH_TIMEOUT };
-        match request_watch(&*self.collection, &WatchParams::default().timeout(timeout), &resource_version).await {
+        let params = WatchParams::default().timeout(timeout);
+        let opened = request_watch(&*self.collection, &params, &resource_version).await;
+        self.catch_ups += u32::from(is_behind && opened.is_ok());
+        let is_doubtful = match &opened {
+            Ok(_) => is_behind,
+            Err(kube::Error::Api(status)) => is_too_large(status),
+            Err(_) => false,
+        };
+        if is_doubtful {
+            match has_gone_back(&*self.collection, &resource_version).await {
+                Ok(false) => {}
+                Ok(true) => return went_back(),
+                Err(error) => return (Some(Err(Error::WatchStartFailed(error))), State::Listed { resource_version }),
+            }
+        }
+        match opened {
             Ok(events) => {
-                self.catch_ups += u32::from(is_behind);
                 let update = if is_behind { WatchUpdate::Behind } else { WatchUpdate::CaughtUp };
                 let opened = Instant::now();
                 let watch = OpenWatch { events, resource_version, opened, timeout, last_event: None, is_behind };
@@ -274,6 +295,9 @@ impl<K: Send + 'static> ListWatch<K> {
                 self.changed(watch, resource_version, WatchUpdate::Deleted(object))
             }
             Ok(Some(Ok(WatchEvent::Bookmark { resource_version, .. }))) => {
+                if is_older(&resource_version, &watch.resource_version) {
+                    return went_back();
+                }
                 let update = watch.is_behind.then_some(Ok(WatchUpdate::CaughtUp));
                 self.caught_up();
                 (update, State::Watching(OpenWatch { resource_version, is_behind: false, ..watch }))
@@ -304,6 +328,9 @@ impl<K: Send + 'static> ListWatch<K> {
             // A watch that resumed without a version would send all objects again, but no deletions.
             return (Some(Err(Error::NoResourceVersion)), State::Empty);
         }
+        if is_older(&resource_version, &watch.resource_version) {
+            return went_back();
+        }
         let now = Instant::now();
         if !watch.is_behind {
             self.last_current = Some(now);
@@ -328,6 +355,24 @@ impl<K: Send + 'static> ListWatch<K> {
         self.caught_up();
         (is_behind.then_some(Ok(WatchUpdate::CaughtUp)), state)
     }
+}
+
+/// Whether the present version of a collection is older than this one.
+async fn has_gone_back<K: Send + 'static>(
+    collection: &dyn Collection<Object = K>,
+    resource_version: &str,
+) -> kube::Result<bool> {
+    match within(PROBE_TIMEOUT, collection.version()).await.flatten() {
+        Ok(present) => Ok(is_older(&present, resource_version)),
+        // A watch needs no right to list.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The watch continues with a new list.
+fn went_back<K>() -> Step<K> {
+    (Some(Ok(WatchUpdate::WentBack)), State::Empty)
 }
 
 async fn request_page<K: Send + 'static>(
@@ -369,6 +414,11 @@ fn state_after<K>(status: &Status, resource_version: String) -> State<K> {
 /// Whether an error does not depend on the continue token or resource version of the request.
 fn is_temporary(status: &Status) -> bool {
     matches!(status.code, 401 | 403 | 405 | 406 | 429 | 500..)
+}
+
+/// Whether the API server says that it has not reached a version yet: `Too large resource version: 950, current: 900`.
+fn is_too_large(status: &Status) -> bool {
+    status.code == 504 && status.message.contains("Too large resource version")
 }
 
 /// Whether this error stands for an event that a resumed watch would not send again. kube decodes a malformed event as a

@@ -11,7 +11,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    collection::{Collection, Parts, Selection, WatchEvents},
+    collection::{Collection, Parts, Selection, WatchEvents, version_of},
     json::{request_page, watch_event},
 };
 
@@ -34,6 +34,13 @@ where
     fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<O>>> {
         let request = Request::new(self.api.resource_url()).list_metadata(&self.selection.list(token));
         request_page(self.api.clone().into_client(), request.map_err(kube::Error::BuildRequest), self.map).boxed()
+    }
+
+    fn version(&self) -> BoxFuture<'_, kube::Result<String>> {
+        let request = Request::new(self.api.resource_url()).list_metadata(&Selection::one());
+        let (client, map) = (self.api.clone().into_client(), self.map);
+        async move { version_of(request_page(client, request.map_err(kube::Error::BuildRequest), map).await?).await }
+            .boxed()
     }
 
     fn watch<'a>(

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::config::StreamingLists;
 
 pub(crate) use self::collection::PAGE_SIZE;
+pub(crate) use self::update::WENT_BACK;
 pub use self::update::WatchUpdate;
 
 use self::{
@@ -118,8 +119,10 @@ impl<K: Send + 'static> Watch<K> {
                 None => {}
                 Some(Ok(update)) => {
                     self.forbidden_since = None;
-                    if matches!(update, WatchUpdate::Synced) {
-                        self.streaming_failures = 0;
+                    match update {
+                        WatchUpdate::Synced => self.streaming_failures = 0,
+                        WatchUpdate::WentBack => self.resume_at = Some(Instant::now() + self.list_watch.delay()),
+                        _ => {}
                     }
                     return update;
                 }

@@ -17,11 +17,17 @@ pub enum WatchUpdate<K> {
     Behind,
     /// All missed events have been received.
     CaughtUp,
+    /// The cluster is in an earlier state than what was received, as after etcd was restored from a backup. A new list
+    /// follows.
+    WentBack,
     /// The API server forbids the list or the watch. Its message names the verb and the resource.
     Denied(String),
     /// Another error. The known objects stay valid, and the stream retries by itself.
     Failed(String),
 }
+
+/// The text for [`WatchUpdate::WentBack`] where it is reported like another error.
+pub(crate) const WENT_BACK: &str = "the cluster was put back to an earlier state";
 
 impl<K> WatchUpdate<K> {
     /// Whether it is about an object, and not about the watch.

@@ -60,7 +60,12 @@ impl ProxiedRequest {
 
     /// Whether this asks for the first page of a list of pods.
     pub fn is_first_page(&self) -> bool {
-        self.is_of_pods() && !self.is_watch() && !self.query.contains_key("continue")
+        self.is_of_pods() && !self.is_watch() && !self.query.contains_key("continue") && !self.is_of_version()
+    }
+
+    /// Whether this lists one object, for the present resource version.
+    pub fn is_of_version(&self) -> bool {
+        self.query.get("limit").is_some_and(|limit| limit == "1")
     }
 
     pub fn is_later_page(&self) -> bool {

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
-    api::{NamespacedName, OrchestrStatus},
+    api::{NamespacedName, OrchestrStatus, WebhookStatus},
     clock::ClusterClock,
     metrics::{FailingWebhook, Metrics},
     status_apply::ObjectVersion,
@@ -58,6 +58,8 @@ pub(crate) struct ObjectUpdate<'a> {
     pub status: Option<&'a OrchestrStatus>,
     /// The resource version of `status`.
     pub resource_version: &'a str,
+    /// The last state of the webhooks, if the cluster was put back to an earlier state that lacks it.
+    pub lost_webhooks: &'a [Arc<WebhookStatus>],
     /// About how many bytes the object takes.
     pub bytes: usize,
     /// The version that the next write of the status follows.
@@ -147,7 +149,7 @@ impl Dispatcher {
         let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned(), version: update.version.clone() };
         let (sender, receiver) = watch::channel(input);
         let (namespace, last) = (key.namespace.clone(), receiver.clone());
-        let worker = Worker::new(Arc::clone(&self.context), object, receiver);
+        let worker = Worker::new(Arc::clone(&self.context), object, receiver, update.lost_webhooks.to_vec());
         self.tasks.spawn(async move {
             worker.run().await;
             last.borrow().deleted.then_some(namespace)
@@ -283,6 +285,7 @@ mod tests {
             mute_rules,
             status: Some(&status),
             resource_version: "1",
+            lost_webhooks: &[],
             bytes: 0,
             version: &ObjectVersion::new("1"),
             incidents,

@@ -90,6 +90,10 @@ impl StatusWriter {
     }
 
     pub fn observe(&mut self, observed: Arc<StoredStatus>) {
+        if observed.is_older_than(&self.observed.resource_version) {
+            // The cluster was put back to an earlier state, which may lack what was written since.
+            self.answered.resource_version.clear();
+        }
         self.observed = observed;
         self.share();
     }

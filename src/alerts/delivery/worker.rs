@@ -31,7 +31,7 @@ use crate::{
         CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source,
         ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
     },
-    api::NamespacedName,
+    api::{NamespacedName, WebhookStatus},
     clock::ClusterClock,
     metrics::{FailingWebhook, Metrics},
 };
@@ -75,6 +75,8 @@ pub(super) struct Worker {
     /// What `queues` were made from.
     webhooks: Arc<[ValidatedWebhook]>,
     queues: Vec<WebhookQueue>,
+    /// The states from which the first queues continue instead of the stored ones.
+    lost: Vec<Arc<WebhookStatus>>,
     /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
     /// turn would keep old ones in memory.
     inputs: watch::Receiver<Input>,
@@ -106,7 +108,13 @@ enum TaskResult {
 }
 
 impl Worker {
-    pub fn new(context: Arc<Context>, object: ObjectRef, mut inputs: watch::Receiver<Input>) -> Self {
+    /// `lost` is a newer state of the webhooks than the stored one.
+    pub fn new(
+        context: Arc<Context>,
+        object: ObjectRef,
+        mut inputs: watch::Receiver<Input>,
+        lost: Vec<Arc<WebhookStatus>>,
+    ) -> Self {
         // The first input is to be applied as well.
         inputs.mark_changed();
         let observed = Arc::clone(&inputs.borrow().observed);
@@ -118,6 +126,7 @@ impl Worker {
             generation: 0,
             webhooks: Arc::default(),
             queues: Vec::new(),
+            lost,
             inputs,
             memory: IncidentMemory::default(),
             incidents_version: None,
@@ -238,12 +247,14 @@ impl Worker {
                     queue
                 }
                 None => {
-                    let stored = self.writer.stored().webhooks.iter().find(|state| state.name == webhook.policy.name);
+                    let mut states = self.lost.iter().chain(&self.writer.stored().webhooks);
+                    let stored = states.find(|state| state.name == webhook.policy.name);
                     WebhookQueue::new(webhook, stored.cloned(), timings.secrets_retry_interval)
                 }
             });
         }
         self.webhooks = webhooks;
+        self.lost = Vec::new();
     }
 
     fn detect_other_writer(&mut self, now: Instant) {

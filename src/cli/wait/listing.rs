@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use crate::watch::WatchUpdate;
+use crate::watch::{WENT_BACK, WatchUpdate};
 
 /// The objects of one list and watch, by name. All are in one namespace.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<K> Listing<K> {
         merge: impl FnOnce(Option<&K>, K) -> K,
     ) {
         match &update {
-            WatchUpdate::Failed(_) | WatchUpdate::Denied(_) => {}
+            WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {}
             _ => (self.failure, self.denial) = (None, None),
         }
         match update {
@@ -67,6 +67,7 @@ impl<K> Listing<K> {
             WatchUpdate::CaughtUp => self.is_behind = false,
             WatchUpdate::Denied(message) => self.denial = Some(message),
             WatchUpdate::Failed(message) => self.failure = Some(message),
+            WatchUpdate::WentBack => self.failure = Some(WENT_BACK.to_owned()),
         }
     }
 

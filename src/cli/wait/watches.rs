@@ -389,6 +389,7 @@ fn map<K, O>(update: WatchUpdate<K>, map: impl FnOnce(K) -> O) -> WatchUpdate<O>
         WatchUpdate::Deleted(object) => WatchUpdate::Deleted(map(object)),
         WatchUpdate::Behind => WatchUpdate::Behind,
         WatchUpdate::CaughtUp => WatchUpdate::CaughtUp,
+        WatchUpdate::WentBack => WatchUpdate::WentBack,
         WatchUpdate::Denied(message) => WatchUpdate::Denied(message),
         WatchUpdate::Failed(message) => WatchUpdate::Failed(message),
     }

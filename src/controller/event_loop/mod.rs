@@ -371,6 +371,7 @@ impl Controller {
                     mute_rules: &settings.mute_rules,
                     status: object.status_head(),
                     resource_version: &object.resource_version,
+                    lost_webhooks: object.lost_webhooks(),
                     bytes: object.bytes,
                     version: &object.version,
                     gone,

@@ -6,7 +6,7 @@ use crate::{
     api::{NamespacedName, StoredObject},
     report::{self, Change, History, NotWatching},
     spec_error::SpecError,
-    watch::WatchUpdate,
+    watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
@@ -45,6 +45,11 @@ impl Controller {
                 self.update_synced();
             }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
+            WatchUpdate::WentBack => {
+                tracing::warn!("{WENT_BACK}: Orchestr objects are listed again");
+                self.metrics.watch_failed("orchestrs");
+                self.objects.went_back(&scope);
+            }
             WatchUpdate::Failed(error) => {
                 self.metrics.watch_failed("orchestrs");
                 tracing::warn!(error, "the watch of Orchestr objects is interrupted");

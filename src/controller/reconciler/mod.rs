@@ -147,9 +147,9 @@ impl Reconciler {
         }
     }
 
-    /// This replica begins to lead, perhaps again. What it has read in an earlier term may have changed since, because a
-    /// follower reads nothing, so it is read again as after a start.
-    pub(super) fn begin_term(&mut self, now: Instant) {
+    /// Reads Jobs and workloads again as after a start. They may have changed: this replica begins to lead, perhaps again, and
+    /// a follower reads nothing; or the cluster was put back to an earlier state.
+    pub(super) fn forget_readings(&mut self, now: Instant) {
         self.jobs = Jobs::default();
         self.workloads.forget_readings(now);
     }

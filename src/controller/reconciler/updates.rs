@@ -13,7 +13,7 @@ use crate::{
     logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     namespaces::WatchedNamespace,
     pods::WatchedPod,
-    watch::WatchUpdate,
+    watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
@@ -74,6 +74,13 @@ impl Reconciler {
                 }
                 WatchUpdate::Behind => self.watch_health.behind(&scope, now),
                 WatchUpdate::CaughtUp => is_complete |= self.watch_health.caught_up(&scope),
+                WatchUpdate::WentBack => {
+                    tracing::warn!("{WENT_BACK}: pods are listed again");
+                    self.metrics.watch_failed("pods");
+                    self.watch_health.failed(&scope, WENT_BACK.to_owned(), now);
+                    self.index.went_back();
+                    self.forget_readings(now);
+                }
                 WatchUpdate::Denied(refusal) => {
                     if self.watch_health.denied(&scope, refusal.clone()) {
                         tracing::error!(refusal, "not allowed to watch pods");

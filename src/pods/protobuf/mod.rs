@@ -51,6 +51,10 @@ impl Collection for Pods {
         self.0.page(token)
     }
 
+    fn version(&self) -> BoxFuture<'_, kube::Result<String>> {
+        self.0.version()
+    }
+
     fn watch<'a>(
         &'a self,
         params: &WatchParams,

@@ -14,10 +14,14 @@ mod wire;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
-use kube::{Client, Resource, api::WatchParams, core::Request};
+use futures::{FutureExt, StreamExt, TryFutureExt, future::BoxFuture, stream};
+use kube::{
+    Client, Resource,
+    api::{ListParams, WatchParams},
+    core::Request,
+};
 
-use super::collection::{Collection, Parts, Selection, WatchEvents};
+use super::collection::{Collection, Parts, Selection, WatchEvents, version_of};
 
 use self::response::send;
 
@@ -58,13 +62,9 @@ impl<D: Decode> Protobuf<D> {
     pub(crate) fn new(client: Client, namespace: Option<&str>, selection: Selection) -> Self {
         Self { client, request: Request::new(D::Api::url_path(&(), namespace)), selection, decode: PhantomData }
     }
-}
 
-impl<D: Decode> Collection for Protobuf<D> {
-    type Object = D::Object;
-
-    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<D::Object>>> {
-        let request = self.request.list(&self.selection.list(token));
+    fn list(&self, params: &ListParams) -> BoxFuture<'_, kube::Result<Parts<D::Object>>> {
+        let request = self.request.list(params);
         async move {
             let response = send(&self.client, request.map_err(kube::Error::BuildRequest)?).await?;
             let parts = stream::unfold((response, PageReader::default()), async |(mut response, mut page)| {
@@ -74,6 +74,18 @@ impl<D: Decode> Collection for Protobuf<D> {
             Ok(parts.boxed())
         }
         .boxed()
+    }
+}
+
+impl<D: Decode> Collection for Protobuf<D> {
+    type Object = D::Object;
+
+    fn page<'a>(&'a self, token: Option<&str>) -> BoxFuture<'a, kube::Result<Parts<D::Object>>> {
+        self.list(&self.selection.list(token))
+    }
+
+    fn version(&self) -> BoxFuture<'_, kube::Result<String>> {
+        self.list(&Selection::one()).and_then(version_of).boxed()
     }
 
     fn watch<'a>(

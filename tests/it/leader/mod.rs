@@ -6,6 +6,7 @@ mod cut_off;
 mod ended;
 mod lease;
 mod paused;
+mod restored;
 mod returning;
 mod rights;
 mod support;

@@ -23,6 +23,7 @@ mod odd_servers;
 mod outages;
 mod own_log;
 mod redact_patterns;
+mod restored;
 mod rights;
 mod rollouts;
 mod shutdown;

@@ -224,3 +224,36 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     env.wait_for_status_within(soon, "cluster", "the refusal is confirmed", denied).await;
     operator.stop().await;
 }
+
+/// A watch of a version that the API server says is still to come: its etcd was restored, or it lags behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_again_with_a_delay_if_every_version_is_too_large() {
+    const LONG: Duration = Duration::from_secs(15);
+    let env = TestEnv::new("too-large").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    // Each list is older than the one before, and each watch is of the future.
+    let version = AtomicUsize::new(1 << 30);
+    let older = move |list: &str| {
+        let version = version.fetch_sub(1, Ordering::SeqCst);
+        let start = list.find(r#""metadata":{"resourceVersion":""#).unwrap();
+        let digits = start + r#""metadata":{"resourceVersion":""#.len();
+        let end = digits + list[digits..].find('"').unwrap();
+        format!("{}{version}{}", &list[..digits], &list[end..])
+    };
+    let older = ProxyAction::Mangle(Arc::new(older));
+    proxy.rule(move |request| match request.is_of_pods() {
+        true if request.is_watch() => {
+            ProxyAction::Refuse(504, "Timeout: Too large resource version: 1073741824, current: 900")
+        }
+        true => older.clone(),
+        false => ProxyAction::Forward,
+    });
+    let operator = env.operator().through(&proxy).streaming_lists(StreamingLists::Never).start();
+    env.wait_for_status("cluster", "what is listed is reported", |status| listed(status) == ["cart"]).await;
+    tokio::time::sleep(LONG).await;
+    let lists = proxy.count(ProxiedRequest::is_first_page);
+    assert!((2..=8).contains(&lists), "{lists} lists within {LONG:?}");
+    operator.stop().await;
+}

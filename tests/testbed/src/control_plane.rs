@@ -28,8 +28,8 @@ use crate::{
 /// The limit for a program to become ready. It usually takes 3 s, but much longer on a busy machine with 150,000 pods.
 const READY: Duration = Duration::from_secs(180);
 
-/// The limit for an API server to stop before it is killed.
-const STOP: Duration = Duration::from_secs(10);
+/// The limit for a program to stop before it is killed.
+pub(crate) const STOP: Duration = Duration::from_secs(10);
 
 /// The interval between two checks for readiness.
 const POLL: Duration = Duration::from_millis(25);
@@ -65,7 +65,7 @@ pub struct ControlPlane {
     pub(crate) run: PathBuf,
     pub(crate) pki: Pki,
     pub(crate) admin: Pair,
-    binaries: Binaries,
+    pub(crate) binaries: Binaries,
     options: Options,
     url: String,
     pub(crate) uri: http::Uri,
@@ -74,7 +74,7 @@ pub struct ControlPlane {
     admin_kubeconfig: PathBuf,
     /// Before etcd, so that it is dropped first: an API server without etcd is slow to end.
     api_server: Mutex<Option<Process>>,
-    etcd: Process,
+    pub(crate) etcd: Mutex<Option<Process>>,
 }
 
 impl std::fmt::Debug for ControlPlane {
@@ -132,7 +132,7 @@ impl ControlPlane {
             port,
             etcd_port,
             api_server: Mutex::new(None),
-            etcd,
+            etcd: Mutex::new(Some(etcd)),
         };
         plane.admin_kubeconfig = plane.kubeconfig_for("admin", &plane.admin_config())?;
         plane.start_api_server().await?;
@@ -156,9 +156,9 @@ impl ControlPlane {
         self.lock().as_ref().map(Process::pid)
     }
 
-    /// The process id of etcd.
-    pub fn etcd_pid(&self) -> u32 {
-        self.etcd.pid()
+    /// The process ID of etcd, unless it is stopped.
+    pub fn etcd_pid(&self) -> Option<u32> {
+        self.etcd.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Process::pid)
     }
 
     /// Stops the API server as an upgrade does (SIGTERM); etcd stays. It may take seconds: open watches are drained.
@@ -311,7 +311,7 @@ impl ControlPlane {
         whole.lines().map(parse).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         self.api_server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -340,7 +340,7 @@ fn prepare(run: &Path, options: &Options) -> Result<Pki> {
     Ok(pki)
 }
 
-async fn until_listening(program: &Process, port: u16) -> Result<()> {
+pub(crate) async fn until_listening(program: &Process, port: u16) -> Result<()> {
     let listening = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(POLL).await;
@@ -373,7 +373,7 @@ async fn aggregate_roles(client: Client) -> Result<()> {
 }
 
 /// Dropping a process waits for its end; that must not block other tasks.
-async fn drop_elsewhere(process: Process) {
+pub(crate) async fn drop_elsewhere(process: Process) {
     let _ = tokio::task::spawn_blocking(move || drop(process)).await;
 }
 

@@ -12,6 +12,7 @@
 mod access;
 mod alertmanager;
 pub mod attacks;
+mod backup;
 mod binaries;
 mod control_plane;
 mod error;
@@ -34,6 +35,7 @@ mod wait;
 
 pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use alertmanager::Alertmanager;
+pub use backup::Backup;
 pub use binaries::{Binaries, binaries, helm, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};

@@ -10,7 +10,7 @@ use crate::{
     diagnosis::{Facts, Finding, Health, Thresholds, explain, is_healthy_under_any_thresholds, judge, needs_job},
     events::{EventStore, WatchedEvent},
     pods::{Pod, Uid, WatchedPod},
-    watch::WatchUpdate,
+    watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::super::{collector::Filter, namespaces::Namespaces};
@@ -114,7 +114,7 @@ impl Pods {
 
     pub(super) fn apply(&mut self, index: usize, update: WatchUpdate<WatchedPod>, now: Timestamp) {
         let Some(list) = self.lists.get_mut(index) else { return };
-        if !matches!(update, WatchUpdate::Failed(_) | WatchUpdate::Denied(_)) {
+        if !matches!(update, WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack) {
             (list.failure, list.denial) = (None, None);
         }
         match update {
@@ -139,6 +139,7 @@ impl Pods {
             WatchUpdate::CaughtUp => list.is_behind = false,
             WatchUpdate::Denied(message) => list.denial = Some(message),
             WatchUpdate::Failed(message) => list.failure = Some(message),
+            WatchUpdate::WentBack => list.failure = Some(WENT_BACK.to_owned()),
         }
     }
 

@@ -218,3 +218,27 @@ async fn reports_why_it_does_not_start() {
     assert!(error.starts_with("kube-apiserver ended (exit status: 1)"), "{error}");
     assert!(error.contains("unknown flag: --no-such-flag"), "{error}");
 }
+
+#[tokio::test]
+async fn goes_back_to_a_backup() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let namespace = plane.namespace("backup").await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(plane.admin().unwrap(), &namespace);
+    let map = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    maps.create(&PostParams::default(), &map("before")).await.unwrap();
+    let backup = plane.back_up().await.unwrap();
+    for number in 0..20 {
+        maps.create(&PostParams::default(), &map(&format!("after-{number}"))).await.unwrap();
+    }
+    let version = async || maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let last: u64 = version().await.parse().unwrap();
+    assert!(plane.restore(&backup).await.is_err(), "the API server is running");
+    plane.kill_api_server().await.unwrap();
+    plane.restore(&backup).await.unwrap();
+    plane.start_api_server().await.unwrap();
+    let maps = maps.list(&ListParams::default()).await.unwrap();
+    let names: Vec<_> = maps.items.iter().filter_map(|map| map.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["before"]);
+    let version: u64 = maps.metadata.resource_version.unwrap().parse().unwrap();
+    assert!(version < last, "{version} follows {last}");
+}

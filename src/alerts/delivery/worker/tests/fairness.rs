@@ -69,7 +69,7 @@ pub(super) fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Se
     let key = NamespacedName::new("evil", "cluster");
     let object = ObjectRef { key, uid: "u".to_owned(), version: ObjectVersion::new("1") };
     let (sender, receiver) = watch::channel(input);
-    let mut worker = Worker::new(Arc::clone(context), object, receiver);
+    let mut worker = Worker::new(Arc::clone(context), object, receiver, Vec::new());
     worker.apply_input(Instant::now());
     for queue in &mut worker.queues {
         let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
