@@ -171,7 +171,9 @@ impl<K: Send + 'static> ListWatch<K> {
         match state {
             State::Empty if self.streaming => {
                 let params = WatchParams::streaming_lists().timeout(STREAMING_TIMEOUT);
-                match request_watch(&*self.collection, &params, "0").await {
+                // Without a version, the list is at least as new as the request. With "0" it may come from the cache of an API
+                // server that lags behind, and be older than what was received before.
+                match request_watch(&*self.collection, &params, "").await {
                     Ok(events) => self.relisting(State::StreamingList { events, opened: Instant::now() }),
                     Err(error) => (Some(Err(Error::WatchStartFailed(error))), State::Empty),
                 }

@@ -225,6 +225,42 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     operator.stop().await;
 }
 
+/// An API server of several whose cache lags behind: whoever accepts any version gets a list without the newest pod.
+#[tokio::test(flavor = "multi_thread")]
+async fn does_not_report_health_from_a_cache_that_lags_behind() {
+    let env = TestEnv::new("lagging").await;
+    env.pod("aside", healthy()).await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let record = env.record("cluster").await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let without_cart = {
+        let before = Mutex::new(Vec::new());
+        move |event: &[u8]| {
+            let mut before = before.lock().unwrap();
+            if !event.windows(6).any(|window| window == b"\x0a\x04cart") {
+                *before = event.to_vec();
+            }
+            before.clone()
+        }
+    };
+    let lagging = ProxyAction::MangleBytes(Arc::new(without_cart));
+    let takes_any_version =
+        |request: &ProxiedRequest| request.query.get("resourceVersion").is_some_and(|own| own == "0");
+    proxy.rule(move |request| match request.is_of_pods() && takes_any_version(request) {
+        true => lagging.clone(),
+        false => ProxyAction::Forward,
+    });
+    let operator = env.operator().through(&proxy).start();
+    let status = env.wait_for_ready("cluster", "Watching").await;
+    assert_eq!((listed(&status), condition(&status, "PodsHealthy").0), (vec!["cart"], "False"));
+    for (_, object) in record.states().await {
+        assert_ne!(condition(&object.status.unwrap_or_default(), "PodsHealthy").0, "True");
+    }
+    assert_eq!(proxy.requests(takes_any_version).len(), 0);
+    operator.stop().await;
+}
+
 /// A watch of a version that the API server says is still to come: its etcd was restored, or it lags behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_again_with_a_delay_if_every_version_is_too_large() {
