@@ -118,6 +118,7 @@ fn status(c: &mut Criterion) {
             find_ownership: &|_| None,
             unreadable: None,
             outside: None,
+            denied: None,
             logs: true,
             masking: None,
             pods_on_node: &|_| 0,

@@ -91,7 +91,7 @@ pub async fn run(
     };
     let reader =
         LogReader::new(client.clone(), ReadLimits { concurrency: config.pod_log_reads, ..ReadLimits::default() });
-    let sources = Sources { open_objects, open_pods, events, namespaces, scopes: scopes.clone() };
+    let sources = Sources { open_objects, open_pods, events, namespaces };
     let cluster = config.cluster_name.clone();
     let http = HttpClient::new(config.webhooks, system_lookup()).led_by(leadership.clone());
     let dispatcher =

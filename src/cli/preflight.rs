@@ -1,5 +1,6 @@
 //! Checks before the operator starts that the CRD is installed and that Orchestr objects may be listed. If not, the
-//! operator prints one message and exits, instead of logging errors in a loop. Permissions for pods are not checked
+//! operator prints one message and exits, instead of logging errors in a loop. Of several namespaces, one that may be read
+//! is enough: the others may be gone, and the permission with them. Permissions for pods are not checked
 //! here: they may change while the operator is running, and each object's conditions report them.
 
 use std::time::Duration;
@@ -62,18 +63,26 @@ async fn serves_objects(cluster: &Cluster, namespaces: Option<&[String]>) -> Res
     let everywhere = [None];
     let places: Vec<_> =
         namespaces.map_or(everywhere.to_vec(), |names| names.iter().map(|n| Some(n.as_str())).collect());
+    let (mut is_any_readable, mut denied) = (false, None);
     for namespace in places {
         let permission = Permission { verb: "list", resource: "orchestrs.kopf.dev", namespace, grant: Grant::Install };
         let request = Request::new(Orchestr::url_path(&(), namespace))
             .list(&ListParams::default().limit(1))
             .map_err(Failure::new)?;
         match within(cluster, cluster.client.request_text(request)).await? {
-            Ok(_) => {}
+            Ok(_) => is_any_readable = true,
             Err(error) if is_not_found(&error) => return Ok(false),
-            Err(error) => return Err(cluster.target.describe_denied(&error, &permission)),
+            Err(error) => {
+                let is_denied = matches!(&error, kube::Error::Api(status) if status.code == 403);
+                let failure = cluster.target.describe_denied(&error, &permission);
+                if !is_denied {
+                    return Err(failure);
+                }
+                denied.get_or_insert(failure);
+            }
         }
     }
-    Ok(true)
+    denied.filter(|_| !is_any_readable).map_or(Ok(true), Err)
 }
 
 fn is_not_found(error: &kube::Error) -> bool {

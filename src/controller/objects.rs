@@ -21,17 +21,20 @@ pub(super) struct Objects {
     answered: HashSet<Scope>,
     /// The scopes whose objects may not be watched.
     denied: HashSet<Scope>,
+    /// The number of all scopes.
+    scopes: usize,
 }
 
 impl Objects {
-    /// `max` is the most watched objects of a namespace; 0: all are watched.
-    pub(super) fn new(max: usize) -> Self {
+    /// `max` is the most watched objects of a namespace; 0: all are watched. `scopes` is the number of scopes.
+    pub(super) fn new(max: usize, scopes: usize) -> Self {
         Self {
             by_key: HashMap::new(),
             limit: ObjectLimit::new(max),
             listed: HashSet::new(),
             answered: HashSet::new(),
             denied: HashSet::new(),
+            scopes,
         }
     }
 
@@ -95,14 +98,14 @@ impl Objects {
         self.denied.remove(scope);
     }
 
-    /// Whether the objects of all scopes may be watched.
+    /// Whether the objects of any scope may be watched. A namespace that may not be read may be gone for ever.
     pub(super) fn are_accessible(&self) -> bool {
-        self.denied.is_empty()
+        self.denied.len() < self.scopes
     }
 
-    /// Whether the objects of this number of scopes are all known or inaccessible.
-    pub(super) fn are_known(&self, scopes: usize) -> bool {
-        self.answered.len() == scopes
+    /// Whether the objects of all scopes are known or inaccessible.
+    pub(super) fn are_known(&self) -> bool {
+        self.answered.len() == self.scopes
     }
 
     /// The longest `restarted` threshold of the objects that watch pods.

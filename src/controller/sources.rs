@@ -33,8 +33,6 @@ pub(crate) struct Sources {
     pub(crate) events: EventUpdates,
     /// Namespaces; empty if only some are watched, because then there is no permission for it.
     pub(crate) namespaces: NamespaceUpdates,
-    /// The scopes of the others.
-    pub(crate) scopes: Vec<Scope>,
 }
 
 /// What all parts of the operator share.

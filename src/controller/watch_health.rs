@@ -71,7 +71,15 @@ impl WatchHealth {
         Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), opened: now }
     }
 
-    /// The namespaces that are watched, unless all are.
+    /// Whether the pods of a namespace are watched.
+    pub(super) fn is_watched(&self, namespace: &str) -> bool {
+        self.scopes.iter().any(|(scope, state)| match scope {
+            Some(scope) => scope == namespace && state.denied.is_none(),
+            None => true,
+        })
+    }
+
+    /// The namespaces that are watched or should be, unless all are.
     pub(super) fn namespaces(&self) -> Option<Vec<&str>> {
         self.scopes.keys().map(Option::as_deref).collect()
     }
@@ -148,19 +156,33 @@ impl WatchHealth {
         }
     }
 
-    /// Whether the pods of all scopes are known, apart from interruptions that are tolerated.
+    /// Whether the pods of all scopes are known, apart from interruptions that are tolerated. A namespace that may not be read
+    /// may be gone for ever, so it does not count if another one may be read.
     pub(super) fn is_synced(&self, now: Instant) -> bool {
-        self.scopes.values().all(|state| {
-            let is_tolerated = |own: &Interruption| now.saturating_duration_since(own.since) < TOLERATED;
-            state.listed.is_some() && state.denied.is_none() && state.interrupted.as_ref().is_none_or(is_tolerated)
+        let mut readable = self.scopes.values().filter(|state| state.denied.is_none()).peekable();
+        readable.peek().is_some()
+            && readable.all(|state| {
+                let is_tolerated = |own: &Interruption| now.saturating_duration_since(own.since) < TOLERATED;
+                state.listed.is_some() && state.interrupted.as_ref().is_none_or(is_tolerated)
+            })
+    }
+
+    /// The first of these namespaces that may not be read, with the API server's message. It may have been deleted: the right
+    /// to read it has usually ended with it.
+    pub(super) fn unreadable(&self, concerns: impl Fn(&Scope) -> bool) -> Option<String> {
+        self.scopes.iter().filter(|(scope, _)| concerns(scope)).find_map(|(scope, state)| {
+            Some(format!("the namespace {} is unreadable or gone: {}", scope.as_ref()?, state.denied.as_ref()?))
         })
     }
 
     /// The state for an object that is concerned with these scopes and needs failures up to this age.
     pub(super) fn sync_state(&self, now: Instant, needed: Duration, concerns: impl Fn(&Scope) -> bool) -> SyncState {
-        let states = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);
-        if let Some(refusal) = states().find_map(|state| state.denied.as_ref()) {
-            return SyncState::Denied(refusal.clone());
+        let all = || self.scopes.iter().filter(|(scope, _)| concerns(scope)).map(|(_, state)| state);
+        let states = || all().filter(|state| state.denied.is_none());
+        if states().next().is_none()
+            && let Some(refusal) = all().find_map(|state| state.denied.as_ref())
+        {
+            return SyncState::Denied(self.unreadable(&concerns).unwrap_or_else(|| refusal.clone()));
         }
         let is_current =
             |state: &&ScopeState| state.listed_at.is_some_and(|at| now.saturating_duration_since(at) < CURRENT);
@@ -227,13 +249,20 @@ mod tests {
         assert!(state.synced(&a, start));
         assert!(state.denied(&b, "no".to_owned()));
         assert!(!state.denied(&b, "no".to_owned()), "the same message again");
-        assert_eq!(all(&state), SyncState::Denied("no".to_owned()));
-        assert_eq!(state.sync_state(now, LOOKBACK, |scope| *scope == a), SyncState::Complete);
+        let refusal = "the namespace b is unreadable or gone: no".to_owned();
+        let only_b = |state: &WatchHealth| state.sync_state(now, LOOKBACK, |scope| *scope == b);
+        assert_eq!(only_b(&state), SyncState::Denied(refusal.clone()));
+        assert_eq!(all(&state), SyncState::Complete, "the other namespace is watched");
+        assert_eq!((state.unreadable(|_| true), state.unreadable(|scope| *scope == a)), (Some(refusal.clone()), None));
+        assert!(state.is_synced(now) && state.is_watched("a") && !state.is_watched("b"));
         state.relisting(&b, LOOKBACK, start);
-        assert_eq!(all(&state), SyncState::Denied("no".to_owned()), "a list that begins restores nothing");
+        assert_eq!(only_b(&state), SyncState::Denied(refusal), "a list that begins restores nothing");
         assert!(state.synced(&b, start));
         assert!(!state.synced(&b, start));
-        assert_eq!(all(&state), SyncState::Complete);
+        assert_eq!((all(&state), only_b(&state)), (SyncState::Complete, SyncState::Complete));
+        state.denied(&a, "no".to_owned());
+        state.denied(&b, "no".to_owned());
+        assert!(!state.is_synced(now), "nothing can be read");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct Evidence<'a> {
     pub(super) unreadable: Option<&'a (u64, String)>,
     /// Which selected namespaces are not watched and why, if any.
     pub(super) outside: Option<&'a str>,
+    /// Which selected namespaces may not be read and why, if any.
+    pub(super) denied: Option<&'a str>,
 }
 
 /// True only if the object selects pods, all of them could be read, and none has a problem.
@@ -33,6 +35,7 @@ pub(super) fn pods_healthy(evidence: Evidence<'_>) -> PodsHealthy {
             PodsHealthy { status: "False", reason: reason::PODS_UNHEALTHY, message: problems.to_owned() }
         }
         Evidence { outside: Some(outside), .. } => unknown(reason::OUTSIDE_NAMESPACES, outside.to_owned()),
+        Evidence { denied: Some(denied), .. } => unknown(reason::POD_ACCESS_DENIED, denied.to_owned()),
         Evidence { unreadable: Some((count, pod)), .. } if *count > 0 => {
             unknown(reason::PODS_UNREADABLE, summary::unreadable(*count, pod))
         }
@@ -71,6 +74,7 @@ mod tests {
                 "1 pod could not be read: shop/bad (no JSON)",
             ),
             (Evidence { outside: Some("ml"), ..healthy }, "Unknown", "OutsideNamespaces", "ml"),
+            (Evidence { denied: Some("ml is gone"), ..healthy }, "Unknown", "PodAccessDenied", "ml is gone"),
             (Evidence { outside: Some("ml"), watched: 0, ..healthy }, "Unknown", "OutsideNamespaces", "ml"),
             (
                 Evidence { problems: Some("1 of 3"), unreadable: Some(&bad), outside: Some("ml"), ..healthy },

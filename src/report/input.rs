@@ -62,6 +62,8 @@ pub struct Input<'a> {
     pub unreadable: Option<(u64, String)>,
     /// Which selected namespaces are not watched and why, if any.
     pub outside: Option<String>,
+    /// Which of the selected namespaces may not be read and why, if any.
+    pub denied: Option<String>,
     /// Whether logs are shown: then room is reserved for logs that are still to be read.
     pub logs: bool,
     /// What to mask in messages, which may quote a container's output; absent for the default policy.

@@ -132,6 +132,7 @@ impl Scenario {
             find_ownership: &|namespace| self.ownership.get(namespace).cloned(),
             unreadable: self.unreadable.clone(),
             outside: None,
+            denied: None,
             logs: self.logs,
             masking: None,
             tracker: &tracker,

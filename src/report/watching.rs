@@ -41,6 +41,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         watched: input.watched_pods,
         unreadable: input.unreadable.as_ref(),
         outside: input.outside.as_deref(),
+        denied: input.denied.as_deref(),
     });
     let healthy = conditions.condition(condition::PODS_HEALTHY, health.status, health.reason, &health.message);
 

@@ -148,6 +148,7 @@ impl Replay {
             wrong: None,
             warnings: Vec::new(),
             outside: None,
+            denied: None,
             has_webhooks: true,
             previous: self.status.as_ref(),
             now: self.now,

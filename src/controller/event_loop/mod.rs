@@ -89,7 +89,7 @@ impl Controller {
             clock,
             check_interval: timings.check_interval,
             own_namespace_only: config.own_namespace_only,
-            objects: Objects::new(config.max_objects_per_namespace),
+            objects: Objects::new(config.max_objects_per_namespace, scopes.len()),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
             kopf_migrations: KopfMigrations::default(),
@@ -106,7 +106,7 @@ impl Controller {
     /// Runs until `shutdown`, and then for at most four more seconds until writes and alerts have ended. Returns whether all
     /// have.
     pub(crate) async fn run(mut self, sources: Sources, heartbeat: Heartbeat, shutdown: CancellationToken) -> bool {
-        let Sources { open_objects, open_pods, events, namespaces, scopes } = sources;
+        let Sources { open_objects, open_pods, events, namespaces } = sources;
         let mut role = self.leadership.subscribe();
         self.set_role(*role.borrow_and_update());
         let objects = open_objects();
@@ -117,7 +117,7 @@ impl Controller {
         loop {
             heartbeat.beat(Phase::Reconciling);
             self.start_due_work();
-            if self.objects.are_known(scopes.len()) {
+            if self.objects.are_known() {
                 let needs_backfill = self.reconciler.take_needs_backfill();
                 if !inputs.are_pods_open {
                     inputs.pods = open_pods();

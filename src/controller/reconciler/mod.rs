@@ -114,12 +114,8 @@ impl OutOfSight<'_> {
     pub(super) fn may_have(&self, incident: &api::Incident) -> bool {
         let namespace = &incident.namespace;
         let Reconciler { index, watch_health, .. } = self.reconciler;
-        let is_watched = || match watch_health.namespaces() {
-            Some(watched) => watched.contains(&namespace.as_str()),
-            None => true,
-        };
         self.undecodable.get_or_init(|| index.undecodable_namespaces()).contains(namespace.as_str())
-            || !is_watched()
+            || !watch_health.is_watched(namespace)
             || self.view.is_none()
             || self.tracker.is_hidden(&incident.key)
     }
@@ -277,8 +273,11 @@ impl Reconciler {
         let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
         // If a pattern is wrong, Ready says so.
         let cut_texts = (object.has_cut_texts && settings.wrong.is_empty()).then(|| CUT_TEXTS.to_owned());
-        let unread = cut_texts
+        let unreadable = self.watch_health.unreadable(|scope| concerns(settings, scope));
+        let unread = unreadable
+            .clone()
             .into_iter()
+            .chain(cut_texts)
             .chain(unread_events)
             .chain(self.namespaces.warning())
             .chain(unread_jobs)
@@ -329,6 +328,7 @@ impl Reconciler {
             find_ownership: &|namespace| self.namespaces.ownership(namespace),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
+            denied: unreadable,
             logs: policy.is_some(),
             masking: Some(&masking),
             pods_on_node: &|node| u64::from(self.index.pods_on_node(node).pods),
@@ -393,8 +393,10 @@ impl Reconciler {
         let gone = self.workloads.gone().map(|(namespace, owner)| report::key_of_missing(namespace, owner));
         let deleted: HashSet<String> = object.tracker.deleted().chain(gone).collect();
         let webhooks = object.status_head().map_or(&[][..], |status| &status.webhooks);
-        let (unclear, others): (Vec<_>, Vec<_>) =
-            alerts::gone_alerts(webhooks, incidents).partition(|alert| unjudged.contains(alert.namespace.as_str()));
+        let (unclear, others): (Vec<_>, Vec<_>) = alerts::gone_alerts(webhooks, incidents).partition(|alert| {
+            let namespace = alert.namespace.as_str();
+            unjudged.contains(namespace) || !self.watch_health.is_watched(namespace)
+        });
         let ended = others
             .into_iter()
             .filter(|alert| deleted.contains(&alert.key))

@@ -392,6 +392,7 @@ fn the_largest_input_fits() {
         find_ownership: &|_| None,
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
+        denied: Some(hostile.clone()),
         logs: true,
         masking: None,
         pods_on_node: &|_| 0,

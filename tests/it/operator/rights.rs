@@ -8,6 +8,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use orchestr::api::OrchestrStatus;
 use orchestr_testbed::eventually;
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use crate::{
     pod_statuses::{crash_looping, healthy},
     proxy::Proxy,
     support::TIMEOUT,
+    telemetry::support::MetricsPage,
     test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
@@ -23,6 +25,11 @@ const OBJECTS: &str = "objects";
 
 /// Grants rights in this namespace to its service account `operator`.
 pub(super) async fn grant(env: &TestEnv, name: &str, rules: Value) {
+    grant_to(env, &env.namespace, name, rules).await;
+}
+
+/// Grants rights in this namespace to the service account `operator` of another one.
+async fn grant_to(env: &TestEnv, home: &str, name: &str, rules: Value) {
     let (roles, bindings) = apis(env);
     let params = PatchParams::apply("tests").force();
     let role = json!({
@@ -31,37 +38,45 @@ pub(super) async fn grant(env: &TestEnv, name: &str, rules: Value) {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": env.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": home}],
     });
     roles.patch(name, &params, &Patch::Apply(role)).await.unwrap();
     bindings.patch(name, &params, &Patch::Apply(binding)).await.unwrap();
 }
 
 pub(super) async fn grant_objects(env: &TestEnv) {
-    grant(
-        env,
-        OBJECTS,
-        json!([
-            {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch", "patch"]},
-            {"apiGroups": ["kopf.dev"], "resources": ["orchestrs/status"], "verbs": ["patch"]},
-            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-        ]),
-    )
-    .await;
+    grant(env, OBJECTS, rules_for_objects()).await;
+}
+
+fn rules_for_objects() -> Value {
+    json!([
+        {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": ["kopf.dev"], "resources": ["orchestrs/status"], "verbs": ["patch"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ])
 }
 
 pub(super) async fn grant_pods(env: &TestEnv, verbs: &[&str]) {
-    grant(env, PODS, json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])).await;
+    grant(env, PODS, rules_for_pods(verbs)).await;
+}
+
+fn rules_for_pods(verbs: &[&str]) -> Value {
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])
 }
 
 /// Revokes a right, and waits until the API server denies it. Until then, a new watch would succeed and stay open.
 async fn revoke(env: &TestEnv, name: &str) {
     apis(env).1.delete(name, &DeleteParams::default()).await.unwrap();
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(account(env).await);
+    until_denied(account(env).await, &env.namespace, name).await;
+}
+
+/// Waits until an account has this right in a namespace no more.
+async fn until_denied(account: Client, namespace: &str, name: &str) {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(account);
     let (group, resource) = if name == PODS { ("", "pods") } else { ("kopf.dev", "orchestrs") };
     for verb in ["list", "watch"] {
         let review = json!({"spec": {"resourceAttributes": {
-            "namespace": env.namespace, "verb": verb, "group": group, "resource": resource,
+            "namespace": namespace, "verb": verb, "group": group, "resource": resource,
         }}});
         let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
         eventually("the right is gone", TIMEOUT, async || {
@@ -162,7 +177,64 @@ async fn a_forbidden_namespace_does_not_delay_another() {
     open.object("everywhere", watch_all()).await;
     let operator = open.operator().client(client).namespaces(&[&open.namespace, &closed.namespace]).start();
     open.wait_for_status("here", "it is reported", |status| listed(status) == ["cart"]).await;
-    let status = open.wait_for_ready("everywhere", "PodAccessDenied").await;
+    let status = open.wait_for_ready("everywhere", "Watching").await;
     assert!(condition(&status, "Ready").2.contains(&closed.namespace), "{status:?}");
+    assert_eq!(listed(&status), ["cart"]);
+    operator.stop().await;
+}
+
+/// The Role that permits the operator to read a namespace is deleted together with the namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_gone_is_named_and_the_rest_is_healthy() {
+    let (kept, gone) = (TestEnv::new("kept").await, TestEnv::new("gone").await);
+    kept.pod("web", healthy()).await;
+    gone.pod("cart", crash_looping(3)).await;
+    for env in [&kept, &gone] {
+        grant_to(env, &kept.namespace, OBJECTS, rules_for_objects()).await;
+        grant_to(env, &kept.namespace, PODS, rules_for_pods(&["list", "watch"])).await;
+    }
+    let of = |env: &TestEnv| watch_with(json!({"pods": {"namespaces": [env.namespace]}}));
+    kept.object("both", watch_all()).await;
+    kept.object("here", of(&kept)).await;
+    kept.object("there", of(&gone)).await;
+    let proxy = Proxy::start(account(&kept).await).await;
+    let page = MetricsPage::start();
+    let start = |page: &MetricsPage| {
+        let namespaces = [&*kept.namespace, &*gone.namespace];
+        kept.operator().through(&proxy).namespaces(&namespaces).metrics(&page.metrics).start()
+    };
+    let operator = start(&page);
+    kept.wait_for_status("both", "it is reported", |status| listed(status) == ["cart"]).await;
+    page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
+
+    for kind in ["pods", "roles", "rolebindings", "serviceaccounts"] {
+        kept.plane.delete_prefix(&format!("/registry/{kind}/{}/", gone.namespace)).await.unwrap();
+    }
+    kept.plane.delete_prefix(&format!("/registry/namespaces/{}", gone.namespace)).await.unwrap();
+    until_denied(account(&kept).await, &gone.namespace, PODS).await;
+    until_denied(account(&kept).await, &gone.namespace, OBJECTS).await;
+    proxy.end_watches();
+    let is_named = |status: &OrchestrStatus| {
+        let message = condition(status, "Ready").2;
+        message.contains(&gone.namespace) && message.contains("unreadable or gone")
+    };
+    let named = kept.wait_for_status("there", "the namespace is named", is_named).await;
+    assert_eq!(condition(&named, "Ready").1, "PodAccessDenied");
+    let check = async |page: &MetricsPage| {
+        let status = kept.wait_for_status("both", "the namespace is named", is_named).await;
+        assert_eq!((listed(&status), condition(&status, "Ready").0), (Vec::new(), "True"));
+        assert_eq!(condition(&status, "PodsHealthy").0, "Unknown", "{status:?}");
+        let healthy = kept.wait_for_ready("here", "Watching").await;
+        assert_eq!(condition(&healthy, "PodsHealthy").0, "True");
+        page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
+    };
+    check(&page).await;
+    operator.stop().await;
+    // As a rollout of the operator waits for it.
+    let page = MetricsPage::start();
+    let operator = start(&page);
+    check(&page).await;
+    kept.set_status("web", crash_looping(1)).await;
+    kept.wait_for_status("both", "the rest is watched", |status| listed(status) == ["web"]).await;
     operator.stop().await;
 }

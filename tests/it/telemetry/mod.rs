@@ -5,7 +5,7 @@ mod documents;
 mod flags;
 mod heartbeat;
 mod rules;
-mod support;
+pub mod support;
 mod values;
 
 pub use support::Page;
