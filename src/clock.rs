@@ -2,6 +2,10 @@
 //!
 //! The times in a pod are written by machines of the cluster and compared with the present. If the operator's own clock
 //! differed from theirs by minutes, a starting pod would seem to be stuck, or a stuck pod to be starting.
+//!
+//! Between two responses, time passes by the monotonic clock. Our own clock may be set at any time, and a problem that lasts
+//! must neither end nor begin by that. It is read once, at the start, and otherwise only if the cluster's clock differs from
+//! it by more than a day.
 
 use std::{
     collections::VecDeque,
@@ -38,8 +42,7 @@ impl ClusterClock {
     /// The present by the cluster's clock, or by ours until the API server has responded.
     #[must_use]
     pub(crate) fn now(&self) -> Timestamp {
-        let now = Timestamp::now();
-        now.checked_add(self.estimate().offset).unwrap_or(now)
+        self.estimate().at(Instant::now())
     }
 
     /// Returns a client whose responses update this clock. Calls `count` after each request, with the status code if there
@@ -72,8 +75,11 @@ impl ClusterClock {
         let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
         // The header is truncated to seconds, so half a second is missing on average.
-        let offset = date.duration_since(wall) + SignedDuration::from_millis(500);
-        match self.estimate().add(offset, now.saturating_duration_since(sent), now) {
+        let date = date.saturating_add(SignedDuration::from_millis(500)).unwrap_or(date);
+        let mut estimate = self.estimate();
+        estimate.follow(wall, date, now);
+        let offset = date.duration_since(estimate.local(now));
+        match estimate.add(offset, now.saturating_duration_since(sent), now) {
             Notice::None => {}
             Notice::Offset(offset) => {
                 let seconds = offset.as_secs();
@@ -91,9 +97,11 @@ impl ClusterClock {
     }
 }
 
-/// How far the cluster's clock is ahead of ours.
-#[derive(Debug, Default)]
+/// How far the cluster's clock is ahead of the local time: that of our clock at the start, and what has passed since by the
+/// monotonic clock.
+#[derive(Debug)]
 struct Estimate {
+    start: (Instant, Timestamp),
     measurements: VecDeque<(Instant, SignedDuration)>,
     offset: SignedDuration,
     last_logged: SignedDuration,
@@ -110,7 +118,43 @@ enum Notice {
     TooLarge,
 }
 
+impl Default for Estimate {
+    fn default() -> Self {
+        Self::new(Instant::now(), Timestamp::now())
+    }
+}
+
 impl Estimate {
+    fn new(now: Instant, wall: Timestamp) -> Self {
+        Self {
+            start: (now, wall),
+            measurements: VecDeque::new(),
+            offset: SignedDuration::ZERO,
+            last_logged: SignedDuration::ZERO,
+            has_warned: false,
+        }
+    }
+
+    fn local(&self, now: Instant) -> Timestamp {
+        let (start, wall) = self.start;
+        wall.saturating_add(now.saturating_duration_since(start)).unwrap_or(wall)
+    }
+
+    /// The cluster's time.
+    fn at(&self, now: Instant) -> Timestamp {
+        let local = self.local(now);
+        local.saturating_add(self.offset).unwrap_or(local)
+    }
+
+    /// Starts again from our clock if it agrees with the cluster's now, and did not at the start: a machine may boot with its
+    /// clock in 1970.
+    fn follow(&mut self, wall: Timestamp, date: Timestamp, now: Instant) {
+        let is_far = |time: Timestamp| date.duration_since(time).abs() > MAX_OFFSET;
+        if is_far(self.local(now)) && !is_far(wall) {
+            *self = Self { last_logged: self.last_logged, ..Self::new(now, wall) };
+        }
+    }
+
     fn add(&mut self, offset: SignedDuration, latency: Duration, now: Instant) -> Notice {
         if offset.abs() > MAX_OFFSET {
             return if std::mem::replace(&mut self.has_warned, true) { Notice::None } else { Notice::TooLarge };
@@ -201,6 +245,40 @@ mod tests {
         assert_eq!(add(481), Notice::None);
         assert_eq!(add(90_000), Notice::TooLarge);
         assert_eq!(add(-90_000), Notice::None);
+    }
+
+    #[test]
+    fn our_own_clock_may_be_set_at_any_time() {
+        let (start, wall) = (Instant::now(), Timestamp::now());
+        for ahead in [0, 480] {
+            let mut estimate = Estimate::new(start, wall);
+            for second in 0..100_u32 {
+                // It is set back by five minutes after ten seconds, and forward by an hour after fifty.
+                let step = [0, -300, 3600][usize::from(second >= 10) + usize::from(second >= 50)];
+                let (now, passed) = (start + Duration::from_secs(second.into()), seconds(second.into()));
+                let theirs = wall + passed + seconds(ahead);
+                estimate.follow(wall + passed + seconds(step), theirs, now);
+                if second % 7 == 0 {
+                    estimate.add(theirs.duration_since(estimate.local(now)), FAST, now);
+                }
+                assert_eq!(estimate.at(now), theirs, "after {second} s");
+            }
+        }
+    }
+
+    #[test]
+    fn follows_our_own_clock_once_it_agrees_with_the_cluster() {
+        let (start, theirs) = (Instant::now(), Timestamp::now());
+        let mut estimate = Estimate::new(start, Timestamp::UNIX_EPOCH);
+        let mut measure = |wall, second| {
+            let (now, theirs) = (start + Duration::from_secs(second), theirs + Duration::from_secs(second));
+            estimate.follow(wall, theirs, now);
+            estimate.add(theirs.duration_since(estimate.local(now)), FAST, now);
+            estimate.at(now).duration_since(theirs).as_secs()
+        };
+        assert!(measure(Timestamp::UNIX_EPOCH, 1) < -MAX_OFFSET.as_secs(), "such an offset is not believed");
+        assert_eq!(measure(theirs + Duration::from_secs(5), 5), 0);
+        assert_eq!(measure(Timestamp::UNIX_EPOCH, 6), 0, "it is set to 1970 again");
     }
 
     #[test]
