@@ -54,9 +54,10 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
         _ => false,
     });
-    let is_ongoing = |alert: &AlertStatus| !single && alert.phase == AlertPhase::Firing;
+    // Nothing that has ended is called firing, also if it may return.
+    let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert);
     // What the receiver refuses has messages of its own.
-    let firing = alerts_where(webhook, |alert| is_ongoing(alert) && alert.refused_at.is_none());
+    let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());
     let mut resolved = alerts_where(webhook, |alert| {
         !resend && alert.phase == AlertPhase::Resolving
             || webhook.policy.pacing.resend_interval.is_some() && is_resent(webhook, alert) && !names_only
@@ -77,7 +78,9 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     for alert in started.iter().chain(&resolved) {
         budget.try_add(alert, webhook.now);
     }
-    let all = webhook.status.alerts.iter().filter(|alert| is_ongoing(alert)).count();
+    let all = webhook.status.alerts.iter().filter(|alert| is_listed(alert)).count();
+    let is_ending = |alert: &&AlertStatus| !single && alert.phase == AlertPhase::Firing && alert.gone_since.is_some();
+    let ending = webhook.status.alerts.iter().filter(is_ending).count();
     let mut ongoing: Vec<Alert> =
         firing.into_iter().filter(|alert| (resend || !names_only) && budget.try_add(alert, webhook.now)).collect();
     let Envelope { id, kind, created, detail } = envelope;
@@ -101,6 +104,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         detail,
         omitted: (all - ongoing.len()) as u64,
         unsent: count_unsent(webhook, storm.is_some()),
+        ending: ending as u64,
         refused: if resend { 0 } else { refusal::unsent(webhook) as u64 },
         muted: if resend { 0 } else { webhook.muted.len() as u64 },
         ended_while_muted,
@@ -195,7 +199,7 @@ pub(super) fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<No
     let grouped = Grouped::new(state, input);
     let webhook = WebhookState::new(state, input, &grouped);
     let is_sent = |alert: &AlertStatus| match alert.phase {
-        AlertPhase::Firing => alert.refused_at.is_none(),
+        AlertPhase::Firing => alert.refused_at.is_none() && alert.gone_since.is_none(),
         AlertPhase::Announcing => webhook.may_be_delivered(),
         _ => is_resent(&webhook, alert),
     };
@@ -280,6 +284,7 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         ongoing: Vec::new(),
         omitted: 0,
         unsent: 0,
+        ending: 0,
         refused: 0,
         muted: 0,
         ended_while_muted: 0,

@@ -25,13 +25,16 @@ pub struct Notification {
     pub detail: Detail,
     /// Newly firing alerts, the earliest first.
     pub started: Vec<Alert>,
-    /// Alerts that the receiver was sent before and that are still firing, as far as they fit into the message.
+    /// Alerts that the receiver was sent before and whose incidents last, as far as they fit into the message.
     pub ongoing: Vec<Alert>,
     /// How many such alerts do not fit.
     pub omitted: u64,
     /// How many current incidents the receiver was sent neither before nor in this message: they are too young, or will
     /// be in the next message.
     pub unsent: u64,
+    /// How many alerts that the receiver was sent have an incident that has just ended. They are reported as over unless it
+    /// returns soon.
+    pub ending: u64,
     /// How many other current incidents the receiver has refused for what a message says about them.
     pub refused: u64,
     /// How many other incidents silences or quiet hours hold back now.
@@ -156,6 +159,7 @@ impl Notification {
             ongoing: Vec::new(),
             omitted: 0,
             unsent: 0,
+            ending: 0,
             refused: 0,
             muted: 0,
             ended_while_muted: 0,
@@ -195,7 +199,7 @@ impl Notification {
     /// Whether everything that the receiver was sent is resolved.
     #[must_use]
     pub(super) fn is_resolved(&self) -> bool {
-        self.firing() == 0
+        self.firing() == 0 && self.ending == 0
     }
 
     /// Whether the webhook matches no current incident at all.
@@ -228,6 +232,7 @@ impl Alert {
             container: status.container.clone(),
             kind: status.kind,
             reason: status.reason.clone(),
+            cause: status.cause,
             // Absent if an older version stored it, whose label was always `warning`.
             severity: status.severity.unwrap_or_default(),
             first_severity: status.severity.unwrap_or_default(),

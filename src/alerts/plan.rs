@@ -140,7 +140,8 @@ fn has_changes(webhook: &WebhookState<'_>) -> bool {
 fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     match alert.phase {
         _ if refusal::waits(webhook, alert) => false,
-        AlertPhase::Queued => true,
+        // If its incident has ended, it waits until that returns, or is dropped.
+        AlertPhase::Queued => alert.gone_since.is_none(),
         AlertPhase::Firing => webhook.begins(alert) || webhook.policy.send_resolved && webhook.is_resolved(alert),
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
     }

@@ -250,13 +250,6 @@ impl NotificationPolicy {
         let doublings = u32::try_from(returns.clamp(0, 16)).unwrap_or(16);
         doubled(self.pacing.keep_firing_for, doublings, self.pacing.max_keep_firing_for)
     }
-
-    /// After how long an unsent alert is dropped if its incident is gone and the receiver is failing.
-    pub(super) fn drop_after(&self, returns: i64) -> Duration {
-        let turns =
-            if self.pacing.single_incident { u32::try_from(self.pacing.max_incidents).unwrap_or(u32::MAX) } else { 1 };
-        self.keep_firing_for(returns).saturating_add(self.pacing.group_interval.saturating_mul(turns.saturating_add(1)))
-    }
 }
 
 /// Whether these patterns are the name of one namespace.
@@ -366,14 +359,6 @@ mod tests {
         for (since, due) in [(1_120, 1_150), (1_121, 1_060)] {
             incident.since = at(since);
             assert_eq!(policy.due_at(&incident, at(1_060)), Some(at(due)), "{since}");
-        }
-    }
-
-    #[test]
-    fn drops_unsent_alerts_later_if_each_needs_a_message_of_its_own() {
-        for (format, seconds) in [(WebhookFormat::Slack, [90, 120]), (WebhookFormat::PagerDuty, [72, 102])] {
-            let policy = NotificationPolicy::new(0, &Webhook { format, ..webhook() }).unwrap();
-            assert_eq!([0, 1].map(|returns| policy.drop_after(returns).as_secs()), seconds, "{format:?}");
         }
     }
 

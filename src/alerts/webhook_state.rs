@@ -54,8 +54,6 @@ pub(super) struct WebhookState<'a> {
     /// `--cluster-name`; may be empty.
     pub cluster: &'a str,
     pub now: Timestamp,
-    /// Whether messages can be sent.
-    usable: bool,
     memory: &'a IncidentMemory,
     gone: &'a GoneAlerts,
     /// The current incidents that match the webhook, by key, with common causes in place of their members.
@@ -99,7 +97,6 @@ impl<'a> WebhookState<'a> {
             policy,
             cluster: &input.source.cluster,
             now,
-            usable: input.receiver.is_some(),
             memory,
             gone,
             incidents,
@@ -175,6 +172,7 @@ impl<'a> WebhookState<'a> {
         self.update_reasons();
         self.update_labels();
         self.update_members();
+        self.withdraw_ended();
         self.advance_phases();
         muted::withdraw(self);
         self.enqueue_due();
@@ -326,41 +324,47 @@ impl<'a> WebhookState<'a> {
         }
     }
 
+    /// Takes alerts whose incidents have ended out of the pending message, so that it does not call them firing. If the
+    /// receiver may have accepted it, their end is sent, and they begin again if the incidents return.
+    fn withdraw_ended(&mut self) {
+        let maybe_delivered = self.may_be_delivered();
+        let is_ended = |alert: &&mut AlertStatus| alert.phase == AlertPhase::Announcing && alert.gone_since.is_some();
+        for alert in self.status.alerts.iter_mut().filter(is_ended) {
+            alert.began_elsewhere |= maybe_delivered && alert.sent_at.is_none();
+            alert.phase = reverted(alert.phase, alert.has_begun());
+        }
+    }
+
     /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
     fn advance_phases(&mut self) {
-        let maybe_delivered = self.may_be_delivered();
         let mut alerts = std::mem::take(&mut self.status.alerts);
-        alerts.retain_mut(|alert| {
-            if alert.phase == AlertPhase::Announcing && !maybe_delivered && alert.has_begun() && self.is_resolved(alert)
-            {
-                // Its end is sent instead.
-                alert.phase = AlertPhase::Firing;
+        alerts.retain_mut(|alert| match alert.phase {
+            AlertPhase::Queued => {
+                let drop = self.is_resolved(alert);
+                self.status.dropped = self.status.dropped.saturating_add(if drop { self.ended(alert) } else { 0 });
+                !drop
             }
-            match alert.phase {
-                // It may have been delivered: send it again with the same ID until that is certain, and then its end.
-                AlertPhase::Announcing if maybe_delivered || alert.has_begun() => true,
-                AlertPhase::Queued | AlertPhase::Announcing => {
-                    // A working receiver is sent every queued alert, even if its incident ended before its turn.
-                    let failing = self.status.failures > 0 || !self.usable || alert.refused_at.is_some();
-                    let drop_after = self.policy.drop_after(alert.returns);
-                    let drop = failing && has_elapsed(alert.gone_since.as_ref(), drop_after, self.now);
-                    let incidents = i64::try_from(alert.members.len().max(1)).unwrap_or(i64::MAX);
-                    self.status.dropped = self.status.dropped.saturating_add(if drop { incidents } else { 0 });
-                    !drop
+            AlertPhase::Firing => {
+                let is_given_up = refusal::is_end_given_up(alert, self.now);
+                self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
+                if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
+                    alert.phase = AlertPhase::Resolved;
+                    (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(self.now)), false);
                 }
-                AlertPhase::Firing => {
-                    let is_given_up = refusal::is_end_given_up(alert, self.now);
-                    self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
-                    if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
-                        alert.phase = AlertPhase::Resolved;
-                        (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(self.now)), false);
-                    }
-                    true
-                }
-                AlertPhase::Resolving | AlertPhase::Resolved => true,
+                true
             }
+            AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => true,
         });
         self.status.alerts = alerts;
+    }
+
+    /// How many incidents ended with an alert: those with a common cause may go on without it.
+    fn ended(&self, alert: &AlertStatus) -> i64 {
+        if alert.members.is_empty() {
+            return 1;
+        }
+        let lasts = |key: &&String| self.current.iter().any(|incident| incident.key == **key);
+        i64::try_from(alert.members.iter().filter(|key| !lasts(key)).count()).unwrap_or(i64::MAX)
     }
 
     /// Drops a pending message that no alert and no storm needs any more.

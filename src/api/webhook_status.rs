@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
+use super::{Cause, Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
 
 /// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
 /// but none is lost.
@@ -52,7 +52,7 @@ pub struct WebhookStatus {
     /// ongoing incidents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,
-    /// How many incidents were due but ended before they could be sent.
+    /// How many incidents were due but ended before they could be sent: nothing that has ended is reported as firing.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub dropped: i64,
@@ -229,8 +229,11 @@ pub struct AlertStatus {
     /// The kind of problem.
     #[serde(default)]
     pub kind: ProblemKind,
-    /// The reason in the last message.
+    /// The latest reason.
     pub reason: String,
+    /// The cause that was proven last, so that the resolved message names it.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub cause: Cause,
     /// The severity when it was first sent, which stays the label of the alert.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -330,6 +333,10 @@ impl StormStatus {
     pub(crate) fn has_begun(&self) -> bool {
         self.sent_at.is_some() || self.began_elsewhere
     }
+}
+
+fn is_unknown(cause: &Cause) -> bool {
+    *cause == Cause::Unknown
 }
 
 fn is_zero(number: &i64) -> bool {

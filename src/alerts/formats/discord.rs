@@ -74,7 +74,7 @@ fn body(notification: &Notification, layout: Layout) -> Value {
     let embed = |text: &String| json!({ "description": text.trim_start(), "color": color });
     embeds.extend(descriptions.iter().map(embed));
     json!({
-        "content": sanitize::truncate(&escape(&sanitize::truncate(&message_text::headline(notification), 500)), CONTENT),
+        "content": sanitize::truncate(&escape(&message_text::headline(notification, 500)), CONTENT),
         "embeds": embeds,
         "allowed_mentions": { "parse": [] },
     })

@@ -1,13 +1,13 @@
 //! The text of messages for people: reason, location, time, message, pods and log, in this order. Without markup,
 //! which each format adds.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use jiff::Timestamp;
 
 use super::layout::{Layout, SHORT_MESSAGE};
 use crate::{
-    alerts::{Alert, Notification, Source, Storm, notification::count_reasons, sanitize, times::duration_between},
+    alerts::{Alert, Notification, Source, Storm, sanitize, times::duration_between},
     api::{Cause, MessageKind, ProblemKind, Revision, TEAM_LENGTH, is_link},
 };
 
@@ -106,8 +106,9 @@ const NAME: usize = 253;
 /// The limit of a reason, in UTF-16 code units.
 const REASON: usize = 128;
 
-/// The message in one line. It contains untrusted text.
-pub(super) fn headline(notification: &Notification) -> String {
+/// The message in one line of at most `limit` UTF-16 code units, as a phone shows it: the most severe alert, and how many
+/// more there are. It contains untrusted text.
+pub(super) fn headline(notification: &Notification, limit: usize) -> String {
     let prefix = status_prefix(notification);
     let subjects = match notification.kind {
         MessageKind::Test if notification.is_resolved() => &notification.resolved,
@@ -122,19 +123,34 @@ pub(super) fn headline(notification: &Notification) -> String {
     let subjects: Vec<&Alert> = subjects.iter().filter(is_over).collect();
     let resolved = notification.kind == MessageKind::Resolved;
     let storm = notification.storm.as_ref().filter(|storm| storm.resolved_at.is_some() == resolved);
-    let subject = match (subjects.as_slice(), storm) {
-        ([alert], None) => title(alert, TITLE_MESSAGE),
-        ([], Some(_)) if notification.object_deleted => "problems that were too many to list".to_owned(),
-        ([], Some(_)) if resolved => "all problems that were too many to list".to_owned(),
-        (_, Some(_)) if !resolved => {
-            format!("{}: {}", pluralize(notification.firing(), "problem"), reason_counts(&notification.reasons))
-        }
-        (alerts, _) => {
-            let counted = count_reasons(alerts.iter().map(|alert| alert.reason.as_str()));
-            format!("{}: {}", pluralize(alerts.len() as u64, "problem"), reason_counts(&counted))
-        }
+    // They are sorted by time: of equally severe ones, the oldest.
+    let (subject, more) = match (subjects.iter().min_by_key(|alert| Reverse(alert.severity)), storm) {
+        (Some(first), _) => (title(first, TITLE_MESSAGE), more(notification, subjects.len(), storm)),
+        (None, Some(_)) if notification.object_deleted => ("problems that were too many to list".to_owned(), 0),
+        (None, Some(_)) if resolved => ("all problems that were too many to list".to_owned(), 0),
+        (None, _) => (counted(notification), 0),
     };
-    format!("{prefix}: {subject}")
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let room = limit.saturating_sub(sanitize::utf16_len(&prefix) + ": ".len() + sanitize::utf16_len(&more));
+    sanitize::truncate(&format!("{prefix}: {}{more}", sanitize::truncate(&subject, room)), limit)
+}
+
+/// How many problems a headline counts beside the first of these `subjects`.
+fn more(notification: &Notification, subjects: usize, storm: Option<&Storm>) -> u64 {
+    let all = match notification.kind {
+        MessageKind::Repeat | MessageKind::Resend => notification.firing(),
+        _ => (subjects as u64).saturating_add(storm.map_or(0, |storm| storm.count)),
+    };
+    all.saturating_sub(1)
+}
+
+/// The number of problems that are firing, and their reasons if the message may name them.
+fn counted(notification: &Notification) -> String {
+    let problems = pluralize(notification.firing(), "problem");
+    match reason_counts(&notification.reasons) {
+        reasons if reasons.is_empty() => problems,
+        reasons => format!("{problems}: {reasons}"),
+    }
 }
 
 /// The limit of a sentence in a headline, in UTF-16 code units.
@@ -433,6 +449,10 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
             "{}, too young to be sent or in the next message.",
             pluralize(notification.unsent, "other problem")
         ))]);
+    }
+    if notification.ending > 0 {
+        let ended = pluralize(notification.ending, "problem");
+        lines.push(vec![literal(format!("{ended} ended just now, and may return."))]);
     }
     if notification.refused > 0 {
         let refused = pluralize(notification.refused, "other problem");

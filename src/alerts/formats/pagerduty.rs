@@ -49,7 +49,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
     let may_continue = notification.object_deleted || alert.remaining > 0;
     let mut event = event(&key, alert.resolved_at.is_some(), may_continue, || {
         json!({
-            "summary": sanitize::truncate(&message_text::headline(notification), SUMMARY),
+            "summary": message_text::headline(notification, SUMMARY),
             "source": event_source(notification, group, &alert.owner.name),
             "severity": alert.severity.as_str(),
             "timestamp": since(alert.since, notification.now),
@@ -72,8 +72,10 @@ fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value>
     let key = dedup_key(notification, &["storm", &notification.webhook]);
     event(&key, storm.resolved_at.is_some(), notification.object_deleted, || {
         let reasons = message_text::reason_counts(&notification.reasons);
-        let summary =
-            format!("{}: {} more problems: {reasons}", message_text::status_prefix(notification), storm.count);
+        let mut summary = format!("{}: {} more problems", message_text::status_prefix(notification), storm.count);
+        if !reasons.is_empty() {
+            summary += &format!(": {reasons}");
+        }
         json!({
             "summary": sanitize::truncate(&summary, SUMMARY),
             "source": event_source(notification, &object.namespace, &object.name),

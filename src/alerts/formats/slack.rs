@@ -44,10 +44,9 @@ fn line(alert: &Alert, now: Timestamp) -> String {
 
 fn body(notification: &Notification, layout: Layout) -> Value {
     let selection = Selection::new(notification, layout);
-    let headline = message_text::headline(notification);
-    let mut blocks = vec![
-        json!({ "type": "header", "text": { "type": "plain_text", "text": sanitize::truncate(&headline, HEADER), "emoji": false } }),
-    ];
+    let headline = message_text::headline(notification, HEADER);
+    let mut blocks =
+        vec![json!({ "type": "header", "text": { "type": "plain_text", "text": headline, "emoji": false } })];
     blocks.extend(selection.detailed.iter().map(|alert| section(&detailed(notification, alert, layout))));
     for (title, alerts) in &selection.lists {
         blocks.extend(lists(notification, title, alerts));
@@ -62,7 +61,7 @@ fn body(notification: &Notification, layout: Layout) -> Value {
     blocks.push(json!({ "type": "context", "elements": [sender] }));
     json!({
         // Shown in notifications, and read by screen readers.
-        "text": fallback(&headline),
+        "text": fallback(notification),
         "mrkdwn": false,
         "blocks": blocks,
         "unfurl_links": false,
@@ -115,11 +114,11 @@ fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Val
     sections
 }
 
-/// Truncates a headline so that it is within the limit after escaping.
-fn fallback(headline: &str) -> String {
+/// The headline, within the limit after escaping.
+fn fallback(notification: &Notification) -> String {
     let mut limit = FALLBACK;
     loop {
-        let text = escape(&sanitize::truncate(headline, limit));
+        let text = escape(&message_text::headline(notification, limit));
         if sanitize::utf16_len(&text) <= FALLBACK {
             return text;
         }

@@ -10,7 +10,7 @@ use super::{
     layout::{Layout, shrink_to_fit},
     message_text::{self, Fact, Segment, Selection},
 };
-use crate::alerts::{Alert, Notification, sanitize};
+use crate::alerts::{Alert, Notification};
 
 const FULL: Layout = Layout { detailed: 20, logs: 2_000, message: 500, facts: LIMIT };
 /// Teams accepts about 28 KB, including what the workflow adds.
@@ -34,7 +34,7 @@ fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
 fn body(notification: &Notification, layout: Layout) -> Value {
     let selection = Selection::new(notification, layout);
     let color = if notification.is_all_clear() { "Good" } else { "Attention" };
-    let headline = neutralized(&sanitize::truncate(&message_text::headline(notification), 300));
+    let headline = neutralized(&message_text::headline(notification, 300));
     let mut blocks = vec![block(
         vec![json!({ "type": "TextRun", "text": headline, "weight": "Bolder", "size": "Medium", "color": color })],
         "None",

@@ -635,7 +635,7 @@ proptest! {
     }
 
     #[test]
-    fn drops_no_incident_with_a_common_cause_if_the_receiver_works(
+    fn drops_only_ended_incidents_with_a_common_cause_if_the_receiver_works(
         format in format(),
         events in prop::collection::vec(event_or_cause(), 1..60),
     ) {
@@ -643,9 +643,9 @@ proptest! {
         let events: Vec<_> =
             events.into_iter().filter(|event| !matches!(event, Event::ReceiverChanges(_))).collect();
         apply_all(&mut sim, &events);
-        prop_assert_eq!(sim.stored.dropped, 0);
         sim.recover();
-        prop_assert!(sim.due_unsent.is_empty(), "{:?}", sim.due_unsent);
+        prop_assert!(sim.due_unsent.iter().all(|key| !sim.active.contains_key(key)), "{:?}", sim.due_unsent);
+        prop_assert!(i64::try_from(sim.due_unsent.len()).unwrap() <= sim.stored.dropped, "{:?}", sim.due_unsent);
     }
 }
 

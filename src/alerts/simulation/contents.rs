@@ -191,12 +191,13 @@ fn names_the_firing_incident_in_a_repetition() {
 }
 
 #[test]
-fn omits_pods_of_an_incident_that_is_already_gone() {
+fn omits_pods_of_an_incident_whose_pods_cannot_be_judged() {
     for format in [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams, WebhookFormat::PagerDuty] {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::Unreachable;
         sim.set_incident(cart("OOMKilled"));
         sim.advance(31);
+        sim.unclear.insert("cart".to_owned());
         sim.active.clear();
         sim.receiver = Behaviour::Accepts;
         sim.advance(5);

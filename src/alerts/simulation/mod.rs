@@ -19,8 +19,8 @@ use super::{
     plan, record, resend,
 };
 use crate::api::{
-    AlertPhase, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef, SecretKeySource, Severity,
-    Webhook, WebhookFormat, WebhookStatus,
+    AlertPhase, AlertStatus, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef,
+    SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
 };
 
 mod common_causes;
@@ -30,6 +30,7 @@ mod held_back;
 mod mutes;
 mod new_receiver;
 mod ownership;
+mod present;
 mod properties;
 mod receiver;
 mod refusals;
@@ -116,8 +117,8 @@ pub(super) struct Simulation {
     /// Identifies the receiver.
     receiver_number: u32,
     usable: bool,
-    /// The ID of the message that was in flight when the operator crashed.
-    interrupted: Option<String>,
+    /// The message that was in flight when the operator crashed: its ID, and the incidents that it announced.
+    interrupted: Option<(String, Vec<String>)>,
     pub stored: WebhookStatus,
     config: u32,
     last_sent: Option<Timestamp>,
@@ -344,17 +345,25 @@ impl Simulation {
             let planned = self.plan();
             self.check_new_common_causes(&planned.state);
             self.note_due_incidents(&planned.state);
+            self.note_withdrawn(&planned.state);
             if self.crashes_at(CrashPoint::Storing) {
                 continue;
             }
             self.store(planned.state);
             let Some(message) = planned.send else { return planned.wake.into_iter().chain(next_resend).min() };
             let is_change = matches!(message.kind, MessageKind::Firing | MessageKind::Resolved);
-            if let Some(id) = self.interrupted.take().filter(|_| is_change) {
-                assert_eq!(message.id, id, "a message that a crash interrupted is sent again with its ID");
+            if let Some((id, announced)) = self.interrupted.take().filter(|_| is_change) {
+                // If all incidents that it announced have ended, it is not.
+                let is_replaced =
+                    !announced.is_empty() && announced.iter().all(|key| self.may_start_twice.contains(key));
+                assert!(
+                    message.id == id || is_replaced,
+                    "a message that a crash interrupted is sent again with its ID"
+                );
             }
             if is_change && matches!(self.crash, Some(CrashPoint::Sending | CrashPoint::Recording)) {
-                self.interrupted = Some(message.id.clone());
+                let announced = message.started.iter().map(|alert| alert.key.clone());
+                self.interrupted = Some((message.id.clone(), announced.collect()));
             }
             if self.crashes_at(CrashPoint::Sending) {
                 self.record_attempt(&message, false, true, false);
@@ -399,9 +408,23 @@ impl Simulation {
         self.due_unsent.extend(due);
     }
 
+    /// Notes the incidents whose start may have been accepted, and that ended before that was certain: if they return, they
+    /// start again.
+    fn note_withdrawn(&mut self, planned: &WebhookStatus) {
+        let is_withdrawn = |alert: &&AlertStatus| {
+            let planned = planned.alerts.iter().find(|planned| planned.key == alert.key);
+            let has_ended =
+                |planned: &AlertStatus| planned.phase != AlertPhase::Announcing && planned.gone_since.is_some();
+            alert.phase == AlertPhase::Announcing && planned.is_some_and(has_ended)
+        };
+        let withdrawn = self.stored.alerts.iter().filter(is_withdrawn).map(|alert| alert.key.clone());
+        self.may_start_twice.extend(withdrawn);
+    }
+
     fn note_delivery(&mut self, message: &Notification, recorded: &WebhookStatus) {
         self.last_sent = Some(self.now);
-        for alert in &message.started {
+        // An end without a start follows a start that may have been accepted.
+        for alert in message.started.iter().chain(&message.resolved) {
             self.due_unsent.remove(&alert.key);
             // The message stands for all incidents with the common cause, also for those that ended before their turn.
             for stored in recorded.alerts.iter().filter(|stored| stored.key == alert.key) {

@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn drops_nothing_if_the_receiver_works(
+    fn drops_only_what_ended_before_its_turn_if_the_receiver_works(
         format in format(),
         events in prop::collection::vec(event(), 1..60),
     ) {
@@ -98,9 +98,10 @@ proptest! {
                 sim.apply(event);
             }
         }
-        prop_assert_eq!(sim.stored.dropped, 0);
         sim.recover();
-        prop_assert!(sim.due_unsent.is_empty());
+        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
+        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
+        prop_assert!(i64::try_from(lost).unwrap() <= sim.stored.dropped, "{} lost, {:?}", lost, sim.stored);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
         sanitize,
         times::whole_seconds,
     },
-    api::{AlertPhase, AlertStatus, Owner, Severity, TEAM_LENGTH},
+    api::{AlertPhase, AlertStatus, Cause, Owner, Severity, TEAM_LENGTH},
 };
 
 impl WebhookState<'_> {
@@ -17,13 +17,18 @@ impl WebhookState<'_> {
         self.overflow.iter().map(|incident| labels(self.policy, self.memory, incident, None).0).max()
     }
 
-    /// Stores the latest reason that matches the webhook, for the resolved message: by then the incident is gone.
+    /// Stores the latest reason that matches the webhook, and its cause, for the resolved message: by then the incident is gone.
     pub(super) fn update_reasons(&mut self) {
         for alert in &mut self.status.alerts {
             let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
             let matches = !incident.members.is_empty() || self.policy.matching_reason(incident, &[]).is_some();
             if alert.phase != AlertPhase::Resolved && matches {
-                alert.reason = sanitize::single_line(&incident.reason, 128);
+                let reason = sanitize::single_line(&incident.reason, 128);
+                // A cause that is not proven at present is that of the same reason before, such as after a restart.
+                if incident.cause != Cause::Unknown || alert.reason != reason {
+                    alert.cause = incident.cause;
+                }
+                alert.reason = reason;
             }
         }
     }
@@ -52,6 +57,7 @@ impl WebhookState<'_> {
             container: container(incident),
             kind: incident.kind,
             reason: sanitize::single_line(reason.unwrap_or(&incident.reason), 128),
+            cause: incident.cause,
             severity: Some(severity),
             team,
             since: whole_seconds(incident.since),

@@ -16,7 +16,7 @@ use crate::{
         storm,
         times::has_elapsed,
     },
-    api::{AlertPhase, AlertStatus, Severity},
+    api::{AlertPhase, AlertStatus, Cause, Severity},
     hex::hex,
 };
 
@@ -186,6 +186,8 @@ fn max_json_len(alert: &AlertStatus) -> usize {
     const FIXED: usize = 300;
     /// The name of the field, which is left out without a team.
     const TEAM: usize = r#""team":"","#.len();
+    /// The same without a cause.
+    const CAUSE: usize = r#""cause":"","#.len();
     /// Also left out if it is empty.
     const MEMBERS: usize = r#""members":[],"#.len();
     const REFUSED: usize = r#""refusedAt":"2026-11-22T17:30:00Z","#.len();
@@ -193,9 +195,10 @@ fn max_json_len(alert: &AlertStatus) -> usize {
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
     let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
     let members = if alert.members.is_empty() { 0 } else { MEMBERS + members };
+    let cause = if alert.cause == Cause::Unknown { 0 } else { CAUSE + alert.cause.as_str().len() };
     let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
     let refused = if alert.refused_at.is_some() { REFUSED } else { 0 };
-    FIXED + refused + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
+    FIXED + refused + cause + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
 }
 
 /// The length of a member's key in a list. Keys are hexadecimal digits.
@@ -215,7 +218,7 @@ mod tests {
         for (team, members) in [("", 0), ("checkout", 0), ("checkout", MAX_MEMBERS)] {
             let alert = json!({
                 "key": "5f0c2a915f0c2a91", "namespace": "n", "owner": {"kind": "k\\\"", "name": "o"}, "container": "c",
-                "kind": "Initializing", "reason": "r", "severity": "critical", "team": team, "since": time,
+                "kind": "Initializing", "reason": "r", "cause": "OutOfMemory", "severity": "critical", "team": team, "since": time,
                 "phase": "Announcing", "sentAt": time, "beganElsewhere": true, "goneSince": time, "returns": 9_999,
                 "heldBack": 999_999, "refusedAt": time, "members": vec!["5f0c2a915f0c2a91"; members],
             });

@@ -2,6 +2,7 @@
 
 mod ownership;
 mod share;
+mod titles;
 mod untrusted;
 
 use std::{env, fs, path::PathBuf, sync::Arc};
