@@ -35,6 +35,7 @@ impl Plane {
     /// Starts a control plane for one test. At most three of them run concurrently, because each needs half a gigabyte.
     pub async fn start(options: Options) -> Self {
         static PLANES: Semaphore = Semaphore::const_new(3);
+        orchestr_testbed::build_all().await;
         let permit = PLANES.acquire().await.unwrap();
         Self::Own { plane: Box::new(ControlPlane::start(options).await.unwrap()), _permit: permit }
     }

@@ -2,11 +2,15 @@
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
-use orchestr_testbed::{ControlPlane, Options, Receiver, eventually};
+use orchestr_testbed::{Options, Receiver, eventually};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::{pod_statuses::crash_looping, support::TIMEOUT, test_env::TestEnv};
+use crate::{
+    pod_statuses::crash_looping,
+    support::TIMEOUT,
+    test_env::{Plane, TestEnv},
+};
 
 /// Starts the binary with its log redirected to this file.
 fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
@@ -81,7 +85,7 @@ async fn logs_its_configuration_with_numbers_as_numbers() {
 /// As if the CRD and the operator were applied together.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_until_the_crd_is_established() {
-    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let plane = Plane::start(Options::default()).await;
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let mut operator = program(plane.admin_kubeconfig(), &log, &[]);
@@ -94,7 +98,7 @@ async fn waits_until_the_crd_is_established() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gives_up_after_half_a_minute_without_the_crd() {
-    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let plane = Plane::start(Options::default()).await;
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let begun = std::time::Instant::now();

@@ -1,16 +1,20 @@
 //! Finds or builds the programs. Those of a control plane come from `KUBEBUILDER_ASSETS`, or are built with Go and kept
 //! in `target/`. The other programs are always built.
+//!
+//! A test that needs one of them first builds all of them ([`build_all`]): minutes of compiling in the middle of a run would
+//! take the processors from other tests, whose waits are bounded.
 
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
+use futures::{StreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::{
     error::{Error, Result},
-    go::{GoTools, in_go_mod},
+    go::{GoTools, UnderWay, in_go_mod},
 };
 
 static CONTROL_PLANE: GoTools = GoTools {
@@ -44,6 +48,9 @@ static OLD_API_SERVER: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
+/// How many builds run at the same time: one links while the other compiles. Each takes up to 2 GiB.
+const CONCURRENT_BUILDS: usize = 2;
+
 /// The version of [`OLD_API_SERVER`].
 const OLD_VERSION: &str = "1.32.4";
 /// The environment variable that selects the version of the API server; the newest by default.
@@ -71,7 +78,9 @@ static ALERTMANAGER: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
-/// Without the discovery of targets in clouds, which takes most of the time to build.
+/// Without the discovery of targets in clouds, which takes most of the time to build. promtool, which is enough to check
+/// rules, is not built apart: it has more packages (1,112, with a client of Kubernetes) than Prometheus (1,035), and both
+/// together have 1,275.
 static PROMETHEUS: GoTools = GoTools {
     names: "Prometheus and promtool",
     takes: "about 3 minutes on 2 cores",
@@ -108,6 +117,25 @@ pub struct Binaries {
     pub etcd: PathBuf,
     /// The API server.
     pub kube_apiserver: PathBuf,
+}
+
+/// Builds all programs that tests may need, once. [`eventually`](crate::eventually), [`finish`](crate::finish) and
+/// [`until`](crate::until) begin to count their time when no build is under way.
+///
+/// Errors are left to whoever needs the program that could not be built.
+pub async fn build_all() {
+    static BUILT: OnceCell<()> = OnceCell::const_new();
+    let build = async || {
+        let _under_way = UnderWay::begin();
+        let control_plane = assets().is_none().then_some(&CONTROL_PLANE);
+        let old = (env::var(VERSION).as_deref() == Ok(OLD_VERSION)).then_some(&OLD_API_SERVER);
+        let all = control_plane.into_iter().chain(old).chain([&HELM, &PROMETHEUS, &ALERTMANAGER]);
+        let built = |tools: &'static GoTools| async move {
+            let _ = tools.built().await;
+        };
+        stream::iter(all).for_each_concurrent(CONCURRENT_BUILDS, built).await;
+    };
+    BUILT.get_or_init(build).await;
 }
 
 /// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS`. If that is not set, builds them once with Go. With
@@ -155,6 +183,7 @@ pub async fn kubectl() -> Result<PathBuf> {
 ///
 /// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub(crate) async fn alertmanager() -> Result<PathBuf> {
+    build_all().await;
     Ok(ALERTMANAGER.built().await?.join("alertmanager"))
 }
 
@@ -164,6 +193,7 @@ pub(crate) async fn alertmanager() -> Result<PathBuf> {
 ///
 /// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub async fn helm() -> Result<PathBuf> {
+    build_all().await;
     Ok(HELM.built().await?.join("helm"))
 }
 
@@ -173,6 +203,7 @@ pub async fn helm() -> Result<PathBuf> {
 ///
 /// [`Error::NoGo`] or [`Error::Build`] if they cannot be built.
 pub(crate) async fn prometheus() -> Result<PathBuf> {
+    build_all().await;
     PROMETHEUS.built().await.map(Path::to_owned)
 }
 

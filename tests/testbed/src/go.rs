@@ -4,8 +4,9 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, File, TryLockError},
-    io::{IsTerminal, Write, stderr},
+    io::{Write, stderr},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -17,14 +18,38 @@ use crate::{
     process::{Env, Process, Program, run_dir, tail},
 };
 
-/// The interval between progress messages about a build: on a terminal, and in a log.
-const PROGRESS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// The interval between progress messages about a build.
+const PROGRESS: Duration = Duration::from_secs(15);
 
 /// The interval between two checks whether the build has ended.
 const POLL: Duration = Duration::from_millis(250);
 
 /// The time limit of a build, including a build by another process.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// How many builds are under way in this process.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// A build of this process, until it is dropped.
+pub(crate) struct UnderWay(());
+
+impl UnderWay {
+    pub(crate) fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a build is under way in this process.
+pub(crate) fn is_building() -> bool {
+    UNDER_WAY.load(Ordering::Relaxed) > 0
+}
 
 /// Programs that share a `go.mod`.
 pub(crate) struct GoTools {
@@ -74,6 +99,7 @@ impl GoTools {
     }
 
     async fn build(&self, root: &Path, bin: &Path) -> Result<()> {
+        let _under_way = UnderWay::begin();
         fs::create_dir_all(root).doing(|| format!("make {}", root.display()))?;
         let path = root.join("lock");
         // The operating system releases the lock when the process ends for any reason.
@@ -105,7 +131,7 @@ impl GoTools {
         let run = run_dir(root, "build-")?;
         let out = run.join("bin");
         let mut args = self.arguments(&out);
-        // Other tests may be running, whose waits are bounded.
+        // A test may be running that needs none of the programs, and whose waits are bounded.
         let path = match on_path("nice") {
             Some(nice) => {
                 args.splice(0..0, ["-n".into(), "15".into(), go.into_os_string()]);
@@ -182,17 +208,17 @@ fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
 
-/// Prints progress to standard error: one line that is updated on a terminal, otherwise a new line at each interval.
+/// Prints a line of progress to standard error at each interval, and how long it took at the end. Several builds may be
+/// under way.
 struct Progress {
     what: String,
-    terminal: bool,
     since: Instant,
     last_printed: Option<Instant>,
 }
 
 impl Progress {
     fn new(what: String) -> Self {
-        Self { what, terminal: stderr().is_terminal(), since: Instant::now(), last_printed: None }
+        Self { what, since: Instant::now(), last_printed: None }
     }
 
     /// Whether the time limit has passed.
@@ -202,25 +228,23 @@ impl Progress {
 
     /// Waits for [`POLL`], and first prints the progress if it is due.
     async fn wait(&mut self) {
-        let [terminal, log] = PROGRESS;
-        let every = if self.terminal { terminal } else { log };
-        if self.last_printed.is_none_or(|printed| printed.elapsed() >= every) {
+        if self.last_printed.is_none_or(|printed| printed.elapsed() >= PROGRESS) {
             self.last_printed = Some(Instant::now());
-            let seconds = self.since.elapsed().as_secs();
-            let (start, end) = if self.terminal { ("\r", "") } else { ("", "\n") };
-            let mut stderr = stderr().lock();
-            // Standard error may be closed.
-            let _ = write!(stderr, "{start}{} … {seconds}s{end}", self.what);
-            let _ = stderr.flush();
+            self.print("…");
         }
         tokio::time::sleep(POLL).await;
+    }
+
+    fn print(&self, so_far: &str) {
+        // Standard error may be closed. Unlike `eprintln!`, this is not captured by the test harness.
+        let _ = writeln!(stderr().lock(), "{} {so_far} {}s", self.what, self.since.elapsed().as_secs());
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.terminal && self.last_printed.is_some() {
-            let _ = writeln!(stderr());
+        if self.last_printed.is_some() {
+            self.print("took");
         }
     }
 }

@@ -36,7 +36,7 @@ mod wait;
 pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use alertmanager::Alertmanager;
 pub use backup::Backup;
-pub use binaries::{Binaries, binaries, helm, kubectl};
+pub use binaries::{Binaries, binaries, build_all, helm, kubectl};
 pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
 pub use etcd::Writer;
@@ -46,7 +46,8 @@ pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};
 pub use wait::{eventually, finish, until};
 
-/// The control plane that all tests of a program share, each in its own namespaces. The first call starts it.
+/// The control plane that all tests of a program share, each in its own namespaces. The first call starts it, after
+/// [`build_all`].
 ///
 /// # Panics
 ///
@@ -55,7 +56,11 @@ pub use wait::{eventually, finish, until};
 pub async fn shared() -> &'static ControlPlane {
     // A failure is kept too, so that the other tests fail immediately.
     static SHARED: tokio::sync::OnceCell<Result<ControlPlane>> = tokio::sync::OnceCell::const_new();
-    match SHARED.get_or_init(|| ControlPlane::start(Options::default())).await {
+    let start = async || {
+        build_all().await;
+        ControlPlane::start(Options::default()).await
+    };
+    match SHARED.get_or_init(start).await {
         Ok(plane) => plane,
         Err(error) => panic!("{error}"),
     }

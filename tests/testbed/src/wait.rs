@@ -13,10 +13,20 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::error::{Doing, Error, Result};
+use crate::{
+    error::{Doing, Error, Result},
+    go::is_building,
+};
 
 /// The interval between two checks.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Returns when no build is under way. A build takes the processors, so no time is counted before its end.
+async fn no_build() {
+    while is_building() {
+        tokio::time::sleep(POLL).await;
+    }
+}
 
 /// Calls `check` repeatedly until it succeeds, and returns its result. An `Err` says what is still missing.
 ///
@@ -28,6 +38,7 @@ pub async fn eventually<T>(
     timeout: Duration,
     mut check: impl AsyncFnMut() -> Result<T, String>,
 ) -> Result<T> {
+    no_build().await;
     let begun = Instant::now();
     let mut last = "it was not checked yet".to_owned();
     let checks = async {
@@ -61,6 +72,9 @@ pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
     }
     drop(process.stdin.take());
     let (stdout, stderr) = (read(process.stdout.take()), read(process.stderr.take()));
+    while is_building() {
+        std::thread::sleep(POLL);
+    }
     let begun = Instant::now();
     let status = loop {
         match process.try_wait().doing(|| "wait for a process".to_owned())? {
@@ -109,6 +123,7 @@ where
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
     let mut last = None;
     let mut last_error = None;
+    no_build().await;
     let watch = async {
         let mut listed = None;
         while let Some(event) = events.next().await {
