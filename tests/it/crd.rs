@@ -463,7 +463,7 @@ async fn accepts_valid_specs_unchanged() {
         assert_eq!(created["spec"], expected, "{name}: nothing else is added");
         let read = Api::<Orchestr>::namespaced(client.clone(), &namespace).get(name).await.unwrap();
         match Settings::new(&read.spec) {
-            Ok(_) => {}
+            Ok(settings) => assert!(settings.wrong.is_empty(), "{name}: {:?}", settings.wrong),
             Err(error) => {
                 assert!(error == SpecError::AlertsNotSet && spec["alerts"]["checkRunningPods"].is_null(), "{error}")
             }
@@ -485,7 +485,9 @@ async fn accepts_every_sample() {
         assert!(text.starts_with("# "), "{} begins with the wish it grants", path.display());
         let mut sample: Value = serde_yaml::from_str(&text).unwrap();
         let spec = serde_json::from_value(sample["spec"].clone()).unwrap();
-        Settings::new(&spec).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let settings = Settings::new(&spec).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mistakes = (&settings.wrong, &settings.warnings);
+        assert!(mistakes.0.is_empty() && mistakes.1.is_empty(), "{}: {mistakes:?}", path.display());
         sample["metadata"]["namespace"] = json!(namespace);
         create(&client, &namespace, &sample).await.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(names.insert(sample["metadata"]["name"].to_string()), "{} has a name of its own", path.display());
