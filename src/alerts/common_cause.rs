@@ -14,6 +14,9 @@
 //! If the common cause is over, its members stay silent until its alert is resolved, because most of them are about to
 //! end as well. Those that remain are then sent one by one, and the end of the alert says how many they are: a node that
 //! now explains the problems of two owners only may be as broken as before.
+//!
+//! A cause that rests on events is unknown after a restart until the events are read. Until then, at most for ten minutes,
+//! the stored members stay members.
 
 use std::{
     cmp::Reverse,
@@ -57,13 +60,20 @@ impl<'a> Grouped<'a> {
         let sent: HashSet<&str> =
             active.iter().filter(|alert| alert.members.is_empty()).map(|alert| alert.key.as_str()).collect();
 
+        let alerts: HashMap<&str, &AlertStatus> =
+            active.iter().filter(|alert| !alert.members.is_empty()).map(|alert| (alert.key.as_str(), *alert)).collect();
+        // After a restart, a stored member stays one until its cause is known, unless the cause was over before.
+        let may_lack_cause = |incident: &Incident| input.memory.may_lack_cause(incident, input.now);
+        let lasting: Vec<&AlertStatus> = alerts.values().copied().filter(|alert| alert.gone_since.is_none()).collect();
+        let is_stored =
+            |incident: &Incident| lasting.iter().any(|alert| alert.members.iter().any(|key| *key == *incident.key));
+        let has_cause =
+            |incident: &Incident| incident.common_cause.is_some() || may_lack_cause(incident) && is_stored(incident);
         let mut candidates: Vec<&'a Incident> = matching
             .iter()
             .copied()
-            .filter(|incident| incident.common_cause.is_some() && !sent.contains(incident.key.as_str()))
+            .filter(|incident| !sent.contains(incident.key.as_str()) && has_cause(incident))
             .collect();
-        let alerts: HashMap<&str, &AlertStatus> =
-            active.iter().filter(|alert| !alert.members.is_empty()).map(|alert| (alert.key.as_str(), *alert)).collect();
         let unreported = unreported(previous, &active, &matching, &candidates);
         candidates.retain(|incident| !unreported.contains(incident.key.as_str()));
         let mut members = members_by_cause(&alerts, &candidates);
@@ -88,9 +98,16 @@ impl<'a> Grouped<'a> {
                 !has_elapsed(alert.gone_since.as_ref(), keep_firing_for, input.now)
             })
             .collect();
+        // The status stores only some of many members. The others were reported with them, or began since.
+        let may_be_member = |incident: &Incident| {
+            let reported = |alert: &&AlertStatus| {
+                alert.members.len() >= MAX_MEMBERS && alert.sent_at.is_some() && is_reported(incident, alert)
+            };
+            may_lack_cause(incident) && lasting.iter().any(reported)
+        };
         let is_held = |incident: &Incident| {
             !sent.contains(incident.key.as_str())
-                && ending.iter().any(|alert| was_member(incident, alert, input.memory))
+                && (may_be_member(incident) || ending.iter().any(|alert| was_member(incident, alert, input.memory)))
         };
         let grouped: HashSet<&str> = members.values().flatten().map(|incident| incident.key.as_str()).collect();
         let mut single = matching;

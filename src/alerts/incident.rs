@@ -9,7 +9,10 @@ use std::{
 use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use crate::api::{AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision, Severity};
+use super::times::later;
+use crate::api::{
+    AlertPhase, AlertStatus, Cause, NamespacedName, Owner, ProblemKind, Revision, Severity, WebhookStatus,
+};
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Incident {
     pub texts: Arc<Texts>,
     /// The cause that the incident has in common with others.
     pub common_cause: Option<Arc<CommonCause>>,
+    /// The controllers that cannot create pods, if pods are missing.
+    pub controllers: Vec<Owner>,
     /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about
     /// another common cause reported; of these, the most severe of each namespace, then the second of each, and so on.
     pub members: Vec<Member>,
@@ -146,6 +151,8 @@ pub(super) struct Earlier {
 #[derive(Debug, Default)]
 pub struct IncidentMemory {
     incidents: HashMap<ArcStr, Remembered>,
+    /// Until when an incident without a common cause may have one, because its events were not read since a restart.
+    settled_at: Option<Timestamp>,
 }
 
 /// An incident as it was at the last reconcile.
@@ -163,6 +170,29 @@ struct Remembered {
 impl IncidentMemory {
     /// The limit of remembered reasons, and of teams, for each incident.
     const LIMIT: usize = 4;
+    /// How long after a restart a common cause may be unknown, although its incidents are known.
+    const SETTLING: Duration = Duration::from_secs(10 * 60);
+
+    /// The memory after a restart: what the status stores of the incidents that are held back.
+    #[must_use]
+    pub fn restored(webhooks: &[Arc<WebhookStatus>], now: Timestamp) -> Self {
+        let held_back = webhooks.iter().flat_map(|webhook| &webhook.muted).flat_map(|muted| &muted.incidents);
+        let restored = held_back.filter(|incident| !incident.reason.is_empty());
+        Self {
+            incidents: restored.map(|own| (own.key.as_str().into(), Remembered::restored(&own.reason))).collect(),
+            settled_at: later(now, Self::SETTLING),
+        }
+    }
+
+    /// When every common cause is known that can be, if that is still to come.
+    pub(super) fn settled_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.settled_at.filter(|at| *at > now)
+    }
+
+    /// Whether a current incident may have a common cause that was not found since the restart.
+    pub(super) fn may_lack_cause(&self, incident: &Incident, now: Timestamp) -> bool {
+        self.settled_at(now).is_some() && incident.common_cause.is_none() && self.common_cause(&incident.key).is_none()
+    }
 
     /// Adds what these incidents are now, and forgets incidents that are gone.
     pub fn update(&mut self, incidents: &[Incident]) {
@@ -201,6 +231,19 @@ impl IncidentMemory {
 }
 
 impl Remembered {
+    /// An incident of which only an earlier reason is known.
+    fn restored(reason: &str) -> Self {
+        let reason = ArcStr::from(reason);
+        let earlier = Earlier { reasons: vec![reason.clone()], ..Earlier::default() };
+        Self {
+            reason,
+            severity: Severity::default(),
+            team: ArcStr::new(),
+            earlier: Some(Box::new(earlier)),
+            common_cause: None,
+        }
+    }
+
     fn new(incident: &Incident, known: Option<Self>) -> Self {
         let (mut earlier, last_cause) = match known {
             Some(mut known) => (known.add(incident), known.common_cause),
@@ -258,13 +301,15 @@ fn remember<T: Clone + PartialEq>(values: &mut Vec<T>, value: &T) {
 pub struct GoneAlerts {
     /// Their incidents cannot come back, because their owners have no pods left.
     pub ended: Vec<String>,
-    /// Their incidents may go on, because a pod of their namespace cannot be judged: these alerts stay as they are.
+    /// Their incidents may go on, because something that decides it was not read: these alerts stay as they are.
     pub unclear: Vec<String>,
+    /// Further incidents may be unknown, because Jobs were not read yet: a storm does not end.
+    pub is_incomplete: bool,
 }
 
 /// The unresolved alerts whose incidents are gone. The caller checks which of them can come back.
 pub(crate) fn gone_alerts<'a>(
-    webhooks: &'a [Arc<crate::api::WebhookStatus>],
+    webhooks: &'a [Arc<WebhookStatus>],
     incidents: &[Incident],
 ) -> impl Iterator<Item = &'a AlertStatus> {
     let present: HashSet<ArcStr> = incidents.iter().map(|incident| incident.key.clone()).collect();

@@ -20,7 +20,7 @@ use super::{
     incident::Incident,
     mute::{Mute, find_mute, mutes_everywhere},
     plan_input::PlanInput,
-    refusal, storm,
+    refusal, sanitize, storm,
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::WebhookState,
 };
@@ -28,6 +28,8 @@ use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatu
 
 /// The most incidents that the status lists, so that it stays small. The end of each of them is noticed.
 const MAX_INCIDENTS: usize = 16;
+/// The longest reason that the status stores, so that it stays small. Those of the kubelet are shorter.
+const REASON: usize = 40;
 
 /// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
 /// are.
@@ -92,8 +94,13 @@ pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
         if is_withdrawn {
             let own = alert.members.is_empty().then_some(&alert.key);
             let keys = own.into_iter().chain(&alert.members);
+            let reason = |key: &String| if own == Some(key) { stored_reason(&alert.reason) } else { String::new() };
             let gone_since = &alert.gone_since;
-            withdrawn.extend(keys.map(|key| MutedIncident { key: key.clone(), gone_since: gone_since.clone() }));
+            withdrawn.extend(keys.map(|key| MutedIncident {
+                key: key.clone(),
+                reason: reason(key),
+                gone_since: gone_since.clone(),
+            }));
         }
         !is_withdrawn
     });
@@ -157,10 +164,14 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
 
     let mut unlisted = Unlisted::of(&previous);
     let mut ended = previous.ended.max(0);
+    let reason = |key: &str| current.get(key).map(|incident| stored_reason(&incident.reason)).unwrap_or_default();
     let mut incidents: Vec<MutedIncident> = Vec::new();
     for mut incident in previous.incidents.into_iter().take(MAX_INCIDENTS) {
         if held.contains(incident.key.as_str()) {
             incident.gone_since = None;
+            if incident.reason.is_empty() {
+                incident.reason = reason(&incident.key);
+            }
         } else if let Some(current) = current.get(incident.key.as_str()) {
             // It is sent now. But if it has just returned, it may still end unsent.
             if is_due(current) {
@@ -195,7 +206,11 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     others.sort_unstable();
     let free = MAX_INCIDENTS.saturating_sub(incidents.len());
     let all = others.len();
-    incidents.extend(others.into_iter().take(free).map(|key| MutedIncident { key: key.to_owned(), gone_since: None }));
+    incidents.extend(others.into_iter().take(free).map(|key| MutedIncident {
+        key: key.to_owned(),
+        reason: reason(key),
+        gone_since: None,
+    }));
 
     let first = webhook.muted.iter().filter_map(|incident| webhook.mutes.get(incident.key.as_str())).min();
     let status = MutedStatus {
@@ -254,6 +269,11 @@ impl Unlisted {
         self.ended_at = (self.ended > 0).then(|| whole_seconds(now));
         i64::try_from(ended).unwrap_or(i64::MAX)
     }
+}
+
+/// A reason as the status stores it; empty if it is too long. A part of it would match nothing.
+fn stored_reason(reason: &str) -> String {
+    if reason.len() <= REASON { sanitize::single_line(reason, REASON) } else { String::new() }
 }
 
 /// The incidents that an incident stands for: itself, or those with its common cause.

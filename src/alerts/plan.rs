@@ -60,6 +60,7 @@ pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
     let mut timer = WakeTimer { now: input.now, wake: None };
     let silent = webhook.status.stopped || input.receiver.is_none();
     let send = if silent { None } else { next_message(&mut webhook, input, &mut timer) };
+    timer.is_due(input.memory.settled_at(input.now));
     schedule(&webhook, &mut timer);
     Plan { state: webhook.status, send, wake: timer.wake }
 }

@@ -63,7 +63,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             }
             if count > 0 {
                 storm.gone_since = None;
-            } else {
+            } else if !webhook.is_incomplete() {
                 storm.gone_since.get_or_insert_with(|| whole_seconds(webhook.now));
             }
             if is_resolved(webhook, &storm) {

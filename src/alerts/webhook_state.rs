@@ -172,6 +172,7 @@ impl<'a> WebhookState<'a> {
         self.update_reasons();
         self.update_labels();
         self.update_members();
+        self.update_controllers();
         self.withdraw_ended();
         self.advance_phases();
         muted::withdraw(self);
@@ -226,6 +227,11 @@ impl<'a> WebhookState<'a> {
     /// Whether the receiver may already have received the pending message.
     pub fn may_be_delivered(&self) -> bool {
         self.status.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
+    }
+
+    /// Whether there may be further incidents, which are not known.
+    pub fn is_incomplete(&self) -> bool {
+        self.gone.is_incomplete
     }
 
     /// Whether an alert's incident has been gone long enough to count as resolved.

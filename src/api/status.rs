@@ -306,7 +306,8 @@ pub struct ContainerIssue {
     /// The last lines of the log of the run that failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logs: String,
-    /// The source of `logs`; absent until the log was read, or if logs are disabled.
+    /// The source of `logs`: Current, Previous, TerminationMessage or Unavailable. Absent until the log was read, or if logs
+    /// are disabled.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub log_source: Option<LogSource>,

@@ -136,6 +136,10 @@ impl MutedStatus {
 pub struct MutedIncident {
     /// The key of the incident.
     pub key: String,
+    /// The reason when it was first held back. A silence that names it continues to hold the incident back, also if the
+    /// reason changes and another replica leads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// When the incident ended. It is counted in `ended` unless it returns soon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone_since: Option<Time>,
@@ -159,7 +163,7 @@ pub struct DeliveryError {
 pub struct PendingMessage {
     /// The ID, the same for every attempt (`webhook-id`), so that a receiver can detect retries.
     pub id: String,
-    /// The purpose of the message.
+    /// The purpose of the message: Firing, Resolved or Repeat.
     pub kind: MessageKind,
     /// When the message was created.
     pub created: Time,
@@ -171,7 +175,8 @@ pub struct PendingMessage {
     /// Whether an attempt failed after which the receiver may have accepted the message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub maybe_delivered: bool,
-    /// How much the message contains; less after the receiver refused it for its content (400, 413, 422).
+    /// How much the message contains: Full, or, after the receiver refused it for its content (400, 413, 422), NoLogs and then
+    /// Names.
     #[serde(default, skip_serializing_if = "Detail::is_full")]
     pub detail: Detail,
 }
@@ -234,7 +239,7 @@ pub struct AlertStatus {
     /// The cause that was proven last, so that the resolved message names it.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub cause: Cause,
-    /// The severity when it was first sent, which stays the label of the alert.
+    /// The severity when it was first sent, which stays the label of the alert: critical, warning or info.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub severity: Option<Severity>,
@@ -243,7 +248,7 @@ pub struct AlertStatus {
     pub team: String,
     /// When the incident began.
     pub since: Time,
-    /// What was sent to the receiver.
+    /// What was sent to the receiver: Queued (nothing yet), Announcing, Firing, Resolving or Resolved.
     pub phase: AlertPhase,
     /// When the receiver last accepted a message with this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -266,6 +271,10 @@ pub struct AlertStatus {
     /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_back: i64,
+    /// If pods are missing: up to three of the owner's controllers that cannot create them. They are read again after a restart.
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub controllers: Vec<Owner>,
     /// The keys of incidents with this common cause, if the alert is about a common cause. At most 32 of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -309,7 +318,7 @@ pub struct StormStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub severity: Option<Severity>,
-    /// What was sent to the receiver.
+    /// What was sent to the receiver: Queued (nothing yet), Announcing, Firing, Resolving or Resolved.
     pub phase: AlertPhase,
     /// When the receiver last accepted a message with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ pub(super) const STATUS_LIMIT: usize = 256 * 1024;
 const SPARE: usize = 2 * 1024;
 /// How much of it is kept free for the alerts' writer, if the object has webhooks: the state of ten webhooks with their
 /// alerts, and the condition AlertsDelivered.
-const WEBHOOKS: usize = ALERT_BYTES + 36 * 1024;
+const WEBHOOKS: usize = ALERT_BYTES + 48 * 1024;
 
 /// How much of it is kept free for the [history](super::history), which is added when the status is written. The level of
 /// detail must not depend on the history, and what was cut from a history could not be found again.

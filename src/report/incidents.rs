@@ -242,6 +242,7 @@ impl Group<'_> {
             team: self.ownership.team.clone(),
             runbook: self.ownership.runbook.clone(),
             dashboard: self.ownership.dashboard.clone(),
+            controllers: self.controllers(),
             ..alerts::Incident::default()
         }
     }

@@ -119,6 +119,8 @@ impl Worker {
         inputs.mark_changed();
         let observed = Arc::clone(&inputs.borrow().observed);
         Self {
+            // Nothing is known of what happened before.
+            memory: IncidentMemory::restored(&observed.status.webhooks, context.clock.now()),
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
             round: context.metrics.delivery_round(),
             context,
@@ -128,7 +130,6 @@ impl Worker {
             queues: Vec::new(),
             lost,
             inputs,
-            memory: IncidentMemory::default(),
             incidents_version: None,
             incidents_known: false,
             gone: Arc::default(),
@@ -215,7 +216,9 @@ impl Worker {
             self.update_webhooks(input.webhooks, now);
         }
         self.incidents_known = input.incidents_known;
-        if self.incidents_version.replace(input.incidents_version) != Some(input.incidents_version) {
+        // Before the first incidents are known, the memory is that of the status.
+        let has_incidents = input.incidents_known || self.incidents_version.is_some();
+        if has_incidents && self.incidents_version.replace(input.incidents_version) != Some(input.incidents_version) {
             self.memory.update(&input.incidents);
             self.has_mutes = false;
         }

@@ -225,6 +225,7 @@ impl Simulation {
         let gone = GoneAlerts {
             ended: self.deleted.iter().cloned().collect(),
             unclear: self.unclear.iter().cloned().collect(),
+            is_incomplete: false,
         };
         let incidents = self.incidents();
         call(&PlanInput {
@@ -272,6 +273,12 @@ impl Simulation {
         self.active.remove(&key(number));
     }
 
+    /// The operator is restarted: only the status is known.
+    pub fn restart(&mut self) {
+        let stored = Arc::new(self.stored.clone());
+        (self.memory, self.last_sent) = (IncidentMemory::restored(&[stored], self.now), None);
+    }
+
     fn apply(&mut self, event: &Event) {
         match event {
             Event::Starts(number) => self.start(*number),
@@ -285,7 +292,7 @@ impl Simulation {
                 self.custom.extend(now.map(|now| (now.key.to_string(), Incident { reason: (*reason).into(), ..now })));
             }
             Event::SeverityChanges(number, severity) => self.set_ownership(*number, *severity, ""),
-            Event::Restarts => (self.memory, self.last_sent) = (IncidentMemory::default(), None),
+            Event::Restarts => self.restart(),
             Event::CauseChanges(number, Some(cause)) => _ = self.causes.insert(key(*number), *cause),
             Event::CauseChanges(number, None) => _ = self.causes.remove(&key(*number)),
             Event::IncidentsKnown(known) => self.incidents_known = *known,

@@ -616,3 +616,32 @@ proptest! {
         prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
 }
+
+#[test]
+fn a_silenced_reason_that_changes_stays_silenced_after_a_failover() {
+    for format in FORMATS {
+        let mut sim = Simulation::new(format);
+        let until = sim.now + std::time::Duration::from_secs(3_600);
+        let silence = Silence {
+            name: "errors".to_owned(),
+            until: until.to_string(),
+            match_: MuteMatch { reasons: Some(vec!["Error".to_owned()]), ..MuteMatch::default() },
+            ..Silence::default()
+        };
+        sim.mute_rules = MuteRules::new(&[silence], &[], &mut Vec::new());
+        sim.start(1);
+        sim.apply(&Event::ReasonChanges(1, "Error"));
+        sim.advance(60);
+        assert_eq!((sim.sent.len(), sim.muted().count), (0, 1), "{format:?}");
+        sim.apply(&Event::ReasonChanges(1, "OOMKilled"));
+        sim.advance(60);
+        for _ in 0..2 {
+            sim.restart();
+            sim.advance(600);
+            assert_eq!((sim.sent.len(), sim.muted().count), (0, 1), "{format:?}: another replica leads");
+        }
+        sim.advance(3_600);
+        let sent: Vec<_> = accepted(&sim).into_iter().flat_map(|(_, _, started, _)| started).collect();
+        assert_eq!(sent.first(), Some(&key(1)), "{format:?}: the silence has ended");
+    }
+}

@@ -68,6 +68,7 @@ impl WebhookState<'_> {
             returns: previous.map_or(0, |alert| alert.returns.saturating_add(1)),
             refused_at: None,
             held_back: 0,
+            controllers: controllers(incident),
             members: incident.members.iter().take(MAX_MEMBERS).map(|member| member.key.clone()).collect(),
         }
     }
@@ -109,6 +110,13 @@ fn owner(incident: &Incident) -> Owner {
         kind: sanitize::single_line(&incident.owner.kind, 63),
         name: sanitize::single_line(&incident.owner.name, 253),
     }
+}
+
+/// As many as the status lists.
+pub(super) fn controllers(incident: &Incident) -> Vec<Owner> {
+    let owner =
+        |own: &Owner| Owner { kind: sanitize::single_line(&own.kind, 63), name: sanitize::single_line(&own.name, 253) };
+    incident.controllers.iter().take(3).map(owner).collect()
 }
 
 fn container(incident: &Incident) -> String {

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
-use super::{MAX_MEMBERS, WebhookState};
+use super::{MAX_MEMBERS, WebhookState, alert_fields::controllers};
 use crate::{
     alerts::{
         incident::Incident,
@@ -16,7 +16,7 @@ use crate::{
         storm,
         times::has_elapsed,
     },
-    api::{AlertPhase, AlertStatus, Cause, Severity},
+    api::{AlertPhase, AlertStatus, Cause, Owner, Severity},
     hex::hex,
 };
 
@@ -47,6 +47,24 @@ impl WebhookState<'_> {
                 }
             }
             slots.add(counted_in(incident), Space { alerts: 0, bytes: used.saturating_sub(freed) });
+        }
+    }
+
+    /// Stores the controllers that cannot create pods now, as far as the bytes allow.
+    pub(super) fn update_controllers(&mut self) {
+        let mut bytes: usize = self.status.alerts.iter().map(max_json_len).sum();
+        for alert in self.status.alerts.iter_mut().filter(|alert| alert.phase != AlertPhase::Resolved) {
+            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
+            let present = controllers(incident);
+            if alert.controllers == present {
+                continue;
+            }
+            let others = bytes.saturating_sub(max_json_len(alert));
+            let before = std::mem::replace(&mut alert.controllers, present);
+            if others + max_json_len(alert) > self.bytes {
+                alert.controllers = before;
+            }
+            bytes = others + max_json_len(alert);
         }
     }
 
@@ -191,14 +209,20 @@ fn max_json_len(alert: &AlertStatus) -> usize {
     /// Also left out if it is empty.
     const MEMBERS: usize = r#""members":[],"#.len();
     const REFUSED: usize = r#""refusedAt":"2026-11-22T17:30:00Z","#.len();
+    const CONTROLLERS: usize = r#""controllers":[],"#.len();
+    const CONTROLLER: usize = r#"{"kind":"","name":""},"#.len();
     let texts = [&alert.key, &alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
     let escaped = |byte: u8| if matches!(byte, b'"' | b'\\') { 2 } else { 1 };
     let members: usize = alert.members.iter().map(|key| member_json_len(key)).sum();
     let members = if alert.members.is_empty() { 0 } else { MEMBERS + members };
+    let named = |own: &Owner| CONTROLLER + own.kind.bytes().chain(own.name.bytes()).map(escaped).sum::<usize>();
+    let controllers = alert.controllers.iter().map(named).sum::<usize>();
+    let controllers = if alert.controllers.is_empty() { 0 } else { CONTROLLERS + controllers };
     let cause = if alert.cause == Cause::Unknown { 0 } else { CAUSE + alert.cause.as_str().len() };
     let team = if alert.team.is_empty() { 0 } else { TEAM + alert.team.len() };
     let refused = if alert.refused_at.is_some() { REFUSED } else { 0 };
-    FIXED + refused + cause + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + members
+    let lists = controllers + members;
+    FIXED + refused + cause + team + texts.iter().flat_map(|text| text.bytes()).map(escaped).sum::<usize>() + lists
 }
 
 /// The length of a member's key in a list. Keys are hexadecimal digits.
@@ -221,6 +245,7 @@ mod tests {
                 "kind": "Initializing", "reason": "r", "cause": "OutOfMemory", "severity": "critical", "team": team, "since": time,
                 "phase": "Announcing", "sentAt": time, "beganElsewhere": true, "goneSince": time, "returns": 9_999,
                 "heldBack": 999_999, "refusedAt": time, "members": vec!["5f0c2a915f0c2a91"; members],
+                "controllers": [{"kind": "ReplicaSet", "name": "a\\"}, {"kind": "Job", "name": "b"}],
             });
             let alert: AlertStatus = serde_json::from_value(alert).unwrap();
             let length = serde_json::to_string(&alert).unwrap().len();

@@ -393,9 +393,13 @@ impl Reconciler {
         let gone = self.workloads.gone().map(|(namespace, owner)| report::key_of_missing(namespace, owner));
         let deleted: HashSet<String> = object.tracker.deleted().chain(gone).collect();
         let webhooks = object.status_head().map_or(&[][..], |status| &status.webhooks);
+        let is_unread = |alert: &api::AlertStatus| {
+            let is_missing = alert.kind == ProblemKind::Missing;
+            is_missing && self.workloads.is_unread(&alert.namespace, &alert.owner)
+        };
         let (unclear, others): (Vec<_>, Vec<_>) = alerts::gone_alerts(webhooks, incidents).partition(|alert| {
             let namespace = alert.namespace.as_str();
-            unjudged.contains(namespace) || !self.watch_health.is_watched(namespace)
+            unjudged.contains(namespace) || !self.watch_health.is_watched(namespace) || is_unread(alert)
         });
         let ended = others
             .into_iter()
@@ -405,7 +409,8 @@ impl Reconciler {
             .filter(|alert| !self.index.has_pods_of(&alert.namespace, &alert.owner.kind, &alert.owner.name))
             .map(|alert| alert.key.clone())
             .collect();
-        GoneAlerts { ended, unclear: unclear.into_iter().map(|alert| alert.key.clone()).collect() }
+        let unclear = unclear.into_iter().map(|alert| alert.key.clone()).collect();
+        GoneAlerts { ended, unclear, ..GoneAlerts::default() }
     }
 
     /// What decides whether incidents that an object with this view listed may only be out of sight.

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus, Owner, Ownership, ProblemKind},
+    api::{AlertPhase, NamespacedName, OrchestrStatus, Owner, Ownership, ProblemKind},
     events::Event,
     pods::Pod,
 };
@@ -34,10 +34,10 @@ pub(super) use self::{
     report::Reported,
 };
 use self::{
-    failed_creation::{FailedCreation, Refusal, workload_of},
+    failed_creation::{FailedCreation, NO_REFUSAL, Refusal, workload_of},
     key::WorkloadKind,
     read_rate::ReadRate,
-    state::{Resumed, State},
+    state::{Known, Resumed, State},
 };
 use super::object_name::is_object_name;
 
@@ -108,14 +108,10 @@ impl Workloads {
         self.update_next_due();
     }
 
-    /// Continues the incidents of missing pods in the status of an object, after a restart of the operator.
+    /// Continues the incidents of missing pods in the status of an object, after a restart of the operator. Alerts last
+    /// longer than the list of incidents, which may be cut: their workloads are read, and reported if pods are missing.
     pub(super) fn resume(&mut self, object: &NamespacedName, status: &OrchestrStatus, now: Instant) {
         for incident in status.incidents.iter().filter(|incident| incident.kind == ProblemKind::Missing) {
-            let controllers = if incident.controllers.is_empty() {
-                std::slice::from_ref(&incident.owner)
-            } else {
-                incident.controllers.as_slice()
-            };
             let resumed = Resumed {
                 objects: vec![object.clone()],
                 owner: incident.owner.clone(),
@@ -125,20 +121,49 @@ impl Workloads {
                 since: incident.since.0,
                 ownership: Ownership::listed(incident).non_empty(),
             };
-            for controller in controllers {
-                let Some(kind) = WorkloadKind::from_name(&controller.kind) else { continue };
-                if !is_object_name(&incident.namespace) || !is_object_name(&controller.name) {
-                    continue;
-                }
-                let (namespace, name) = (incident.namespace.clone(), controller.name.clone());
-                let key = WorkloadKey { namespace, kind, name, uid: String::new() };
-                if !self.known.contains_key(&key) && !self.has_room(&key) {
-                    continue;
-                }
-                self.known.entry(key).or_insert_with(|| State::new(now)).resume(&resumed, now);
-            }
+            self.resume_workloads(&incident.namespace, &incident.controllers, &resumed, now);
+        }
+        let listed: HashSet<&str> = status.incidents.iter().map(|incident| incident.key.as_str()).collect();
+        let alerts = status.webhooks.iter().flat_map(|webhook| &webhook.alerts).filter(|alert| {
+            let is_open = alert.kind == ProblemKind::Missing && alert.phase != AlertPhase::Resolved;
+            is_open && !listed.contains(alert.key.as_str())
+        });
+        for alert in alerts {
+            let resumed = Resumed {
+                objects: vec![object.clone()],
+                owner: alert.owner.clone(),
+                missing: 0,
+                of: 0,
+                refusal: NO_REFUSAL.clone(),
+                since: alert.since.0,
+                ownership: None,
+            };
+            self.resume_workloads(&alert.namespace, &alert.controllers, &resumed, now);
         }
         self.update();
+    }
+
+    /// Plans to read the controllers of an incident, or its owner if that creates its pods itself.
+    fn resume_workloads(&mut self, namespace: &str, controllers: &[Owner], resumed: &Resumed, now: Instant) {
+        let controllers = if controllers.is_empty() { std::slice::from_ref(&resumed.owner) } else { controllers };
+        for controller in controllers {
+            let Some(kind) = WorkloadKind::from_name(&controller.kind) else { continue };
+            if !is_object_name(namespace) || !is_object_name(&controller.name) {
+                continue;
+            }
+            let (namespace, name) = (namespace.to_owned(), controller.name.clone());
+            let key = WorkloadKey { namespace, kind, name, uid: String::new() };
+            if !self.known.contains_key(&key) && !self.has_room(&key) {
+                continue;
+            }
+            self.known.entry(key).or_insert_with(|| State::new(now)).resume(resumed, now);
+        }
+    }
+
+    /// Whether a workload of this owner was not read since the restart, so that it is unknown whether it still lacks pods.
+    pub(super) fn is_unread(&self, namespace: &str, owner: &Owner) -> bool {
+        let unread = |state: &State| matches!(state.known(), Some(Known::Resumed(resumed)) if resumed.owner == *owner);
+        self.known.iter().any(|(key, state)| key.namespace == namespace && unread(state))
     }
 
     /// Forgets what was read. The workloads that events have named are read again; incidents in statuses are resumed.

@@ -122,6 +122,8 @@ impl Group<'_> {
                 let controllers = self.read.iter().map(|own| own.key.as_owner()).collect();
                 (sum(|own| own.missing), sum(|own| own.of), first.refusal, first.ownership, controllers)
             }
+            // The alert that it is known from does not say how many pods are missing.
+            (None, Some(Resumed { missing: 0, .. })) => return None,
             (None, Some(resumed)) => {
                 let controllers = self.resumed_keys.iter().map(|key| key.as_owner()).collect();
                 (resumed.missing, resumed.of, &resumed.refusal, resumed.ownership.as_deref(), controllers)

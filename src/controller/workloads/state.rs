@@ -79,9 +79,10 @@ struct Shortage {
 /// An incident in a status that an earlier run of the operator wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Resumed {
-    /// The objects whose statuses list it.
+    /// The objects whose statuses list it, or have an alert about it.
     pub(super) objects: Vec<NamespacedName>,
     pub(super) owner: Owner,
+    /// Zero if only an alert is known, which does not say it.
     pub(super) missing: u64,
     pub(super) of: u64,
     pub(super) refusal: Refusal,
@@ -158,6 +159,10 @@ impl State {
             None => self.resumed = Some(resumed.clone()),
             Some(known) => {
                 known.since = known.since.min(resumed.since);
+                if known.missing == 0 {
+                    (known.missing, known.of) = (resumed.missing, resumed.of);
+                    known.refusal.clone_from(&resumed.refusal);
+                }
                 known.objects.extend(resumed.objects.iter().cloned());
             }
         }

@@ -732,3 +732,30 @@ fn what_was_read_is_forgotten_and_read_again_because_of_the_events() {
     sequence.answer(&key(WorkloadKind::ReplicaSet, "web-1"), replica_set("web-1", 1, 3, Some(110)));
     assert_eq!(sequence.missing()[0].since, since);
 }
+
+/// The status lists a hundred incidents at most.
+#[test]
+fn an_alert_whose_incident_is_not_listed_is_unread_until_its_workload_is() {
+    for (answer, missing) in [(replica_set("api-5d9f", 0, 3, Some(-7200)), 1), (replica_set("api-5d9f", 3, 3, None), 0)]
+    {
+        let mut sequence = Sequence::new();
+        let status = serde_json::from_value(json!({"webhooks": [{"name": "ops", "alerts": [{
+            "key": "5f0c2a915f0c2a91", "namespace": "shop", "owner": {"kind": "Deployment", "name": "api"},
+            "kind": "Missing", "reason": "FailedCreate", "since": wall(-7200).to_string(), "phase": "Firing",
+            "sentAt": wall(-7100).to_string(), "controllers": [{"kind": "ReplicaSet", "name": "api-5d9f"}],
+        }]}]}));
+        sequence.workloads.resume(&NamespacedName::new("ns", "object"), &status.unwrap(), sequence.now);
+        let owner = Owner { kind: "Deployment".to_owned(), name: "api".to_owned() };
+        assert!(sequence.workloads.is_unread("shop", &owner) && !sequence.workloads.is_unread("ml", &owner));
+        assert!(sequence.missing().is_empty(), "the alert does not say how many pods are missing");
+        assert_eq!(sequence.reads(), ["api-5d9f"]);
+        sequence.answer(&WorkloadKey { uid: String::new(), ..replica_set_key() }, WorkloadReading::Unavailable);
+        assert!(sequence.workloads.is_unread("shop", &owner));
+        sequence.at(60);
+        assert_eq!(sequence.reads(), ["api-5d9f"]);
+        sequence.answer(&WorkloadKey { uid: String::new(), ..replica_set_key() }, answer);
+        assert!(!sequence.workloads.is_unread("shop", &owner));
+        let found: Vec<_> = sequence.missing().iter().map(|own| (own.missing, own.since)).collect();
+        assert_eq!(found, vec![(3, wall(-7200)); missing]);
+    }
+}

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::*;
 use crate::{
-    api::{AlertStatus, DeliveryError, EndedIncident, Incident, WebhookStatus},
+    api::{AlertStatus, DeliveryError, EndedIncident, Incident, MutedIncident, MutedStatus, WebhookStatus},
     diagnosis::{ChangeDetail, TemplateChange, TemplateChanges},
     logs::clean_text,
     report::{
@@ -557,6 +557,23 @@ fn largest_webhooks() -> (Vec<WebhookStatus>, Condition) {
         config: "c".repeat(64),
         dropped: i64::MAX,
         alerts: vec![alert; room],
+        muted: Some(MutedStatus {
+            count: i64::MAX,
+            by: "b".repeat(80),
+            until: Some(time.clone()),
+            ended: i64::MAX,
+            incidents: vec![
+                MutedIncident {
+                    key: "f".repeat(16),
+                    reason: "r".repeat(40),
+                    gone_since: Some(time.clone())
+                };
+                16
+            ],
+            unlisted: i64::MAX,
+            unlisted_ended: i64::MAX,
+            unlisted_ended_at: Some(time.clone()),
+        }),
         ..WebhookStatus::default()
     };
     let condition = Condition {

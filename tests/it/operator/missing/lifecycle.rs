@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     alerts::support::{delivery, spec, webhook},
-    pod_statuses::healthy,
+    pod_statuses::{crash_looping, healthy},
     proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
     support::TIMEOUT,
     test_env::{TestEnv, condition, watch_all, watch_with},
@@ -226,6 +226,48 @@ async fn keeps_the_start_over_a_restart_and_sends_one_alert_and_one_resolution()
     assert!(text.contains("FailedCreate") && text.contains("mem-cap"), "{text}");
     tokio::time::sleep(SETTLE_TIME).await;
     assert_eq!(receiver.received().len(), 2);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shortage_that_the_status_omits_is_not_over_after_a_restart() {
+    let env = TestEnv::new("missing-cut").await;
+    let receiver = Receiver::start().await.unwrap();
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    let replica_set = deployment(&env, "api", 3).await;
+    replica_set.set_failing(0, 7200, QUOTA).await;
+    env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
+    let operator = env.operator().fast_alerts().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    replica_set.failed_create(&error_creating(), 7200).await;
+    receiver.wait_for(1, TIMEOUT).await.unwrap();
+    // A hundred younger incidents take all the places.
+    env.load_crashing((0..110).map(|pod| format!("pod-{pod}")), &json!({})).await;
+    env.wait_for_status_within(2 * TIMEOUT, "cluster", "the status omits the missing pods", |status| {
+        status.incidents.len() == 100 && missing(status).is_empty() && status.missing_pods == 3
+    })
+    .await;
+    operator.stop().await;
+
+    let proxy = Proxy::start(env.client.clone()).await;
+    proxy.rule(|request| if is_read_of_workload(request) { ProxyAction::Hang } else { ProxyAction::Forward });
+    let operator = env.operator().through(&proxy).fast_alerts().start();
+    proxy.wait_for_requests("the ReplicaSet is read", 1, is_read_of_workload).await;
+    env.pod("late", crash_looping(3)).await;
+    let of = |status: &OrchestrStatus, owner: &str| {
+        let alerts = delivery(status, "ops").map(|ops| ops.alerts.clone()).unwrap_or_default();
+        alerts.into_iter().find(|alert| alert.owner.name == owner)
+    };
+    let status = env
+        .wait_for_status_within(2 * TIMEOUT, "cluster", "a later incident has an alert", |status| {
+            of(status, "late").is_some()
+        })
+        .await;
+    let alert = of(&status, "api").unwrap();
+    assert_eq!((alert.phase, alert.gone_since), (AlertPhase::Firing, None), "it is not known to be over");
+    proxy.rule(|_| ProxyAction::Forward);
+    env.wait_for_status_within(2 * TIMEOUT, "cluster", "the pods are still missing", |status| status.missing_pods == 3)
+        .await;
     operator.stop().await;
 }
 
