@@ -116,6 +116,7 @@ fn status(c: &mut Criterion) {
             findings: pods.iter().zip(&findings).map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|_, _| Workload::default(),
             find_ownership: &|_| None,
+            unread_jobs: 0,
             unreadable: None,
             outside: None,
             denied: None,

@@ -89,7 +89,7 @@ pub mod reason {
     pub const PODS_HEALTHY: &str = "PodsHealthy";
     /// PodsHealthy=Unknown: the object selects no pod that exists.
     pub const NO_PODS_SELECTED: &str = "NoPodsSelected";
-    /// PodsHealthy=Unknown: a selected pod cannot be decoded.
+    /// PodsHealthy=Unknown: a selected pod cannot be decoded, or the Job of a failed pod was not read yet.
     pub const PODS_UNREADABLE: &str = "PodsUnreadable";
     /// PodsHealthy=Unknown: the object selects only namespaces outside `--namespaces`.
     pub const OUTSIDE_NAMESPACES: &str = "OutsideNamespaces";

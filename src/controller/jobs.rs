@@ -227,6 +227,14 @@ impl Jobs {
         jobs
     }
 
+    /// This replica begins to lead, perhaps again. A follower reads nothing, so what may have changed since is read again.
+    pub(super) fn begin_term(&mut self) {
+        self.known.retain(|_, state| {
+            state.is_reading = false;
+            state.is_gone || state.reading.as_ref().is_some_and(JobReading::is_final)
+        });
+    }
+
     /// Forgets the Jobs that are no longer needed.
     pub(super) fn retain(&mut self, is_needed: impl Fn(&JobKey) -> bool) {
         self.known.retain(|key, state| state.is_reading || is_needed(key));
@@ -416,5 +424,27 @@ mod tests {
         assert!(jobs.pod_ended(&JobKey { namespace: "ml".into(), ..key("nightly-2") }, now).is_empty());
         assert_eq!(jobs.pod_ended(&key("nightly-2"), now), [key("nightly-1")]);
         assert!(jobs.ask(key("nightly-1"), now).query.is_some());
+    }
+
+    #[test]
+    fn a_new_term_keeps_what_cannot_have_changed() {
+        let mut jobs = Jobs::default();
+        let now = Instant::now();
+        let complete = JobFacts { complete: true, ..JobFacts::default() };
+        let cron_job =
+            JobFacts { failed: Some(Timestamp::UNIX_EPOCH), cron_job: Some("nightly".into()), ..JobFacts::default() };
+        for (name, facts) in [("complete", complete.clone()), ("nightly-1", cron_job), ("running", JobFacts::default())]
+        {
+            jobs.ask(key(name), now);
+            jobs.answered(&key(name), read(facts), now);
+        }
+        jobs.ask(key("unread"), now);
+        jobs.begin_term();
+        let answer = jobs.ask(key("complete"), now);
+        assert_eq!((answer.facts.as_deref(), answer.query), (Some(&complete), None));
+        for name in ["nightly-1", "running", "unread"] {
+            let answer = jobs.ask(key(name), now);
+            assert_eq!((answer.facts, answer.query), (None, Some(key(name))), "{name} is read again");
+        }
     }
 }

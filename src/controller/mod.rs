@@ -32,6 +32,7 @@ mod status;
 mod tasks;
 mod terminations;
 mod turns;
+mod unread_jobs;
 mod verdicts;
 mod watch_health;
 mod workloads;

@@ -19,6 +19,7 @@ use crate::{
 use super::{
     events::{EventLimiter, spec_event},
     observed::ObservedStatus,
+    unread_jobs::UnreadJobs,
 };
 
 /// How long a status waits for texts to be masked. Usually it takes a few milliseconds.
@@ -59,6 +60,8 @@ pub(super) struct Object {
     pub(super) tracker: Tracker,
     /// Since when its status has lacked a Job, see [`judge_pods`](super::verdicts::judge_pods).
     pub(super) jobs_awaited: Option<Instant>,
+    /// The pods that its last report left out.
+    pub(super) unread_jobs: UnreadJobs,
     /// Since when its status has lacked texts that are being masked.
     texts_awaited: Option<Instant>,
     /// Whether its last report contains texts that stay masked whole.
@@ -94,6 +97,7 @@ impl Object {
             event_limiter: EventLimiter::new(now),
             tracker: Tracker::default(),
             jobs_awaited: None,
+            unread_jobs: UnreadJobs::default(),
             texts_awaited: None,
             has_cut_texts: false,
             gap,

@@ -14,11 +14,17 @@ use crate::{
     report::Tracker,
 };
 
-use super::jobs::{JobKey, Jobs};
+use super::{
+    jobs::{JobKey, Jobs},
+    unread_jobs::{StoredProblems, UnreadJobs},
+};
 
 /// How long to wait for a Job that cannot be read before its pod is judged without it: as long as an interrupted watch is
 /// tolerated.
 const JOB_PATIENCE: Duration = Duration::from_secs(60);
+/// The same for a pod that had failed long before its Job was asked for, as after a failover: its Job most likely completed,
+/// or it was reported before.
+const OLD_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// The most warnings that a status contains.
 pub(super) const WARNINGS: usize = 4;
 
@@ -26,6 +32,8 @@ pub(super) const WARNINGS: usize = 4;
 pub(super) struct JudgeContext<'a> {
     pub(super) thresholds: &'a Thresholds,
     pub(super) tracker: &'a Tracker,
+    /// What the tracker has not resumed from yet.
+    pub(super) stored: &'a StoredProblems<'a>,
     /// Whether the pod's owner has a healthy pod that was created after it.
     pub(super) is_replaced: &'a dyn Fn(&Pod) -> bool,
     /// The Warning events about a pod.
@@ -45,6 +53,8 @@ pub(super) struct Verdicts<'p> {
     pub(super) warnings: Vec<String>,
     /// When time alone may change a verdict, or a Job is due to be read again.
     pub(super) recheck: Option<Timestamp>,
+    /// The pods that are left out, because their Jobs were not read.
+    pub(super) unread: UnreadJobs,
     /// The Jobs to read now.
     pub(super) queries: Vec<JobKey>,
     /// The status must not be written before this time, because it might miss a problem.
@@ -59,7 +69,7 @@ pub(super) fn judge_pods<'p>(
     waiting_since: &mut Option<Instant>,
     context: &JudgeContext<'_>,
 ) -> Verdicts<'p> {
-    let &JudgeContext { thresholds, tracker, is_replaced, events, now, wall } = context;
+    let &JudgeContext { thresholds, tracker, stored, is_replaced, events, now, wall } = context;
     let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
@@ -67,7 +77,7 @@ pub(super) fn judge_pods<'p>(
     let mut may_lose_problem = !tracker.is_resumed();
     let mut wait_until: Option<Instant> = None;
     let mut next_read: Option<Instant> = None;
-    let mut unread = Vec::new();
+    let mut guesses = Vec::new();
     let mut lacks_jobs = false;
     let mut texts = Interner::default();
     for pod in pods {
@@ -85,14 +95,22 @@ pub(super) fn judge_pods<'p>(
             }
             if answer.facts.is_none() {
                 lacks_jobs = true;
-                let guess_at = answer.asked_since + JOB_PATIENCE;
-                let had_problem = tracker.had_problem(pod.uid);
+                let had_problem = tracker.had_problem(pod.uid) || stored.has(pod, job);
+                let asked = wall.saturating_sub(now.saturating_duration_since(answer.asked_since)).unwrap_or(wall);
+                let is_old =
+                    |finding: &Finding| finding.since.saturating_add(JOB_PATIENCE).unwrap_or(Timestamp::MAX) < asked;
+                let is_unknown = !had_problem && matches!(&verdict.health, Health::Problem(own) if is_old(own));
+                let report_at = answer.asked_since + JOB_PATIENCE;
+                let guess_at = if is_unknown { answer.asked_since + OLD_PATIENCE } else { report_at };
                 if now < guess_at && !(has_waited && had_problem) {
                     may_lose_problem |= had_problem;
-                    wait_until = wait_until.into_iter().chain([guess_at]).min();
-                    verdicts.recheck_at(to_wall(guess_at));
-                    if let Health::Problem(finding) = verdict.health {
-                        unread.push((pod, finding));
+                    verdicts.unread.add(pod, job);
+                    if now < report_at && !(has_waited && is_unknown) {
+                        wait_until = wait_until.into_iter().chain([report_at]).min();
+                    }
+                    verdicts.recheck_at(to_wall(if now < report_at { report_at } else { guess_at }));
+                    if let (Health::Problem(finding), false) = (verdict.health, is_unknown) {
+                        guesses.push((pod, finding));
                     }
                     continue;
                 }
@@ -114,10 +132,10 @@ pub(super) fn judge_pods<'p>(
     }
     *waiting_since = waiting_since.or(Some(now)).filter(|_| lacks_jobs);
     if let Some(until) = wait_until {
-        if has_waited && verdicts.found.is_empty() {
+        if has_waited && verdicts.found.is_empty() && !guesses.is_empty() {
             // Otherwise pods that are deleted within their minute, each after the next one has failed, would hold the
             // status back for as long as Jobs cannot be read.
-            verdicts.found = unread;
+            verdicts.found = guesses;
         } else if verdicts.found.is_empty() || may_lose_problem && !has_waited {
             verdicts.wait_until = Some(next_read.map_or(until, |at| at.min(until)));
         }
@@ -154,6 +172,7 @@ impl Verdicts<'_> {
 mod tests {
     use super::*;
     use crate::{
+        api::OrchestrStatus,
         controller::jobs::JobReading,
         pods::{self, Uid},
         report::UpdateContext,
@@ -178,6 +197,7 @@ mod tests {
         let context = JudgeContext {
             thresholds: &Thresholds::default(),
             tracker: &Tracker::default(),
+            stored: &StoredProblems::default(),
             is_replaced: &|_| false,
             events: &|_| Arc::default(),
             now: Instant::now(),
@@ -207,9 +227,13 @@ mod tests {
     /// An object whose Jobs cannot be read.
     #[derive(Default)]
     struct Outage {
+        wall: Timestamp,
         jobs: Jobs,
         tracker: Tracker,
         waiting_since: Option<Instant>,
+        /// The status from before a failover.
+        status: OrchestrStatus,
+        left_out: u64,
     }
 
     impl Outage {
@@ -218,12 +242,14 @@ mod tests {
             let context = JudgeContext {
                 thresholds: &Thresholds::default(),
                 tracker: &self.tracker,
+                stored: &StoredProblems::of(&self.status),
                 is_replaced: &|_| false,
                 events: &|_| Arc::default(),
                 now,
-                wall: Timestamp::UNIX_EPOCH,
+                wall: self.wall,
             };
             let mut verdicts = judge_pods(pods.iter(), &mut self.jobs, &mut self.waiting_since, &context);
+            self.left_out = verdicts.unread.pods();
             for query in &verdicts.queries {
                 self.jobs.answered(query, JobReading::Unavailable, now);
             }
@@ -290,5 +316,34 @@ mod tests {
         let waiting = [None; 3];
         assert_eq!(reported[..3], waiting);
         assert_eq!(reported[3..], [1, 2, 3, 4, 5, 6, 7].map(Some), "each Job has its own minute");
+    }
+
+    /// As after a failover with more Jobs than can be read within a minute.
+    #[test]
+    fn an_old_failure_is_unknown_for_ten_minutes_unless_it_was_reported() {
+        let start = Instant::now();
+        let wall: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let failed = |job: &str, minutes: u64| {
+            let ended = wall - Duration::from_secs(60 * minutes);
+            Pod { created: Some(ended), namespace: "shop".into(), ..failed_pod(job) }
+        };
+        let pods = [failed("old", 60), failed("reported", 60), failed("new", 0)];
+        let status = serde_json::from_value(serde_json::json!({"incidents": [{
+            "key": "1", "namespace": "shop", "owner": {"kind": "Job", "name": "reported"}, "reason": "Error", "pods": 1,
+            "since": "2026-11-01T11:00:00Z",
+        }]}));
+        let mut outage = Outage { status: status.unwrap(), ..Outage::default() };
+        for (seconds, reported, left_out) in [
+            (0, None, 3),
+            (59, None, 3),
+            (60, Some(vec!["reported", "new"]), 1),
+            (599, Some(vec!["reported", "new"]), 1),
+            (600, Some(vec!["old", "reported", "new"]), 0),
+        ] {
+            let after = Duration::from_secs(seconds);
+            outage.wall = wall + after;
+            assert_eq!(outage.judge(&pods, start + after), reported, "{seconds} s after the failover");
+            assert_eq!(outage.left_out, left_out, "{seconds} s after the failover");
+        }
     }
 }

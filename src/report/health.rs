@@ -21,6 +21,8 @@ pub(super) struct Evidence<'a> {
     pub(super) watched: u64,
     /// How many pods could not be decoded, and one of them.
     pub(super) unreadable: Option<&'a (u64, String)>,
+    /// How many failed pods are left out, because their Jobs were not read yet.
+    pub(super) unread_jobs: u64,
     /// Which selected namespaces are not watched and why, if any.
     pub(super) outside: Option<&'a str>,
     /// Which selected namespaces may not be read and why, if any.
@@ -39,6 +41,7 @@ pub(super) fn pods_healthy(evidence: Evidence<'_>) -> PodsHealthy {
         Evidence { unreadable: Some((count, pod)), .. } if *count > 0 => {
             unknown(reason::PODS_UNREADABLE, summary::unreadable(*count, pod))
         }
+        Evidence { unread_jobs: count @ 1.., .. } => unknown(reason::PODS_UNREADABLE, summary::unread_jobs(count)),
         Evidence { watched: 0, .. } => {
             unknown(reason::NO_PODS_SELECTED, "spec.pods selects no pod that exists".to_owned())
         }
@@ -72,6 +75,12 @@ mod tests {
                 "Unknown",
                 "PodsUnreadable",
                 "1 pod could not be read: shop/bad (no JSON)",
+            ),
+            (
+                Evidence { unread_jobs: 2, ..healthy },
+                "Unknown",
+                "PodsUnreadable",
+                "the Jobs of 2 failed pods were not read yet",
             ),
             (Evidence { outside: Some("ml"), ..healthy }, "Unknown", "OutsideNamespaces", "ml"),
             (Evidence { denied: Some("ml is gone"), ..healthy }, "Unknown", "PodAccessDenied", "ml is gone"),

@@ -58,6 +58,8 @@ pub struct Input<'a> {
     pub missing: &'a [MissingPods],
     pub find_workload: FindWorkload<'a>,
     pub find_ownership: FindOwnership<'a>,
+    /// How many failed pods are left out, because their Jobs were not read yet.
+    pub unread_jobs: u64,
     /// How many pods could not be decoded, and one of them.
     pub unreadable: Option<(u64, String)>,
     /// Which selected namespaces are not watched and why, if any.

@@ -39,6 +39,14 @@ pub(super) fn unreadable(count: u64, pod: &str) -> String {
     }
 }
 
+/// How many failed pods are left out, because their Jobs were not read yet.
+pub(super) fn unread_jobs(count: u64) -> String {
+    match count {
+        1 => "the Job of 1 failed pod was not read yet".to_owned(),
+        _ => format!("the Jobs of {count} failed pods were not read yet"),
+    }
+}
+
 /// PodsHealthy, if no pod has a problem.
 pub(super) fn healthy(watched: u64) -> String {
     match watched {

@@ -131,6 +131,7 @@ impl Scenario {
             },
             find_ownership: &|namespace| self.ownership.get(namespace).cloned(),
             unreadable: self.unreadable.clone(),
+            unread_jobs: 0,
             outside: None,
             denied: None,
             logs: self.logs,

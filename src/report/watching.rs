@@ -40,6 +40,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         problems: message.as_deref(),
         watched: input.watched_pods,
         unreadable: input.unreadable.as_ref(),
+        unread_jobs: input.unread_jobs,
         outside: input.outside.as_deref(),
         denied: input.denied.as_deref(),
     });

@@ -139,6 +139,7 @@ impl Replay {
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|_, _| Workload::default(),
             find_ownership: &|_| None,
+            unread_jobs: 0,
             unreadable: None,
             logs: false,
             masking: None,

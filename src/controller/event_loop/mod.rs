@@ -426,7 +426,7 @@ impl Controller {
         let dirty_since = self.queue.dirty_since(key);
         if let Some(permit) = self.queue.begin_write(key, bytes, now) {
             let only = self.own_namespace_only.then_some(&*key.namespace);
-            let out_of_sight = self.reconciler.out_of_sight(object.view, &object.tracker);
+            let out_of_sight = self.reconciler.out_of_sight(object.view, &object.tracker, &object.unread_jobs);
             let is_unclear = |incident: &Incident| out_of_sight.may_have(incident);
             object.add_history(&mut status, &omitted, only, &is_unclear, wall);
             let is_resumed = object.tracker.is_resumed();

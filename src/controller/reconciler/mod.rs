@@ -36,6 +36,7 @@ use super::{
     rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
     terminations::Terminations,
+    unread_jobs::{StoredProblems, UnreadJobs},
     verdicts::{JudgeContext, Verdicts, WARNINGS, judge_pods},
     watch_health::{Scope, SyncState, WatchHealth},
     workloads::{Reported, Workloads},
@@ -106,6 +107,7 @@ pub(super) struct OutOfSight<'a> {
     reconciler: &'a Reconciler,
     view: Option<ViewId>,
     tracker: &'a Tracker,
+    unread_jobs: &'a UnreadJobs,
     undecodable: OnceCell<HashSet<&'a str>>,
 }
 
@@ -118,6 +120,7 @@ impl OutOfSight<'_> {
             || !watch_health.is_watched(namespace)
             || self.view.is_none()
             || self.tracker.is_hidden(&incident.key)
+            || self.unread_jobs.may_be_of(namespace, &incident.owner)
     }
 }
 
@@ -143,8 +146,14 @@ impl Reconciler {
         }
     }
 
-    /// Reads Jobs and workloads again as after a start. They may have changed: this replica begins to lead, perhaps again, and
-    /// a follower reads nothing; or the cluster was put back to an earlier state.
+    /// This replica begins to lead, perhaps again. What it has read in an earlier term may have changed since, because a
+    /// follower reads nothing, so it is read again as after a start, unless it cannot have changed.
+    pub(super) fn begin_term(&mut self, now: Instant) {
+        self.jobs.begin_term();
+        self.workloads.forget_readings(now);
+    }
+
+    /// The cluster was put back to an earlier state. Jobs and workloads are read again as after a start.
     pub(super) fn forget_readings(&mut self, now: Instant) {
         self.jobs = Jobs::default();
         self.workloads.forget_readings(now);
@@ -241,9 +250,11 @@ impl Reconciler {
     ) -> Reconciled {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
+        let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
         let context = JudgeContext {
             thresholds: &settings.thresholds,
             tracker: &object.tracker,
+            stored: &resumable.as_ref().map(StoredProblems::of).unwrap_or_default(),
             is_replaced: &|pod| self.index.is_replaced(pod),
             events: &|pod| self.evidence.about(pod),
             now,
@@ -251,11 +262,12 @@ impl Reconciler {
         };
         let suspects = self.index.suspects(view);
         let verdicts = judge_pods(suspects, &mut self.jobs, &mut object.jobs_awaited, &context);
-        let Verdicts { mut found, ignored, warnings: unread_jobs, mut recheck, queries: jobs, wait_until } = verdicts;
+        let Verdicts { mut found, ignored, warnings: denied_jobs, mut recheck, unread, queries: jobs, wait_until } =
+            verdicts;
         if let Some(until) = wait_until {
             return Reconciled { jobs, ..Reconciled::postponed(until) };
         }
-        let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
+        object.unread_jobs = unread;
         if let Some(status) = &resumable {
             self.workloads.resume(key, status, now);
         }
@@ -280,7 +292,7 @@ impl Reconciler {
             .chain(cut_texts)
             .chain(unread_events)
             .chain(self.namespaces.warning())
-            .chain(unread_jobs)
+            .chain(denied_jobs)
             .chain(unchecked)
             .chain(self.rollouts.warning(key));
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
@@ -326,6 +338,7 @@ impl Reconciler {
                 workload(&self.index, pod, revision, |query| rollouts.borrow_mut().ask(query, key, now))
             },
             find_ownership: &|namespace| self.namespaces.ownership(namespace),
+            unread_jobs: object.unread_jobs.pods(),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
             outside: self.watch_health.namespaces().and_then(|watched| settings.scope.outside(&watched)),
             denied: unreadable,
@@ -396,6 +409,7 @@ impl Reconciler {
         let is_unread = |alert: &api::AlertStatus| {
             let is_missing = alert.kind == ProblemKind::Missing;
             is_missing && self.workloads.is_unread(&alert.namespace, &alert.owner)
+                || object.unread_jobs.may_concern(alert)
         };
         let (unclear, others): (Vec<_>, Vec<_>) = alerts::gone_alerts(webhooks, incidents).partition(|alert| {
             let namespace = alert.namespace.as_str();
@@ -410,12 +424,17 @@ impl Reconciler {
             .map(|alert| alert.key.clone())
             .collect();
         let unclear = unclear.into_iter().map(|alert| alert.key.clone()).collect();
-        GoneAlerts { ended, unclear, ..GoneAlerts::default() }
+        GoneAlerts { ended, unclear, is_incomplete: !object.unread_jobs.is_empty() }
     }
 
     /// What decides whether incidents that an object with this view listed may only be out of sight.
-    pub(super) fn out_of_sight<'a>(&'a self, view: Option<ViewId>, tracker: &'a Tracker) -> OutOfSight<'a> {
-        OutOfSight { reconciler: self, view, tracker, undecodable: OnceCell::new() }
+    pub(super) fn out_of_sight<'a>(
+        &'a self,
+        view: Option<ViewId>,
+        tracker: &'a Tracker,
+        unread_jobs: &'a UnreadJobs,
+    ) -> OutOfSight<'a> {
+        OutOfSight { reconciler: self, view, tracker, unread_jobs, undecodable: OnceCell::new() }
     }
 
     /// Drops what is no longer needed. `needed` is the longest `restarted` threshold of all objects.

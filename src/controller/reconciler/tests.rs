@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::*;
+use super::{super::unread_jobs::UnreadJobs, *};
 use crate::{
     pods::{UndecodablePod, WatchedPod},
     watch::WatchUpdate,
@@ -20,7 +20,9 @@ fn the_end_of_an_incident_is_unclear_if_its_namespace_is_not_watched_or_a_pod_is
             "reason": "Error", "pods": 1, "since": "2026-11-01T10:00:00Z",
         });
         let tracker = Tracker::default();
-        reconciler.out_of_sight(view, &tracker).may_have(&serde_json::from_value(incident).unwrap())
+        reconciler
+            .out_of_sight(view, &tracker, &UnreadJobs::default())
+            .may_have(&serde_json::from_value(incident).unwrap())
     };
     assert!(!is_unclear(&reconciler, Some(view), "shop"));
     assert!(is_unclear(&reconciler, None, "shop"));

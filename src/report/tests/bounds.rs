@@ -390,6 +390,7 @@ fn the_largest_input_fits() {
             }),
         },
         find_ownership: &|_| None,
+        unread_jobs: u64::MAX,
         unreadable: Some((u64::MAX, hostile.clone())),
         outside: Some(hostile.clone()),
         denied: Some(hostile.clone()),

@@ -11,3 +11,4 @@ mod returning;
 mod rights;
 mod support;
 mod telemetry;
+mod unread_jobs;
