@@ -271,7 +271,12 @@ mod tests {
                 log_wait: Duration::from_millis(150),
                 // docs/alerts.md: Secrets of an unusable webhook are first read again after 10 s. docs/receivers: the pace of each
                 // format is not divided.
-                alerts: DeliveryTimings { secrets_retry_interval: Duration::from_secs(10), pacing_divisor: 1 },
+                alerts: DeliveryTimings {
+                    secrets_retry_interval: Duration::from_secs(10),
+                    secrets_max_age: Duration::from_secs(30),
+                    unstored_after: Duration::from_secs(300),
+                    pacing_divisor: 1,
+                },
             }
         );
     }

@@ -8,7 +8,7 @@ use super::{
     common_cause::Grouped,
     formats::MessageBudget,
     muted,
-    notification::{Alert, Notification, Storm, count_reasons},
+    notification::{Alert, Farewell, Notification, Storm, count_reasons},
     plan_input::PlanInput,
     refusal, retry, storm,
     times::{elapses_at, has_elapsed, later},
@@ -114,7 +114,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         resolved,
         storm,
         reasons,
-        object_deleted: false,
+        farewell: None,
     }
 }
 
@@ -259,6 +259,18 @@ pub(super) fn is_ongoing(alert: &AlertStatus) -> bool {
 /// pods are no longer watched.
 #[must_use]
 pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> Vec<Notification> {
+    last_messages(state, input, Farewell::ObjectDeleted, &|_| false)
+}
+
+/// The last messages to a receiver. They end every alert that it may consider firing, except those with the keys that
+/// `is_kept` accepts, and say why.
+#[must_use]
+pub(super) fn last_messages(
+    state: &WebhookStatus,
+    input: &PlanInput<'_>,
+    farewell: Farewell,
+    is_kept: &dyn Fn(&str) -> bool,
+) -> Vec<Notification> {
     if !input.policy.send_resolved || state.stopped {
         return Vec::new();
     }
@@ -292,9 +304,10 @@ pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> 
         storm: None,
         reasons: Vec::new(),
         mentions: Vec::new(),
-        object_deleted: true,
+        farewell: Some(farewell),
     };
-    for mut alert in alerts_where(&webhook, |alert| may_be_firing(alert.phase, alert.has_begun())) {
+    let is_ended = |alert: &AlertStatus| may_be_firing(alert.phase, alert.has_begun()) && !is_kept(&alert.key);
+    for mut alert in alerts_where(&webhook, is_ended) {
         alert.resolved_at = Some(now);
         (alert.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {

@@ -1,11 +1,12 @@
 //! Parses and checks the URL of a webhook.
 
-use std::{fmt, net::IpAddr};
+use std::{fmt, net::IpAddr, num::NonZeroU32};
 
+use ring::pbkdf2;
 use url::{Host, Url};
 
 use super::address::{AddressPolicy, AddressRefusal};
-use crate::api::WebhookFormat;
+use crate::{api::WebhookFormat, hex::hex};
 
 /// A receiver's URL. It is a secret, so `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub enum UrlError {
     RoutingKey,
 }
 
+/// How often [`Destination::identity`] hashes: about a millisecond.
+const HASH_ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_999);
 /// The limit of a URL, in bytes.
 const LIMIT: usize = 2_048;
 const ALERTMANAGER_PATH: &str = "/api/v2/alerts";
@@ -120,6 +123,18 @@ impl Destination {
         &self.url
     }
 
+    /// Identifies the receiver of an object's webhook in its status: by format, URL and routing key, so that it stays the
+    /// same whatever else changes in the Secret. It is a slow hash, salted with the object's namespace, so that those who may
+    /// read the status, but not the Secret, can hardly guess even a short secret in the URL.
+    #[must_use]
+    pub fn identity(&self, namespace: &str) -> String {
+        let salt = format!("orchestr receiver\0{namespace}");
+        let secret = [self.format.as_str(), self.url.as_str(), &self.routing_key].join("\0");
+        let mut identity = [0; 8];
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, HASH_ROUNDS, salt.as_bytes(), secret.as_bytes(), &mut identity);
+        hex(&identity)
+    }
+
     /// PagerDuty's integration key; empty for other formats. A secret.
     #[must_use]
     pub fn routing_key(&self) -> &str {
@@ -153,6 +168,24 @@ mod tests {
 
     fn read(format: WebhookFormat, text: &str) -> Result<Destination, UrlError> {
         Destination::new(format, text.as_bytes(), UrlPolicy::default())
+    }
+
+    #[test]
+    fn a_receiver_is_its_format_url_and_routing_key() {
+        let identity = |format, url: &str| read(format, url).unwrap().identity("shop");
+        let pager = "https://events.example.com/v2/enqueue?routing_key=";
+        let known = identity(WebhookFormat::PagerDuty, &format!("{pager}a1"));
+        assert_eq!(known.len(), 16);
+        assert_eq!(identity(WebhookFormat::PagerDuty, &format!(" {pager}a1#x\n")), known, "it is requested alike");
+        for (format, url) in [
+            (WebhookFormat::PagerDuty, format!("{pager}a2")),
+            (WebhookFormat::PagerDuty, "https://events.example.com/v2?routing_key=a1".to_owned()),
+            (WebhookFormat::Generic, format!("{pager}a1")),
+        ] {
+            assert_ne!(identity(format, &url), known, "{url}");
+        }
+        let other = read(WebhookFormat::PagerDuty, &format!("{pager}a1")).unwrap().identity("ml");
+        assert_ne!(other, known, "another namespace cannot tell that it has the same receiver");
     }
 
     #[test]

@@ -35,6 +35,14 @@ impl EndpointSpec {
         }
     }
 
+    /// Whether it refers to the same Secrets in the same way, so that what was read for the other one can be used.
+    pub fn reads_same(&self, other: &Self) -> bool {
+        let Self { format, url_from, signing_key_from, headers_from, ca_from, wrong, hash: _ } = self;
+        (format, url_from) == (&other.format, &other.url_from)
+            && (signing_key_from, headers_from, ca_from, wrong)
+                == (&other.signing_key_from, &other.headers_from, &other.ca_from, &other.wrong)
+    }
+
     /// The distinct names of the Secrets that the webhook refers to.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         let keys = [Some(&self.url_from), self.signing_key_from.as_ref(), self.ca_from.as_ref()];

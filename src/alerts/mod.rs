@@ -35,10 +35,11 @@ mod simulation;
 mod slots;
 mod storm;
 mod times;
+mod unstored;
 mod validated_webhook;
 mod webhook_state;
 
-use compose::{deletion_notices, resend};
+use compose::{deletion_notices, last_messages, resend};
 use delivery_summary::{summarize_delivery, summarize_mutes};
 pub use endpoint_spec::EndpointSpec;
 pub(crate) use incident::gone_alerts;
@@ -46,11 +47,12 @@ pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, So
 pub use link_template::LinkTemplate;
 pub(crate) use mute::MuteSearch;
 pub use mute::{CurrentMutes, MuteRules};
-pub use notification::{Alert, Notification, Storm};
+pub use notification::{Alert, Farewell, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;
 pub use policy::NotificationPolicy;
 pub(crate) use policy::is_one_namespace;
 pub use record::record;
+use unstored::name_unstored;
 pub use validated_webhook::ValidatedWebhook;
 pub(crate) use webhook_state::{ALERT_BYTES, alert_bytes};

@@ -48,8 +48,17 @@ pub struct Notification {
     pub reasons: Vec<(String, u64)>,
     /// Slack's markup of those whom the message mentions, because of the alerts that it announces.
     pub mentions: Vec<String>,
-    /// Whether the object was deleted: `resolved` incidents may continue, but are no longer watched.
-    pub object_deleted: bool,
+    /// Why this is the last message to its receiver: the `resolved` incidents may continue.
+    pub farewell: Option<Farewell>,
+}
+
+/// Why a receiver is sent the end of incidents that may continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// The object was deleted.
+    ObjectDeleted,
+    /// The webhook was removed, or sends to another receiver now.
+    ReceiverLeft,
 }
 
 /// An incident in a message.
@@ -166,7 +175,7 @@ impl Notification {
             resolved: Vec::new(),
             storm: None,
             mentions: Vec::new(),
-            object_deleted: false,
+            farewell: None,
         }
     }
 
@@ -205,7 +214,7 @@ impl Notification {
     /// Whether the webhook matches no current incident at all.
     #[must_use]
     pub(super) fn is_all_clear(&self) -> bool {
-        self.is_resolved() && self.unsent == 0 && self.refused == 0 && self.muted == 0 && !self.object_deleted
+        self.is_resolved() && self.unsent == 0 && self.refused == 0 && self.muted == 0 && self.farewell.is_none()
     }
 }
 
@@ -305,10 +314,11 @@ mod tests {
             let (started, ongoing) = (started.clone(), ongoing.clone());
             let message = Notification { started, ongoing, omitted, storm, ..message() };
             assert_eq!((message.firing(), message.is_resolved()), (firing, firing == 0));
-            for (unsent, object_deleted) in [(0, false), (3, false), (0, true), (3, true)] {
-                let message = Notification { unsent, object_deleted, ..message.clone() };
-                let is_all_clear = firing == 0 && unsent == 0 && !object_deleted;
-                assert_eq!(message.is_all_clear(), is_all_clear, "{firing} {unsent} {object_deleted}");
+            let deleted = Some(Farewell::ObjectDeleted);
+            for (unsent, farewell) in [(0, None), (3, None), (0, deleted), (3, deleted)] {
+                let message = Notification { unsent, farewell, ..message.clone() };
+                let is_all_clear = firing == 0 && unsent == 0 && farewell.is_none();
+                assert_eq!(message.is_all_clear(), is_all_clear, "{firing} {unsent} {farewell:?}");
             }
         }
     }

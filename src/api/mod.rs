@@ -105,6 +105,12 @@ pub mod reason {
     pub const RECEIVER_GONE: &str = "ReceiverGone";
     /// AlertsDelivered=False: something that a webhook needs is missing, such as its Secret.
     pub const WEBHOOK_UNUSABLE: &str = "WebhookUnusable";
+    /// AlertsDelivered=False: the API server does not answer requests for a webhook's Secrets.
+    pub const SECRETS_UNREADABLE: &str = "SecretsUnreadable";
+    /// Of an event: alerts are sent although the status cannot be written.
+    pub const ALERTS_NOT_STORED: &str = "AlertsNotStored";
+    /// Of an event: alerts stay open at a receiver that a webhook has left.
+    pub const ALERTS_NOT_ENDED: &str = "AlertsNotEnded";
     /// AlertsDelivered=Unknown: no message was due yet.
     pub const NOTHING_SENT: &str = "NothingSent";
     /// Of a span in `status.unwatched`: the operator was not running, or could not write the status.

@@ -48,7 +48,7 @@ pub struct WebhookStatus {
     /// A hash of the webhook's spec and Secrets, to detect changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// The format and the version of the Secret with the URL. If they change, the receiver is a new one and is sent all
+    /// A salted hash of the format, the URL and the routing key. If they change, the receiver is a new one and is sent all
     /// ongoing incidents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,

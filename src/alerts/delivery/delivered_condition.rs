@@ -15,6 +15,8 @@ pub(super) struct WebhookSummary<'a> {
     pub state: &'a WebhookStatus,
     /// Why the webhook cannot be used at present.
     pub unusable: Option<&'a str>,
+    /// Why its Secrets cannot be read at present.
+    pub unreadable: Option<String>,
 }
 
 /// The condition for all webhooks of an object; absent without webhooks. `expired` are the silences that have ended.
@@ -36,7 +38,7 @@ pub(super) fn delivered_condition(
             last_refusal: webhook.state.last_refusal.clone(),
             alerts: refusal::refused(webhook.state).0.cloned().collect(),
             storm: webhook.state.storm.clone(),
-            last_error: match webhook.unusable {
+            last_error: match webhook.unusable.or(webhook.unreadable.as_deref()) {
                 Some(reason) => Some(DeliveryError { time: Time(now), message: reason.to_owned() }),
                 None => webhook.state.last_error.clone(),
             },
@@ -46,8 +48,14 @@ pub(super) fn delivered_condition(
     let summary = summarize_delivery(&states)?;
     let nothing_sent = webhooks.iter().all(|webhook| webhook.state.last_success.is_none());
     let (status, reason, message) = if !summary.delivered {
-        let unusable = webhooks.iter().any(|webhook| webhook.unusable.is_some());
-        ("False", if unusable { reason::WEBHOOK_UNUSABLE } else { summary.reason }, summary.message)
+        let reason = if webhooks.iter().any(|webhook| webhook.unusable.is_some()) {
+            reason::WEBHOOK_UNUSABLE
+        } else if webhooks.iter().any(|webhook| webhook.unreadable.is_some()) {
+            reason::SECRETS_UNREADABLE
+        } else {
+            summary.reason
+        };
+        ("False", reason, summary.message)
     } else if nothing_sent {
         ("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned())
     } else {
@@ -81,8 +89,10 @@ mod tests {
     }
 
     fn condition(webhooks: &[(&WebhookStatus, Option<&str>)]) -> (String, String, String) {
-        let webhooks: Vec<_> =
-            webhooks.iter().map(|(state, unusable)| WebhookSummary { state, unusable: *unusable }).collect();
+        let webhooks: Vec<_> = webhooks
+            .iter()
+            .map(|(state, unusable)| WebhookSummary { state, unusable: *unusable, unreadable: None })
+            .collect();
         let condition = delivered_condition(&webhooks, &[], 3, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.observed_generation, Some(3));
         (condition.status, condition.reason, condition.message)
@@ -115,12 +125,12 @@ mod tests {
     #[test]
     fn keeps_the_transition_time_until_the_status_changes_and_is_absent_without_webhooks() {
         let good = state("good", true, None);
-        let webhooks = || [WebhookSummary { state: &good, unusable: None }];
+        let webhooks = || [WebhookSummary { state: &good, unusable: None, unreadable: None }];
         let first = delivered_condition(&webhooks(), &[], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         let later = Timestamp::from_second(90).unwrap();
         let second = delivered_condition(&webhooks(), &[], 2, Some(&first), later).unwrap();
         assert_eq!(second.last_transition_time, first.last_transition_time);
-        let broken = [WebhookSummary { state: &good, unusable: Some("no") }];
+        let broken = [WebhookSummary { state: &good, unusable: Some("no"), unreadable: None }];
         assert_eq!(delivered_condition(&broken, &[], 2, Some(&first), later).unwrap().last_transition_time.0, later);
         assert_eq!(delivered_condition(&[], &[], 2, Some(&first), later), None);
     }
@@ -128,7 +138,7 @@ mod tests {
     #[test]
     fn names_expired_silences() {
         let good = state("good", true, None);
-        let webhooks = [WebhookSummary { state: &good, unusable: None }];
+        let webhooks = [WebhookSummary { state: &good, unusable: None, unreadable: None }];
         let condition = delivered_condition(&webhooks, &["migration"], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.message, "webhook good accepted every message; silence migration has expired");
         assert_eq!(condition.status, "True");

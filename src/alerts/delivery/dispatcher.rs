@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinSet,
     time::{Instant, timeout_at},
 };
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ending::Ending,
     http_client::HttpClient,
+    notices::{DeliveryNotice, Notices},
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
@@ -43,6 +44,7 @@ pub(crate) struct Dispatcher {
     texts: SharedTexts,
     /// Each returns its namespace if its object was deleted.
     tasks: JoinSet<Option<String>>,
+    notices: mpsc::Receiver<DeliveryNotice>,
     /// The workers of deleted objects.
     ending: Ending,
 }
@@ -82,6 +84,7 @@ impl Dispatcher {
         metrics: Metrics,
     ) -> Self {
         let http = Arc::new(http);
+        let (sender, notices) = Notices::channel();
         let context = Context {
             secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
             client,
@@ -94,6 +97,7 @@ impl Dispatcher {
             cluster: cluster.unwrap_or_default(),
             timings,
             metrics,
+            notices: sender,
             shutdown: CancellationToken::new(),
         };
         Self {
@@ -102,7 +106,17 @@ impl Dispatcher {
             names: SharedNames::default(),
             texts: SharedTexts::default(),
             tasks: JoinSet::new(),
+            notices,
             ending: Ending::default(),
+        }
+    }
+
+    /// The next notice of a worker. Dropping the future loses none.
+    pub async fn next_notice(&mut self) -> DeliveryNotice {
+        match self.notices.recv().await {
+            Some(notice) => notice,
+            // The context keeps a sender, so this does not happen.
+            None => std::future::pending().await,
         }
     }
 

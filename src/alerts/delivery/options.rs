@@ -19,12 +19,21 @@ pub struct DeliveryTimings {
     /// After which time the Secrets of a failing webhook are read again, because someone may fix them. It doubles with
     /// each further read without a change.
     pub secrets_retry_interval: Duration,
+    /// Before a message is sent, Secrets that were read longer ago than this are read again.
+    pub secrets_max_age: Duration,
+    /// After how long a message is sent although its state cannot be stored.
+    pub unstored_after: Duration,
     /// Divides the intervals between messages, and the times that an incident must be gone before it counts as over.
     pub pacing_divisor: u32,
 }
 
 impl Default for DeliveryTimings {
     fn default() -> Self {
-        Self { secrets_retry_interval: Duration::from_secs(10), pacing_divisor: 1 }
+        Self {
+            secrets_retry_interval: Duration::from_secs(10),
+            secrets_max_age: Duration::from_secs(30),
+            unstored_after: Duration::from_secs(5 * 60),
+            pacing_divisor: 1,
+        }
     }
 }

@@ -78,7 +78,10 @@ impl StoredStatus {
 pub(super) enum NotStored {
     /// This replica does not lead any more. The dispatcher ends the worker.
     NotLeader,
-    /// The text holds no values.
+    /// The object may belong to someone else: it was deleted or replaced, another client keeps changing it, or the API
+    /// server does not know this client. The text holds no values.
+    NotOwner(String),
+    /// For another reason. The text holds no values.
     Failed(String),
 }
 
@@ -108,9 +111,13 @@ pub(super) async fn persist(
         Ok(Ok(answer)) if answer.uid == *uid => {
             Ok(StoredStatus::new(answer.resource_version(), answer.status().as_ref()))
         }
-        Ok(Ok(_)) => Err(NotStored::Failed("another object has taken the name".to_owned())),
-        // The server's message may quote values.
-        Ok(Err(kube::Error::Api(status))) => Err(NotStored::Failed(format!("{} ({})", status.reason, status.code))),
+        Ok(Ok(_)) => Err(NotStored::NotOwner("another object has taken the name".to_owned())),
+        Ok(Err(kube::Error::Api(status))) => {
+            // The server's message may quote values.
+            let text = format!("{} ({})", status.reason, status.code);
+            let is_owner = !matches!(status.code, 401 | 404 | 409);
+            Err(if is_owner { NotStored::Failed(text) } else { NotStored::NotOwner(text) })
+        }
         Ok(Err(kube::Error::Service(error))) if error.is::<NotLeader>() => Err(NotStored::NotLeader),
         Ok(Err(_)) => Err(NotStored::Failed("the API server can't be reached".to_owned())),
         Err(_) => {

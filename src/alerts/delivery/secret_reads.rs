@@ -99,6 +99,7 @@ async fn get(client: Client, namespace: &str, name: &str) -> Answer {
         Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
             "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to get it"
         )))),
-        Ok(Err(_)) | Err(_) => Err(Unavailable),
+        Ok(Err(kube::Error::Api(status))) => Err(Unavailable::Answered(status.code)),
+        Ok(Err(_)) | Err(_) => Err(Unavailable::NotAnswered),
     }
 }

@@ -49,15 +49,22 @@ pub struct Unusable(pub String);
 pub struct WebhookSecrets {
     /// A hash of the webhook's spec and of the UIDs and versions of its Secrets.
     pub config: String,
-    /// A hash of the format and of the UID and version of the Secret that holds the URL; not of the URL itself, which is
-    /// secret.
+    /// Identifies the receiver: see [`Destination::identity`]. Empty if the webhook cannot be used.
     pub receiver: String,
+    /// How earlier versions identified it: by the format, and by the UID and version of the Secret that holds the URL.
+    pub versioned_receiver: String,
     pub endpoint: Result<Arc<Endpoint>, Unusable>,
 }
 
+/// Why nothing is known about a Secret. Unlike [`Unusable`], this says nothing about the Secret itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server does not answer requests for the Secrets")]
-pub struct Unavailable;
+pub enum Unavailable {
+    /// With a status code other than 403 and 404, such as 500 while the key service that decrypts Secrets is down.
+    #[error("the API server answers {0} to requests for its Secrets")]
+    Answered(u16),
+    #[error("the API server does not answer requests for its Secrets")]
+    NotAnswered,
+}
 
 pub struct SecretReader {
     reads: SecretReads,
@@ -75,20 +82,20 @@ impl SecretReader {
     /// Reads the Secrets of a webhook of an object in `namespace`.
     ///
     /// # Errors
-    /// If the API server does not answer. A Secret that does not exist or may not be read makes the endpoint
+    /// If the API server does not answer, or cannot read the Secret. A Secret that does not exist or may not be read makes the endpoint
     /// [`Unusable`].
     pub async fn read(&self, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
         hash.update(&spec.hash);
-        let mut receiver = Context::new(&SHA256);
-        receiver.update(format!("{:?}\0{}", spec.format, spec.url_from.secret_key_ref.key).as_bytes());
+        let mut versioned = Context::new(&SHA256);
+        versioned.update(format!("{:?}\0{}", spec.format, spec.url_from.secret_key_ref.key).as_bytes());
         let mut found: BTreeMap<&str, Result<Arc<Data>, Unusable>> = BTreeMap::new();
         for name in spec.secret_names() {
             let secret = self.reads.get(namespace, name).await?;
             let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
             hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == spec.url_from.secret_key_ref.name {
-                receiver.update(format!("\0{name}\0{version}").as_bytes());
+                versioned.update(format!("\0{name}\0{version}").as_bytes());
             }
             found.insert(name, secret.map(|secret| secret.data));
         }
@@ -97,7 +104,8 @@ impl SecretReader {
             Some(error) => Err(Unusable(error.clone())),
             None => self.endpoint(spec, &found).await.map(Arc::new),
         };
-        Ok(WebhookSecrets { config: digest(hash), receiver: digest(receiver), endpoint })
+        let receiver = endpoint.as_ref().map(|endpoint| endpoint.destination.identity(namespace)).unwrap_or_default();
+        Ok(WebhookSecrets { config: digest(hash), receiver, versioned_receiver: digest(versioned), endpoint })
     }
 
     async fn endpoint(

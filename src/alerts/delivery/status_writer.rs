@@ -15,6 +15,9 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// The bounds of the backoff after a failed write.
 const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
+/// After how many failures in a row they are reported.
+const REPORTED_FAILURES: u32 = 2;
+
 pub(super) struct StatusWriter {
     /// The status that was written last, or that another client has put in its place.
     stored: DeliveryStatus,
@@ -31,6 +34,14 @@ pub(super) struct StatusWriter {
     last_write: Option<Instant>,
     backoff: Backoff,
     retry_at: Option<Instant>,
+    refused: Option<Refused>,
+}
+
+/// Every write fails, although the object is this process's to write.
+pub(super) struct Refused {
+    pub since: Instant,
+    /// Why the last one failed. Holds no values.
+    pub error: String,
 }
 
 impl StatusWriter {
@@ -46,6 +57,7 @@ impl StatusWriter {
             last_write: None,
             backoff: Backoff::new(RETRY_DELAY.0, RETRY_DELAY.1),
             retry_at: None,
+            refused: None,
         }
     }
 
@@ -59,6 +71,21 @@ impl StatusWriter {
 
     pub fn must_restore(&self) -> bool {
         self.must_restore
+    }
+
+    /// Whether the last write has failed. Then the next one is also made if nothing has changed, to notice when writes
+    /// succeed again.
+    pub fn has_failed(&self) -> bool {
+        self.backoff.failures() > 0
+    }
+
+    /// Whether writes keep failing. A single one is usually repeated with success.
+    pub fn is_failing(&self) -> bool {
+        self.backoff.failures() >= REPORTED_FAILURES
+    }
+
+    pub fn refused(&self) -> Option<&Refused> {
+        self.refused.as_ref()
     }
 
     /// When the next write may start, if not now.
@@ -81,11 +108,15 @@ impl StatusWriter {
         self.uncertain = None;
         self.backoff.reset();
         self.retry_at = None;
+        self.refused = None;
         self.share();
     }
 
-    pub fn on_failure(&mut self, now: Instant) {
+    /// `error` is absent if the object may not be this process's to write.
+    pub fn on_failure(&mut self, error: Option<String>, now: Instant) {
         self.is_writing = false;
+        let since = self.refused.as_ref().map_or(now, |refused| refused.since);
+        self.refused = error.map(|error| Refused { since, error });
         self.retry_at = Some(now + self.backoff.next_delay());
     }
 
@@ -123,5 +154,31 @@ impl StatusWriter {
         }
         self.must_restore = true;
         self.other_writer.record_write(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_since_when_every_write_is_refused() {
+        let (mut writer, start) = (StatusWriter::new(Arc::default()), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let error = || Some("Forbidden (403)".to_owned());
+        let since = |writer: &StatusWriter| writer.refused().map(|refused| refused.since);
+        writer.on_failure(error(), after(0));
+        assert!(writer.has_failed() && !writer.is_failing(), "a single failure is not reported");
+        writer.on_failure(error(), after(60));
+        assert!(writer.is_failing());
+        assert_eq!(since(&writer), Some(after(0)));
+        // The object may belong to someone else now.
+        writer.on_failure(None, after(120));
+        assert!(writer.is_failing());
+        assert_eq!(since(&writer), None);
+        writer.on_failure(error(), after(180));
+        assert_eq!(since(&writer), Some(after(180)));
+        writer.on_success(DeliveryStatus::default(), StoredStatus::default());
+        assert_eq!((since(&writer), writer.has_failed()), (None, false));
     }
 }

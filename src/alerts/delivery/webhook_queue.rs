@@ -1,31 +1,39 @@
 //! The queue of one webhook: decides what to send next, and tracks it from the decision to the receiver's answer.
 //! No I/O: the [`Worker`](super::worker::Worker) reads Secrets, stores and sends for it.
 
+mod receiver;
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
+    leaving::LeftReceiver,
+    options::DeliveryTimings,
     persist::share,
     secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets},
 };
 use crate::{
     alerts::{
         CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput,
-        Source, ValidatedWebhook, deletion_notices, plan, record, resend, retry::AttemptOutcome,
+        Source, ValidatedWebhook, deletion_notices, name_unstored, plan, record, resend, retry::AttemptOutcome,
     },
-    api::{MessageKind, WebhookStatus},
+    api::{AlertPhase, AlertStatus, MessageKind, WebhookStatus},
     backoff::Backoff,
 };
+
+pub(super) use receiver::Kept;
 
 /// How often the Secrets are read while the webhook works.
 const READ_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// When to read the Secrets again after the API server did not answer. The delay doubles up to [`READ_RETRY_MAX`].
 const READ_RETRY: Duration = Duration::from_secs(5);
 const READ_RETRY_MAX: Duration = Duration::from_secs(60);
-/// Before a message is sent, Secrets that were read longer ago than this are read again.
-const MAX_AGE_FOR_SENDING: Duration = Duration::from_secs(30);
+/// How many reads in a row fail before this is reported. A single one is usually repeated with success.
+const UNANSWERED_READS: u32 = 2;
 
 /// The incidents of the webhook's object.
 #[derive(Clone, Copy)]
@@ -40,6 +48,8 @@ pub(super) struct ObjectInput<'a> {
     pub mutes: &'a CurrentMutes,
     /// How many bytes of the status the webhook's state may take.
     pub bytes: usize,
+    /// Whether messages are sent although their state cannot be stored.
+    pub is_unstored: bool,
 }
 
 pub(super) struct WebhookQueue {
@@ -48,14 +58,16 @@ pub(super) struct WebhookQueue {
     base: Arc<WebhookStatus>,
     stage: Stage,
     secrets: SecretsCache,
+    /// See [`DeliveryTimings`].
+    secrets_max_age: Duration,
     /// The delays between reads of the Secrets while the webhook fails, until a Secret or the spec changes.
     failing_reads: Backoff,
     /// The delays between reads that the API server does not answer.
     unanswered_reads: Backoff,
     /// The last endpoint that could be used. Alerts are resent to it while the Secrets cannot be read.
     last_usable: Option<UsableEndpoint>,
-    /// The old and the new hash of the receiver: its Secret has changed, but not its URL.
-    renamed: Option<(String, String)>,
+    /// The receiver before the present one, until it was sent the end of what it was sent.
+    left: Option<LeftReceiver>,
     last_sent: Option<Timestamp>,
     wake: Option<Timestamp>,
 }
@@ -79,8 +91,8 @@ struct Decision {
 struct SecretsCache {
     latest: Option<ReadSecrets>,
     is_reading: bool,
-    /// The API server did not answer the last read.
-    unanswered: bool,
+    /// Why the last read failed, if the API server did not say anything about the Secrets.
+    unanswered: Option<Unavailable>,
     /// Overrides the regular interval.
     read_at: Option<Instant>,
 }
@@ -95,6 +107,8 @@ struct ReadSecrets {
 struct UsableEndpoint {
     receiver: String,
     endpoint: Arc<Endpoint>,
+    /// When its Secret was read last.
+    read_at: Instant,
 }
 
 /// An action of the worker for a queue.
@@ -106,21 +120,18 @@ pub(super) enum Action {
 }
 
 impl WebhookQueue {
-    pub fn new(
-        webhook: ValidatedWebhook,
-        stored: Option<Arc<WebhookStatus>>,
-        secrets_retry_interval: Duration,
-    ) -> Self {
+    pub fn new(webhook: ValidatedWebhook, stored: Option<Arc<WebhookStatus>>, timings: DeliveryTimings) -> Self {
         let name = webhook.policy.name.clone();
         Self {
             webhook,
             base: stored.unwrap_or_else(|| Arc::new(WebhookStatus { name, ..WebhookStatus::default() })),
             stage: Stage::Idle,
             secrets: SecretsCache::default(),
-            failing_reads: Backoff::new(secrets_retry_interval, READ_INTERVAL),
+            secrets_max_age: timings.secrets_max_age,
+            failing_reads: Backoff::new(timings.secrets_retry_interval, READ_INTERVAL),
             unanswered_reads: Backoff::new(READ_RETRY, READ_RETRY_MAX),
             last_usable: None,
-            renamed: None,
+            left: None,
             last_sent: None,
             wake: None,
         }
@@ -133,11 +144,15 @@ impl WebhookQueue {
     pub fn update_spec(&mut self, webhook: ValidatedWebhook, now: Instant) {
         if webhook.endpoint != self.webhook.endpoint {
             self.secrets.read_at = Some(now);
-            self.secrets.latest = None;
             self.failing_reads.reset();
             let (old, new) = (&self.webhook.endpoint, &webhook.endpoint);
-            if (new.format, &new.url_from) != (old.format, &old.url_from) {
-                self.last_usable = None;
+            if !new.reads_same(old) {
+                self.secrets.latest = None;
+            }
+            if (new.format, &new.url_from) != (old.format, &old.url_from)
+                && let Some(UsableEndpoint { receiver, endpoint, .. }) = self.last_usable.take()
+            {
+                self.leave(receiver, Some(endpoint), now);
             }
         }
         self.webhook = webhook;
@@ -160,9 +175,7 @@ impl WebhookQueue {
             return Action::Wait;
         }
         self.stage = Stage::Idle;
-        if let Some((_, new)) = self.renamed.take_if(|(old, _)| *old == self.base.receiver) {
-            Arc::make_mut(&mut self.base).receiver = new;
-        }
+        self.convert_receiver();
         if let Some(action) = self.resend(input, now, wall) {
             return action;
         }
@@ -171,21 +184,27 @@ impl WebhookQueue {
         if self.secrets.latest.is_none() || !input.incidents_known || is_wrong {
             return Action::Wait;
         }
-        let Plan { state, send, wake } = plan(&self.base, &self.plan_input(input, wall));
+        let Plan { mut state, mut send, wake } = plan(&self.base, &self.plan_input(input, wall));
         self.wake = self.wake.into_iter().chain(wake).min();
-        if send.is_some() && !self.are_secrets_fresh(now) {
+        if send.is_some() && !self.may_use_secrets(now) {
             return self.read_secrets();
         }
-        let state = if state == *self.base { Arc::clone(&self.base) } else { Arc::new(state) };
-        if stored == Some(&state)
-            && state == self.base
-            && let Some(message) = send
-        {
-            self.stage = Stage::Sending;
-            return Action::Send(Box::new(message));
+        if input.is_unstored {
+            name_unstored(&self.base, &mut state, send.as_mut(), input.source);
         }
-        self.stage = Stage::Decided(Box::new(Decision { state, send }));
-        Action::Wait
+        let state = if state == *self.base { Arc::clone(&self.base) } else { Arc::new(state) };
+        let is_stored = stored == Some(&state) && state == self.base;
+        match send {
+            Some(message) if is_stored || input.is_unstored => {
+                self.base = state;
+                self.stage = Stage::Sending;
+                Action::Send(Box::new(message))
+            }
+            send => {
+                self.stage = Stage::Decided(Box::new(Decision { state, send }));
+                Action::Wait
+            }
+        }
     }
 
     fn plan_input<'a>(&'a self, input: &ObjectInput<'a>, wall: Timestamp) -> PlanInput<'a> {
@@ -213,16 +232,19 @@ impl WebhookQueue {
         let (message, wake) = resend(&self.base, &self.plan_input(input, wall));
         self.wake = wake;
         let message = message?;
-        if !self.are_secrets_fresh(now) && !self.secrets.unanswered {
+        if !self.may_use_secrets(now) {
             return Some(self.read_secrets());
         }
         self.stage = Stage::Sending;
         Some(Action::Send(Box::new(message)))
     }
 
-    fn are_secrets_fresh(&self, now: Instant) -> bool {
-        let latest = self.secrets.latest.as_ref();
-        latest.is_some_and(|latest| now.saturating_duration_since(latest.read_at) < MAX_AGE_FOR_SENDING)
+    /// Whether a message may be sent with the Secrets that were read last: if they were read just now, and for as long as
+    /// they cannot be read.
+    fn may_use_secrets(&self, now: Instant) -> bool {
+        let is_fresh = |latest: &ReadSecrets| now.saturating_duration_since(latest.read_at) < self.secrets_max_age;
+        let is_read_due = self.secrets.read_at.is_some();
+        self.secrets.unanswered.is_some() || !is_read_due && self.secrets.latest.as_ref().is_some_and(is_fresh)
     }
 
     fn read_secrets(&mut self) -> Action {
@@ -245,7 +267,20 @@ impl WebhookQueue {
             return self.secrets.read_at;
         }
         let latest = self.secrets.latest.as_ref()?;
-        Some(latest.read_at + if self.is_failing(&latest.secrets) { latest.retry_after } else { READ_INTERVAL })
+        let interval = if self.is_failing(&latest.secrets) {
+            latest.retry_after
+        } else if self.has_open_alerts() {
+            self.secrets_max_age
+        } else {
+            READ_INTERVAL
+        };
+        Some(latest.read_at + interval)
+    }
+
+    /// Whether the receiver is to be sent the end of alerts, also if the webhook leaves it.
+    fn has_open_alerts(&self) -> bool {
+        let is_open = |alert: &AlertStatus| alert.phase == AlertPhase::Firing;
+        self.webhook.policy.send_resolved && (self.base.storm.is_some() || self.base.alerts.iter().any(is_open))
     }
 
     fn is_failing(&self, secrets: &WebhookSecrets) -> bool {
@@ -288,9 +323,9 @@ impl WebhookQueue {
         matches!(self.stage, Stage::Storing(_) | Stage::Sending)
     }
 
-    /// Whether the API server has answered for its Secrets, even if they cannot be used.
-    pub fn has_read_secrets(&self) -> bool {
-        self.secrets.latest.is_some()
+    /// Whether it is known if the webhook's Secrets can be used.
+    pub fn knows_secrets(&self) -> bool {
+        self.secrets.latest.is_some() || self.unreadable().is_some()
     }
 
     /// Why the webhook cannot be used.
@@ -299,14 +334,25 @@ impl WebhookQueue {
         latest.secrets.endpoint.as_ref().err().map(|error| error.0.as_str())
     }
 
-    /// Whether the last message could not be delivered, none can be, or the receiver refuses some incidents.
+    /// Why the webhook's Secrets cannot be read, although they may exist.
+    pub fn unreadable(&self) -> Option<String> {
+        let error = self.secrets.unanswered.filter(|_| self.unanswered_reads.failures() >= UNANSWERED_READS)?;
+        let is_usable = self.secrets.latest.as_ref().is_some_and(|latest| latest.secrets.endpoint.is_ok());
+        let remedy = "; until it is restarted, the operator sends to the receiver that it read before";
+        Some(format!("{error}{}", if is_usable { remedy } else { "" }))
+    }
+
+    /// Whether the last message could not be delivered, none can be, none could be after a restart, or the receiver refuses
+    /// some incidents.
     pub fn has_problem(&self) -> bool {
-        self.base.last_error.is_some() || self.unusable().is_some() || self.base.last_refusal.is_some()
+        let fails = self.base.last_error.is_some() || self.base.last_refusal.is_some();
+        fails || self.unusable().is_some() || self.unreadable().is_some()
     }
 
     /// Whether all that is wrong is that the receiver refuses some incidents for their content.
     pub fn only_refuses(&self) -> bool {
-        self.base.last_refusal.is_some() && self.base.last_error.is_none() && self.unusable().is_none()
+        let fails = self.base.last_error.is_some() || self.unusable().is_some() || self.unreadable().is_some();
+        self.base.last_refusal.is_some() && !fails
     }
 
     /// Drops a decision that is not being stored yet.
@@ -363,15 +409,10 @@ impl WebhookQueue {
         match result {
             Ok(secrets) => {
                 if let Ok(endpoint) = &secrets.endpoint {
-                    let receiver = &secrets.receiver;
-                    let new = UsableEndpoint { receiver: receiver.clone(), endpoint: Arc::clone(endpoint) };
-                    let old = self.last_usable.replace(new).filter(|old| old.receiver != *receiver);
-                    self.renamed = old
-                        .filter(|old| old.endpoint.destination == endpoint.destination)
-                        .map(|old| (old.receiver, receiver.clone()));
+                    self.note_receiver(&secrets, Arc::clone(endpoint), now);
                 }
                 self.secrets.read_at = None;
-                self.secrets.unanswered = false;
+                self.secrets.unanswered = None;
                 self.unanswered_reads.reset();
                 let is_unchanged =
                     self.secrets.latest.as_ref().is_some_and(|latest| latest.secrets.config == secrets.config);
@@ -381,9 +422,9 @@ impl WebhookQueue {
                 let retry_after = self.failing_reads.next_delay();
                 self.secrets.latest = Some(ReadSecrets { secrets, read_at: now, retry_after });
             }
-            Err(Unavailable) => {
+            Err(error) => {
                 self.secrets.read_at = Some(now + self.unanswered_reads.next_delay());
-                self.secrets.unanswered = true;
+                self.secrets.unanswered = Some(error);
             }
         }
     }
@@ -394,77 +435,5 @@ impl WebhookQueue {
         if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{alerts::alert_bytes, api::NamespacedName};
-
-    fn queue() -> WebhookQueue {
-        let spec = serde_json::json!({
-            "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops", "key": "url"}},
-        });
-        let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new());
-        WebhookQueue::new(webhooks.into_iter().next().unwrap(), None, Duration::from_secs(10))
-    }
-
-    /// How often the Secrets are read within a time if every read has this result.
-    fn reads(
-        queue: &mut WebhookQueue,
-        from: Instant,
-        time: Duration,
-        result: impl Fn() -> Result<WebhookSecrets, Unavailable>,
-    ) -> usize {
-        let (source, memory) = (Source::from(NamespacedName::new("shop", "cluster")), IncidentMemory::default());
-        let (mut now, mut reads) = (from, 0);
-        while now < from + time {
-            let input = ObjectInput {
-                source: &source,
-                incidents: &[],
-                incidents_known: true,
-                memory: &memory,
-                gone: &GoneAlerts::default(),
-                mute_rules: &MuteRules::default(),
-                mutes: &CurrentMutes::default(),
-                bytes: alert_bytes(1),
-            };
-            let stored = queue.state().clone();
-            if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now, Timestamp::UNIX_EPOCH) {
-                reads += 1;
-                let spec = Arc::clone(&queue.webhook.endpoint);
-                queue.on_secrets(&spec, result(), now);
-            }
-            now += Duration::from_secs(1);
-        }
-        reads
-    }
-
-    fn unusable(config: &str) -> Result<WebhookSecrets, Unavailable> {
-        let endpoint = Err(Unusable("Secret shop/ops does not exist".to_owned()));
-        Ok(WebhookSecrets { config: config.to_owned(), receiver: String::new(), endpoint })
-    }
-
-    #[test]
-    fn reads_unusable_secrets_less_and_less_often() {
-        let (mut queue, start) = (queue(), Instant::now());
-        let minute = Duration::from_secs(60);
-        let hour = 60 * minute;
-        let first = reads(&mut queue, start, minute, || unusable("a"));
-        assert!((3..=6).contains(&first), "{first} in the first minute");
-        let rest = reads(&mut queue, start + minute, hour, || unusable("a"));
-        assert!((10..=30).contains(&rest), "{rest} in the next hour");
-        // Someone works on the Secret, so the next change is noticed soon.
-        let changed = start + minute + hour;
-        let after = reads(&mut queue, changed, 6 * minute, || unusable("b"));
-        assert!((4..=12).contains(&after), "{after} in six minutes with a change");
-    }
-
-    #[test]
-    fn asks_a_server_that_does_not_answer_less_and_less_often() {
-        let (mut queue, start) = (queue(), Instant::now());
-        let asked = reads(&mut queue, start, Duration::from_secs(3600), || Err(Unavailable));
-        assert!((60..=125).contains(&asked), "{asked} in an hour");
     }
 }

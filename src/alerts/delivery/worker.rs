@@ -2,6 +2,7 @@
 //! webhook.
 
 mod input;
+mod leaving;
 mod planning;
 mod storing;
 
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deletion::{DELETION_TIMEOUT, send_deletion_notices},
     http_client::HttpClient,
+    notices::{DeliveryNotice, Notices},
     options::DeliveryTimings,
     persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
@@ -64,6 +66,7 @@ pub(super) struct Context {
     pub cluster: String,
     pub timings: DeliveryTimings,
     pub metrics: Metrics,
+    pub notices: Notices,
     pub shutdown: CancellationToken,
 }
 
@@ -77,6 +80,10 @@ pub(super) struct Worker {
     queues: Vec<WebhookQueue>,
     /// The states from which the first queues continue instead of the stored ones.
     lost: Vec<Arc<WebhookStatus>>,
+    /// Those of webhooks that were removed from the spec, until their last messages are sent.
+    leaving: Vec<WebhookQueue>,
+    /// How many receivers are being sent their last messages.
+    farewells: usize,
     /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
     /// turn would keep old ones in memory.
     inputs: watch::Receiver<Input>,
@@ -94,6 +101,8 @@ pub(super) struct Worker {
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
+    /// Whether messages are sent although their state cannot be stored.
+    is_unstored: bool,
     /// How many webhooks failed when the metrics were updated last.
     failing: usize,
     /// See [`Metrics::delivery_round`].
@@ -102,9 +111,26 @@ pub(super) struct Worker {
 }
 
 enum TaskResult {
-    SecretsRead { webhook: String, spec: Arc<EndpointSpec>, result: Result<WebhookSecrets, Unavailable> },
-    Written { status: Box<DeliveryStatus>, result: Result<StoredStatus, NotStored> },
-    Sent { webhook: String, message: Box<Notification>, attempt: Attempt },
+    SecretsRead {
+        webhook: String,
+        spec: Arc<EndpointSpec>,
+        result: Result<WebhookSecrets, Unavailable>,
+    },
+    Written {
+        status: Box<DeliveryStatus>,
+        result: Result<StoredStatus, NotStored>,
+    },
+    Sent {
+        webhook: String,
+        message: Box<Notification>,
+        attempt: Attempt,
+    },
+    /// A receiver that a webhook has left was sent the end of these alerts, or was not.
+    Left {
+        webhook: String,
+        alerts: usize,
+        result: Result<(), &'static str>,
+    },
 }
 
 impl Worker {
@@ -129,6 +155,8 @@ impl Worker {
             webhooks: Arc::default(),
             queues: Vec::new(),
             lost,
+            leaving: Vec::new(),
+            farewells: 0,
             inputs,
             incidents_version: None,
             incidents_known: false,
@@ -139,6 +167,7 @@ impl Worker {
             bytes: 0,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
+            is_unstored: false,
             // The first report also replaces that of a worker that has panicked.
             failing: usize::MAX,
             tasks: FuturesUnordered::new(),
@@ -194,7 +223,7 @@ impl Worker {
     }
 
     fn is_sending(&self) -> bool {
-        self.queues.iter().any(WebhookQueue::is_sending)
+        self.farewells > 0 || self.queues.iter().any(WebhookQueue::is_sending)
     }
 
     /// Takes the latest input. Returns its incidents.
@@ -212,7 +241,7 @@ impl Worker {
     fn apply(&mut self, input: Input, now: Instant) {
         self.generation = input.generation;
         self.bytes = input.bytes;
-        if !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
+        if self.incidents_version.is_none() || !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
             self.update_webhooks(input.webhooks, now);
         }
         self.incidents_known = input.incidents_known;
@@ -252,10 +281,11 @@ impl Worker {
                 None => {
                     let mut states = self.lost.iter().chain(&self.writer.stored().webhooks);
                     let stored = states.find(|state| state.name == webhook.policy.name);
-                    WebhookQueue::new(webhook, stored.cloned(), timings.secrets_retry_interval)
+                    WebhookQueue::new(webhook, stored.cloned(), timings)
                 }
             });
         }
+        self.leave(&webhooks, old, now);
         self.webhooks = webhooks;
         self.lost = Vec::new();
     }
@@ -282,6 +312,7 @@ impl Worker {
             mute_rules: &self.mute_rules,
             mutes: &self.mutes,
             bytes: alert_bytes(self.queues.len()),
+            is_unstored: self.is_unstored,
         }
     }
 
@@ -289,9 +320,10 @@ impl Worker {
     async fn notify_deletion(mut self) {
         let deadline = Instant::now() + DELETION_TIMEOUT;
         let result = timeout_at(deadline, async {
-            while self.queues.iter().any(WebhookQueue::is_sending) {
+            while self.is_sending() {
                 match self.tasks.next().await {
                     Some(TaskResult::Sent { webhook, message, attempt }) => self.on_sent(&webhook, &message, &attempt),
+                    Some(TaskResult::Left { webhook, alerts, result }) => self.on_left(&webhook, alerts, result),
                     Some(_) => {}
                     None => break,
                 }
@@ -335,14 +367,16 @@ impl Worker {
             let time = time.map(|at| now + Duration::try_from(at.duration_since(wall)).unwrap_or_default());
             wake = time.into_iter().chain(next_read).fold(wake, Instant::min);
         }
-        write_at.into_iter().fold(wake, Instant::min).max(now + STEP_INTERVAL_MIN)
+        let unstored_at = self.unstored_at().filter(|_| !self.is_unstored);
+        write_at.into_iter().chain(unstored_at).fold(wake, Instant::min).max(now + STEP_INTERVAL_MIN)
     }
 
-    /// Reports which webhooks fail or cannot be used.
+    /// Reports which webhooks fail or cannot be used. If their state cannot be stored, it is all of them.
     fn update_failing(&mut self) {
-        let failing = self.queues.iter().filter(|queue| queue.has_problem());
+        let is_unwritable = self.writer.is_failing();
+        let failing = self.queues.iter().filter(|queue| is_unwritable || queue.has_problem());
         let failing: Vec<(String, bool)> =
-            failing.map(|queue| (queue.name().to_owned(), queue.only_refuses())).collect();
+            failing.map(|queue| (queue.name().to_owned(), queue.only_refuses() && !is_unwritable)).collect();
         if self.failing > 0 || !failing.is_empty() {
             let failing =
                 failing.iter().map(|(name, only_refuses)| FailingWebhook { name, only_refuses: *only_refuses });
@@ -354,6 +388,15 @@ impl Worker {
         self.failing = failing.len();
         let ObjectRef { key, uid, .. } = &self.object;
         self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
+    }
+
+    /// Tells people by an event about the object. `webhook` is empty if it concerns all of them.
+    fn notify(&self, webhook: &str, reason: &'static str, note: String) {
+        let ObjectRef { key, uid, .. } = &self.object;
+        let NamespacedName { namespace, name } = key;
+        tracing::warn!(namespace, name, webhook, "{note}");
+        let (object, uid) = (key.clone(), uid.clone());
+        self.context.notices.send(DeliveryNotice { object, uid, webhook: webhook.to_owned(), reason, note });
     }
 
     fn read_secrets(&mut self, index: usize) {
@@ -395,12 +438,13 @@ impl Worker {
             }
             TaskResult::Written { status, result } => self.on_written(*status, result, now),
             TaskResult::Sent { webhook, message, attempt } => self.on_sent(&webhook, &message, &attempt),
+            TaskResult::Left { webhook, alerts, result } => self.on_left(&webhook, alerts, result),
         }
     }
 
     fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {
         let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.is_sending();
-        let Some(queue) = self.queues.iter_mut().find(is_sender) else { return };
+        let Some(queue) = self.leaving.iter_mut().chain(&mut self.queues).find(is_sender) else { return };
         queue.on_sent(message, &attempt.outcome, self.context.clock.now());
         let format = queue.webhook.policy.format.as_str();
         self.context.metrics.notification_sent(format, attempt.outcome.as_str());

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{
-    layout::Layout,
-    message_text::{self, NO_LONGER_WATCHED},
-};
+use super::{layout::Layout, message_text};
 use crate::{
     alerts::{Alert, Notification, sanitize},
     api::{Cause, MessageKind, TEAM_LENGTH},
@@ -66,8 +63,10 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
         labels.insert("severity", storm.first_severity.as_str().to_owned());
         let summary = match storm.resolved_at {
             None => format!("{} more problems, too many to list", storm.count),
-            Some(_) if notification.object_deleted => NO_LONGER_WATCHED.to_owned(),
-            Some(_) => "The problems that were too many to list are over".to_owned(),
+            Some(_) => match notification.farewell {
+                Some(farewell) => message_text::farewell(farewell).to_owned(),
+                None => "The problems that were too many to list are over".to_owned(),
+            },
         };
         let mut annotations = BTreeMap::from([
             ("summary", summary),
@@ -117,8 +116,10 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
     let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
     let summary = message_text::title(alert, layout.message);
-    let note =
-        if notification.object_deleted { NO_LONGER_WATCHED.to_owned() } else { message_text::no_longer_common(alert) };
+    let note = match notification.farewell {
+        Some(farewell) => message_text::farewell(farewell).to_owned(),
+        None => message_text::no_longer_common(alert),
+    };
     let mut annotations = BTreeMap::from([("summary", summary)]);
     let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
     let link = |url: &str| if layout.message == 0 { String::new() } else { url.to_owned() };

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::layout::{Layout, SHORT_MESSAGE};
 use crate::{
-    alerts::{Alert, Notification, Source, Storm, sanitize, times::duration_between},
+    alerts::{Alert, Farewell, Notification, Source, Storm, sanitize, times::duration_between},
     api::{Cause, MessageKind, ProblemKind, Revision, TEAM_LENGTH, is_link},
 };
 
@@ -42,7 +42,11 @@ impl<'a> Selection<'a> {
         let (changed, ongoing): (&[Alert], &[Alert]) =
             if repeats { (&notification.ongoing, &[]) } else { (&notification.started, &notification.ongoing) };
         let (detailed, more) = changed.split_at(changed.len().min(layout.detailed));
-        let over = if notification.object_deleted { "No longer watched" } else { "Over" };
+        let over = match notification.farewell {
+            None => "Over",
+            Some(Farewell::ObjectDeleted) => "No longer watched",
+            Some(Farewell::ReceiverLeft) => "No longer sent here",
+        };
         let more_title = if repeats { "Still firing" } else { "Firing" };
         let (remaining, ended) = notification.resolved.iter().partition(|alert| alert.remaining > 0);
         let lists = [
@@ -57,7 +61,12 @@ impl<'a> Selection<'a> {
 }
 
 /// Why an alert ends although its incident may continue.
-pub(super) const NO_LONGER_WATCHED: &str = "no longer watched: the Orchestr was deleted";
+pub(super) fn farewell(farewell: Farewell) -> &'static str {
+    match farewell {
+        Farewell::ObjectDeleted => "no longer watched: the Orchestr was deleted",
+        Farewell::ReceiverLeft => "no longer sent here: the webhook was removed or has another receiver",
+    }
+}
 
 /// Why an alert about a common cause ends although some of its incidents continue; empty if none does.
 pub(super) fn no_longer_common(alert: &Alert) -> String {
@@ -79,9 +88,12 @@ pub(super) fn status_prefix(notification: &Notification) -> String {
         MessageKind::Test => "TEST",
         MessageKind::Firing => "FIRING",
         MessageKind::Repeat | MessageKind::Resend => "STILL FIRING",
-        MessageKind::Resolved if notification.object_deleted => "NO LONGER WATCHED",
-        MessageKind::Resolved if has_only_remaining(notification) => "NO LONGER A COMMON CAUSE",
-        MessageKind::Resolved => "RESOLVED",
+        MessageKind::Resolved => match notification.farewell {
+            Some(Farewell::ObjectDeleted) => "NO LONGER WATCHED",
+            Some(Farewell::ReceiverLeft) => "NO LONGER SENT HERE",
+            None if has_only_remaining(notification) => "NO LONGER A COMMON CAUSE",
+            None => "RESOLVED",
+        },
     };
     let cluster = sanitize::single_line(&notification.source.cluster, 63);
     if cluster.is_empty() { state.to_owned() } else { format!("{state} in cluster {cluster}") }
@@ -126,7 +138,7 @@ pub(super) fn headline(notification: &Notification, limit: usize) -> String {
     // They are sorted by time: of equally severe ones, the oldest.
     let (subject, more) = match (subjects.iter().min_by_key(|alert| Reverse(alert.severity)), storm) {
         (Some(first), _) => (title(first, TITLE_MESSAGE), more(notification, subjects.len(), storm)),
-        (None, Some(_)) if notification.object_deleted => ("problems that were too many to list".to_owned(), 0),
+        (None, Some(_)) if notification.farewell.is_some() => ("problems that were too many to list".to_owned(), 0),
         (None, Some(_)) if resolved => ("all problems that were too many to list".to_owned(), 0),
         (None, _) => (counted(notification), 0),
     };
@@ -436,7 +448,7 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
             let critical = critical_namespaces(storm).map(Segment::Untrusted);
             lines.extend(critical.map(|namespaces| vec![literal("New critical problems among them: "), namespaces]));
         }
-        Some(Storm { resolved_at: Some(_), .. }) if notification.object_deleted => {}
+        Some(Storm { resolved_at: Some(_), .. }) if notification.farewell.is_some() => {}
         Some(Storm { resolved_at: Some(ended), since, .. }) => lines.push(vec![literal(format!(
             "The problems that were too many to list are over: from {} to {}.",
             timestamp(*since),
@@ -461,8 +473,13 @@ pub(super) fn totals(notification: &Notification) -> Vec<Vec<Segment>> {
     }
     lines.extend(held_back(notification).map(|text| vec![literal(format!("{text}."))]));
     let firing = notification.firing();
-    if notification.object_deleted {
-        lines.push(vec![literal("The Orchestr was deleted: this is no longer watched, and may continue.")]);
+    if let Some(farewell) = notification.farewell {
+        lines.push(vec![literal(match farewell {
+            Farewell::ObjectDeleted => "The Orchestr was deleted: this is no longer watched, and may continue.",
+            Farewell::ReceiverLeft => {
+                "The webhook was removed or has another receiver: this is no longer sent here, and may continue."
+            }
+        })]);
     } else if notification.is_all_clear() {
         lines.push(vec![literal("Nothing is broken now.")]);
     } else if firing > 0 {

@@ -46,7 +46,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
     let key = dedup_key(notification, &[&alert.key]);
     // A common cause may have no namespace.
     let group = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
-    let may_continue = notification.object_deleted || alert.remaining > 0;
+    let may_continue = notification.farewell.is_some() || alert.remaining > 0;
     let mut event = event(&key, alert.resolved_at.is_some(), may_continue, || {
         json!({
             "summary": message_text::headline(notification, SUMMARY),
@@ -70,7 +70,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
 fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value> {
     let object = &notification.source.object;
     let key = dedup_key(notification, &["storm", &notification.webhook]);
-    event(&key, storm.resolved_at.is_some(), notification.object_deleted, || {
+    event(&key, storm.resolved_at.is_some(), notification.farewell.is_some(), || {
         let reasons = message_text::reason_counts(&notification.reasons);
         let mut summary = format!("{}: {} more problems", message_text::status_prefix(notification), storm.count);
         if !reasons.is_empty() {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    alerts::delivery::{Dispatcher, ObjectUpdate},
+    alerts::delivery::{DeliveryNotice, Dispatcher, ObjectUpdate},
     api::{Incident, NamespacedName, OrchestrStatus},
     clock::ClusterClock,
     config::RunConfig,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 use super::{
-    events::EventPublisher,
+    events::{EventPublisher, notice_event},
     kopf_migration::KopfMigrations,
     objects::Objects,
     pattern_checks::PatternChecks,
@@ -138,6 +138,7 @@ impl Controller {
                     }
                 }
                 input = inputs.next(&mut self.tasks) => self.handle_ready(input, &mut inputs, &heartbeat).await,
+                notice = self.dispatcher.next_notice() => self.publish_notice(notice),
                 () = until(wake_at) => {}
                 // A watch that is interrupted for too long is noticed without an event.
                 _ = beat.tick() => self.update_synced(),
@@ -433,6 +434,14 @@ impl Controller {
             let (key, uid, version, term) = (key.clone(), object.uid.clone(), object.version.clone(), object.term);
             let write = StatusWrite { key, uid, version, term, status, omitted, keeps_lists, is_resumed, dirty_since };
             self.tasks.write_status(permit, Box::new(write));
+        }
+    }
+
+    fn publish_notice(&mut self, notice: DeliveryNotice) {
+        let DeliveryNotice { object: key, uid, .. } = &notice;
+        let dropped = self.event_publisher.publish(key, uid, vec![notice_event(&notice)], Instant::now());
+        if let Some(object) = self.objects.get_mut(key) {
+            object.event_limiter.add_dropped(dropped);
         }
     }
 

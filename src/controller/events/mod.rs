@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    alerts::delivery::DeliveryNotice,
     api::{Incident, NamespacedName, OrchestrStatus, ProblemKind, api_resource, reason},
     leader::Leadership,
     report::Transitions,
@@ -210,6 +211,22 @@ pub(super) fn spec_event(error: &SpecError) -> Event {
         note: Some(clip(&error.to_string(), NOTE_LIMIT)),
         action: "Validate".to_owned(),
         secondary: None,
+    }
+}
+
+/// The event about something that the delivery of alerts has to tell.
+pub(super) fn notice_event(notice: &DeliveryNotice) -> Event {
+    let DeliveryNotice { object, webhook, reason, note, .. } = notice;
+    Event {
+        type_: EventType::Warning,
+        reason: (*reason).to_owned(),
+        note: Some(clip(note, NOTE_LIMIT)),
+        action: "Deliver".to_owned(),
+        // Events about different webhooks are not merged.
+        secondary: (!webhook.is_empty()).then(|| ObjectReference {
+            field_path: Some(format!("spec.webhooks{{{webhook}}}")),
+            ..reference(object, &notice.uid)
+        }),
     }
 }
 

@@ -8,4 +8,4 @@ mod rules;
 pub mod support;
 mod values;
 
-pub use support::Page;
+pub use support::{MetricsPage, Page};

@@ -22,10 +22,12 @@ impl Worker {
         let _permit = context.planning.acquire().await.ok();
         let (now, wall) = (Instant::now(), context.clock.now());
         let incidents = self.apply_input(now);
+        let is_unstored = self.update_unstored(now);
         let mut pause = Pause::default();
         self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), ..self.input(&incidents) };
+        self.end_left_alerts(&mut queues, &incidents, wall);
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, ..self.input(&incidents) };
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
             let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());

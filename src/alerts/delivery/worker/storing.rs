@@ -14,7 +14,7 @@ use crate::{
         persist::{DeliveryStatus, NotStored, StoredStatus, persist},
         webhook_queue::WebhookQueue,
     },
-    api::NamespacedName,
+    api::{NamespacedName, reason},
 };
 
 /// A write of a larger object takes a permit for each of these bytes.
@@ -35,11 +35,13 @@ impl Worker {
         let status = self.delivery_status(wall);
         if status == *self.writer.stored() {
             self.has_unstored_outcome = false;
-            return None;
+            if !self.writer.has_failed() {
+                return None;
+            }
         }
         let urgent = self.has_unstored_outcome || self.queues.iter().any(WebhookQueue::is_urgent);
         // Until everything is known, the status that an earlier run has stored stays.
-        let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::has_read_secrets);
+        let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::knows_secrets);
         if !is_complete && !urgent && !self.writer.must_restore() && !self.queues.is_empty() {
             return None;
         }
@@ -71,7 +73,11 @@ impl Worker {
         let summaries: Vec<_> = self
             .queues
             .iter()
-            .map(|queue| WebhookSummary { state: queue.state(), unusable: queue.unusable() })
+            .map(|queue| WebhookSummary {
+                state: queue.state(),
+                unusable: queue.unusable(),
+                unreadable: queue.unreadable(),
+            })
             .collect();
         let expired: Vec<&str> = self.mute_rules.expired(wall).collect();
         let previous = self.writer.stored().condition.as_ref();
@@ -83,11 +89,14 @@ impl Worker {
         let success = result.is_ok();
         match result {
             Ok(answer) => self.writer.on_success(status, answer),
-            Err(NotStored::NotLeader) => self.writer.on_failure(now),
+            Err(NotStored::NotLeader) => self.writer.on_failure(None, now),
+            Err(NotStored::NotOwner(error)) => {
+                self.warn_not_stored(&error);
+                self.writer.on_failure(None, now);
+            }
             Err(NotStored::Failed(error)) => {
-                self.writer.on_failure(now);
-                let NamespacedName { namespace, name } = &self.object.key;
-                tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
+                self.warn_not_stored(&error);
+                self.writer.on_failure(Some(error), now);
             }
         }
         for index in 0..self.queues.len() {
@@ -98,6 +107,33 @@ impl Worker {
         self.has_unstored_outcome |= !success;
         self.detect_other_writer(now);
         self.share_states();
+    }
+
+    fn warn_not_stored(&self, error: &str) {
+        let NamespacedName { namespace, name } = &self.object.key;
+        tracing::warn!(namespace, name, error, "could not store the state of the webhooks");
+    }
+
+    /// When messages are sent without being stored, unless a write succeeds before.
+    pub(super) fn unstored_at(&self) -> Option<Instant> {
+        self.writer.refused().map(|refused| refused.since + self.context.timings.unstored_after)
+    }
+
+    /// Whether messages are sent without being stored now. Says so when this begins.
+    pub(super) fn update_unstored(&mut self, now: Instant) -> bool {
+        let was_unstored = self.is_unstored;
+        self.is_unstored = self.unstored_at().is_some_and(|at| at <= now);
+        if self.is_unstored
+            && !was_unstored
+            && let Some(refused) = self.writer.refused()
+        {
+            let note = format!(
+                "alerts are sent although their state cannot be stored ({}): a restart sends them again, with the same IDs",
+                refused.error
+            );
+            self.notify("", reason::ALERTS_NOT_STORED, note);
+        }
+        self.is_unstored
     }
 }
 

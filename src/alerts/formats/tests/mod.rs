@@ -160,7 +160,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     let test = Notification::test("t-1".to_owned(), object, "ops".to_owned(), at("10:00:00"));
     cases.extend([("test", test.clone()), ("test-over", test.resolved("t-2".to_owned(), at("10:00:05")))]);
     for (_, message) in &mut cases {
-        if message.object_deleted {
+        if message.farewell.is_some() {
             message.id = "0123456789abcdef0123456789abcdef-0".to_owned();
         }
     }

@@ -31,6 +31,7 @@ pub(super) fn context_with(timings: DeliveryTimings) -> Arc<Context> {
         cluster: String::new(),
         timings,
         metrics: Metrics::default(),
+        notices: Notices::channel().0,
         shutdown: CancellationToken::new(),
     })
 }
@@ -73,7 +74,8 @@ pub(super) fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Se
     worker.apply_input(Instant::now());
     for queue in &mut worker.queues {
         let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
-        let secrets = WebhookSecrets { config: "c".to_owned(), receiver: String::new(), endpoint };
+        let (config, receiver, versioned_receiver) = ("c".to_owned(), String::new(), String::new());
+        let secrets = WebhookSecrets { config, receiver, versioned_receiver, endpoint };
         let spec = Arc::clone(&queue.webhook.endpoint);
         queue.on_secrets(&spec, Ok(secrets), Instant::now());
     }

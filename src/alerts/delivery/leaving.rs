@@ -1,0 +1,97 @@
+//! The last messages to a receiver that a webhook has left. Best effort: nothing about them is stored.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, timeout_at};
+
+use super::{deletion::send_deletion_notices, http_client::HttpClient, secrets::Endpoint};
+use crate::alerts::{Notification, ValidatedWebhook};
+
+/// For how long after a webhook has left it a receiver is sent anything. Later it may belong to someone else.
+const SENT_WITHIN: Duration = Duration::from_secs(60);
+
+/// A receiver that a webhook has left.
+pub(super) struct LeftReceiver {
+    /// Identifies it, see [`super::secrets::WebhookSecrets`].
+    pub receiver: String,
+    /// Absent if this process has not read its Secret.
+    pub endpoint: Option<Arc<Endpoint>>,
+    /// As it was when it sent to this receiver.
+    pub webhook: ValidatedWebhook,
+    /// The webhook has left it then or later.
+    pub left_after: Instant,
+}
+
+/// The last messages to a receiver.
+pub(super) struct LastMessages {
+    pub to: LeftReceiver,
+    pub messages: Vec<Notification>,
+}
+
+impl LastMessages {
+    /// How many alerts they end.
+    pub fn alerts(&self) -> usize {
+        self.messages.iter().map(|message| message.resolved.len() + usize::from(message.storm.is_some())).sum()
+    }
+
+    /// Sends them. Returns why not all have arrived.
+    ///
+    /// # Errors
+    /// If the receiver is not known, was left too long ago, or does not accept them in time.
+    pub async fn send(self, http: &HttpClient) -> Result<(), &'static str> {
+        let Some(endpoint) = self.to.endpoint else {
+            return Err("the operator was restarted since, and does not know its URL");
+        };
+        let deadline = self.to.left_after + SENT_WITHIN;
+        if deadline <= Instant::now() {
+            return Err("the change was noticed more than a minute later");
+        }
+        let sent = send_deletion_notices(http, endpoint, self.messages, self.to.webhook.policy.timeout);
+        match timeout_at(deadline, sent).await {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err("it did not accept the messages"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        alerts::{
+            delivery::{DeliveryOptions, system_lookup},
+            destination::{Destination, UrlPolicy},
+        },
+        api::{NamespacedName, WebhookFormat},
+    };
+
+    /// The last messages to a receiver that no client reaches.
+    fn last_messages(left_after: Instant, is_known: bool) -> LastMessages {
+        let url = json!({"secretKeyRef": {"name": "s", "key": "url"}});
+        let webhook = serde_json::from_value(json!({"name": "ops", "format": "Slack", "urlFrom": url})).unwrap();
+        let webhook = ValidatedWebhook::validate_all(&[webhook], &mut Vec::new()).remove(0);
+        let destination =
+            Destination::new(WebhookFormat::Slack, b"https://192.0.2.1/hook", UrlPolicy::default()).unwrap();
+        let endpoint =
+            is_known.then(|| Arc::new(Endpoint { destination, headers: HeaderMap::new(), keys: None, tls: None }));
+        let object = NamespacedName::new("shop", "cluster");
+        let message = Notification::test("id".to_owned(), object, "ops".to_owned(), Timestamp::UNIX_EPOCH);
+        let messages = vec![message.resolved("id".to_owned(), Timestamp::UNIX_EPOCH)];
+        LastMessages { to: LeftReceiver { receiver: String::new(), endpoint, webhook, left_after }, messages }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_a_minute_after_the_change() {
+        let http = HttpClient::new(DeliveryOptions::default(), system_lookup());
+        let left_after = Instant::now().checked_sub(SENT_WITHIN).unwrap();
+        assert_eq!(last_messages(left_after, true).alerts(), 1);
+        let late = last_messages(left_after, true).send(&http).await;
+        assert_eq!(late, Err("the change was noticed more than a minute later"));
+        let unknown = last_messages(Instant::now(), false).send(&http).await;
+        assert_eq!(unknown, Err("the operator was restarted since, and does not know its URL"));
+    }
+}

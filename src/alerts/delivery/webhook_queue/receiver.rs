@@ -1,0 +1,127 @@
+//! Which receiver a webhook has, and which one it has left.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{ObjectInput, ReadSecrets, Stage, UsableEndpoint, WebhookQueue};
+use crate::{
+    alerts::{
+        Farewell, Incident, IncidentMemory, PlanInput,
+        delivery::{
+            leaving::{LastMessages, LeftReceiver},
+            secrets::{Endpoint, WebhookSecrets},
+        },
+        last_messages,
+    },
+    api::{AlertPhase, AlertStatus},
+};
+
+/// The alerts of the webhooks that remain. PagerDuty and Alertmanager take equal alerts of several webhooks for one.
+pub(in crate::alerts::delivery) struct Kept<'a> {
+    pub queues: &'a [WebhookQueue],
+    pub incidents: &'a [Incident],
+    pub memory: &'a IncidentMemory,
+}
+
+impl Kept<'_> {
+    /// Whether another webhook has this receiver, and sends it this alert.
+    fn contains(&self, left: &LeftReceiver, key: &str) -> bool {
+        self.queues.iter().any(|queue| queue.sends_to(left) && queue.sends(key, self))
+    }
+}
+
+impl WebhookQueue {
+    /// Replaces the identity of the receiver that an earlier version has stored, so that nothing is sent again.
+    pub(super) fn convert_receiver(&mut self) {
+        if let Some(ReadSecrets { secrets, .. }) = &self.secrets.latest
+            && secrets.endpoint.is_ok()
+            && self.base.receiver == secrets.versioned_receiver
+        {
+            Arc::make_mut(&mut self.base).receiver.clone_from(&secrets.receiver);
+        }
+    }
+
+    /// Notes the receiver that was read, and the one before it if it is another.
+    pub(super) fn note_receiver(&mut self, secrets: &WebhookSecrets, endpoint: Arc<Endpoint>, now: Instant) {
+        let new = UsableEndpoint { receiver: secrets.receiver.clone(), endpoint, read_at: now };
+        match self.last_usable.replace(new) {
+            Some(old) if old.receiver != secrets.receiver => self.leave(old.receiver, Some(old.endpoint), old.read_at),
+            Some(_) => {}
+            // The receiver of an earlier run.
+            None if !self.base.receiver.is_empty()
+                && ![&secrets.receiver, &secrets.versioned_receiver].contains(&&self.base.receiver) =>
+            {
+                self.leave(self.base.receiver.clone(), None, now);
+            }
+            None => {}
+        }
+    }
+
+    /// Remembers a receiver that the webhook may have left. If it leaves several in a row, only the first one was sent
+    /// anything.
+    pub(super) fn leave(&mut self, receiver: String, endpoint: Option<Arc<Endpoint>>, left_after: Instant) {
+        let webhook = self.webhook.clone();
+        self.left.get_or_insert(LeftReceiver { receiver, endpoint, webhook, left_after });
+    }
+
+    /// Notes that the webhook was removed from the spec.
+    pub(in crate::alerts::delivery) fn on_removed(&mut self, now: Instant) {
+        let (receiver, endpoint) = match self.last_usable.take() {
+            Some(usable) => (usable.receiver, Some(usable.endpoint)),
+            None => (self.base.receiver.clone(), None),
+        };
+        self.secrets.latest = None;
+        if !self.is_sending() {
+            // A message that is being stored is not sent any more.
+            self.stage = Stage::Idle;
+        }
+        self.leave(receiver, endpoint, now);
+    }
+
+    /// The receiver that the webhook has left, once it is known that the present one is another, and no request to it is
+    /// under way.
+    pub(in crate::alerts::delivery) fn take_left(&mut self, is_removed: bool) -> Option<LeftReceiver> {
+        let present = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
+        let is_known = is_removed || present.is_some_and(|present| present.endpoint.is_ok());
+        if !is_known || self.is_busy() {
+            return None;
+        }
+        let left = self.left.take()?;
+        let present = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
+        (present.is_none_or(|present| present.receiver != left.receiver)).then_some(left)
+    }
+
+    /// The messages that end what the receiver was sent that the webhook has left, if there is anything to end.
+    pub(in crate::alerts::delivery) fn last_messages(
+        &self,
+        to: LeftReceiver,
+        input: &ObjectInput<'_>,
+        wall: Timestamp,
+        kept: &Kept<'_>,
+    ) -> Option<LastMessages> {
+        let plan_input = PlanInput { policy: &to.webhook.policy, ..self.plan_input(input, wall) };
+        let is_kept = |key: &str| kept.contains(&to, key);
+        let messages = last_messages(&self.base, &plan_input, Farewell::ReceiverLeft, &is_kept);
+        (!messages.is_empty()).then_some(LastMessages { to, messages })
+    }
+
+    /// Whether it sends to this receiver, as far as is known.
+    fn sends_to(&self, left: &LeftReceiver) -> bool {
+        let (own, other) = (&self.webhook.endpoint, &left.webhook.endpoint);
+        match &self.last_usable {
+            Some(usable) => usable.receiver == left.receiver,
+            None => (own.format, &own.url_from) == (other.format, &other.url_from),
+        }
+    }
+
+    /// Whether its receiver is sent the alert with this key, or will be.
+    fn sends(&self, key: &str, kept: &Kept<'_>) -> bool {
+        let is_tracked = |alert: &AlertStatus| alert.key == key && alert.phase != AlertPhase::Resolved;
+        let policy = &self.webhook.policy;
+        let is_matched =
+            |incident: &Incident| *incident.key == *key && policy.matches(incident, &kept.memory.earlier(key, None));
+        self.base.alerts.iter().any(is_tracked) || kept.incidents.iter().any(is_matched)
+    }
+}

@@ -1,0 +1,262 @@
+use http::HeaderMap;
+
+use super::*;
+use crate::{
+    alerts::{
+        alert_bytes,
+        destination::{Destination, UrlPolicy},
+    },
+    api::{NamespacedName, Owner, WebhookFormat},
+};
+
+fn queue() -> WebhookQueue {
+    let spec = serde_json::json!({
+        "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops", "key": "url"}},
+    });
+    let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new());
+    WebhookQueue::new(webhooks.into_iter().next().unwrap(), None, DeliveryTimings::default())
+}
+
+/// How often the Secrets are read within a time if every read has this result.
+fn reads(
+    queue: &mut WebhookQueue,
+    from: Instant,
+    time: Duration,
+    result: impl Fn() -> Result<WebhookSecrets, Unavailable>,
+) -> usize {
+    let (source, memory) = (Source::from(NamespacedName::new("shop", "cluster")), IncidentMemory::default());
+    let (mut now, mut reads) = (from, 0);
+    while now < from + time {
+        let input = ObjectInput {
+            source: &source,
+            incidents: &[],
+            incidents_known: true,
+            memory: &memory,
+            gone: &GoneAlerts::default(),
+            mute_rules: &MuteRules::default(),
+            mutes: &CurrentMutes::default(),
+            bytes: alert_bytes(1),
+            is_unstored: false,
+        };
+        let stored = queue.state().clone();
+        if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now, Timestamp::UNIX_EPOCH) {
+            reads += 1;
+            let spec = Arc::clone(&queue.webhook.endpoint);
+            queue.on_secrets(&spec, result(), now);
+        }
+        now += Duration::from_secs(1);
+    }
+    reads
+}
+
+fn unusable(config: &str) -> Result<WebhookSecrets, Unavailable> {
+    let endpoint = Err(Unusable("Secret shop/ops does not exist".to_owned()));
+    Ok(WebhookSecrets {
+        config: config.to_owned(),
+        receiver: String::new(),
+        versioned_receiver: String::new(),
+        endpoint,
+    })
+}
+
+#[test]
+fn reads_unusable_secrets_less_and_less_often() {
+    let (mut queue, start) = (queue(), Instant::now());
+    let minute = Duration::from_secs(60);
+    let hour = 60 * minute;
+    let first = reads(&mut queue, start, minute, || unusable("a"));
+    assert!((3..=6).contains(&first), "{first} in the first minute");
+    let rest = reads(&mut queue, start + minute, hour, || unusable("a"));
+    assert!((10..=30).contains(&rest), "{rest} in the next hour");
+    // Someone works on the Secret, so the next change is noticed soon.
+    let changed = start + minute + hour;
+    let after = reads(&mut queue, changed, 6 * minute, || unusable("b"));
+    assert!((4..=12).contains(&after), "{after} in six minutes with a change");
+}
+
+#[test]
+fn asks_a_server_that_does_not_answer_less_and_less_often() {
+    let (mut queue, start) = (queue(), Instant::now());
+    let asked = reads(&mut queue, start, Duration::from_secs(3600), || Err(Unavailable::NotAnswered));
+    assert!((60..=125).contains(&asked), "{asked} in an hour");
+}
+
+fn usable(url: &str) -> Result<WebhookSecrets, Unavailable> {
+    let destination = Destination::new(WebhookFormat::Slack, url.as_bytes(), UrlPolicy::default()).unwrap();
+    let receiver = destination.identity("shop");
+    let endpoint = Ok(Arc::new(Endpoint { destination, headers: HeaderMap::new(), keys: None, tls: None }));
+    Ok(WebhookSecrets { config: url.to_owned(), receiver, versioned_receiver: format!("versioned {url}"), endpoint })
+}
+
+/// Steps of a worker's, at chosen times.
+struct Steps {
+    queue: WebhookQueue,
+    source: Source,
+    start: Instant,
+    incidents: Vec<Incident>,
+    is_unstored: bool,
+    stored: Option<Arc<WebhookStatus>>,
+    reads: usize,
+}
+
+const URL: &str = "https://hooks.example.com/1";
+
+impl Steps {
+    fn new(stored: Option<WebhookStatus>) -> Self {
+        let stored = stored.map(Arc::new);
+        let mut queue = queue();
+        queue.base = stored.clone().unwrap_or_else(|| Arc::clone(&queue.base));
+        let source = Source::from(NamespacedName::new("shop", "cluster"));
+        let (start, incidents) = (Instant::now(), vec![incident(0)]);
+        Self { queue, source, start, incidents, is_unstored: false, stored, reads: 0 }
+    }
+
+    fn at(&self, seconds: u64) -> (Instant, Timestamp) {
+        let wall = Timestamp::from_second(10_000 + i64::try_from(seconds).unwrap()).unwrap();
+        (self.start + Duration::from_secs(seconds), wall)
+    }
+
+    /// Decides once, reads the Secrets with this result if they are asked for, and then decides again. Returns a message that
+    /// is to be sent without being stored first.
+    fn step(
+        &mut self,
+        seconds: u64,
+        secrets: impl Fn() -> Result<WebhookSecrets, Unavailable>,
+    ) -> Option<Notification> {
+        let (now, wall) = self.at(seconds);
+        for _ in 0..3 {
+            let (memory, gone, rules, mutes) =
+                (IncidentMemory::default(), GoneAlerts::default(), MuteRules::default(), CurrentMutes::default());
+            let input = ObjectInput {
+                source: &self.source,
+                incidents: &self.incidents,
+                incidents_known: true,
+                memory: &memory,
+                gone: &gone,
+                mute_rules: &rules,
+                mutes: &mutes,
+                bytes: alert_bytes(1),
+                is_unstored: self.is_unstored,
+            };
+            match self.queue.next_action(&input, self.stored.as_ref(), now, wall) {
+                Action::Wait => return None,
+                Action::Send(message) => return Some(*message),
+                Action::ReadSecrets => {
+                    self.reads += 1;
+                    let spec = Arc::clone(&self.queue.webhook.endpoint);
+                    self.queue.on_secrets(&spec, secrets(), now);
+                }
+            }
+        }
+        None
+    }
+
+    /// Stores the decision, and returns the message to send.
+    fn store(&mut self) -> Option<Notification> {
+        self.stored = Some(Arc::clone(self.queue.state()));
+        self.queue.on_storing();
+        self.queue.on_stored(true)
+    }
+
+    fn deliver(&mut self, seconds: u64, message: &Notification) {
+        let outcome = AttemptOutcome::Answered { status: 200, retry_after: None };
+        self.queue.on_sent(message, &outcome, self.at(seconds).1);
+    }
+}
+
+fn incident(number: usize) -> Incident {
+    Incident {
+        key: number.to_string().into(),
+        namespace: "shop".into(),
+        owner: Owner { kind: "Pod".to_owned(), name: format!("pod-{number}") }.into(),
+        reason: "Error".into(),
+        ..Incident::default()
+    }
+}
+
+#[test]
+fn unreadable_secrets_are_used_as_they_were_read() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let first = steps.store().unwrap();
+    steps.deliver(0, &first);
+    steps.incidents.push(incident(1));
+    let read = steps.reads;
+    steps.step(100, || Err(Unavailable::Answered(500)));
+    assert_eq!(steps.reads, read + 1, "one attempt to read them");
+    let second = steps.store().expect("a message although the Secret cannot be read");
+    assert_eq!(second.started.len(), 1);
+    assert!(steps.queue.endpoint(second.kind).is_ok());
+    assert_eq!(steps.queue.unreadable(), None, "one failure is not reported");
+    assert!(!steps.queue.has_problem());
+    steps.deliver(100, &second);
+    steps.step(110, || Err(Unavailable::Answered(500)));
+    assert!(steps.queue.unreadable().unwrap().starts_with("the API server answers 500"));
+    assert!(steps.queue.has_problem() && !steps.queue.only_refuses());
+    steps.step(200, || usable(URL));
+    assert!(steps.queue.unreadable().is_none() && !steps.queue.has_problem());
+}
+
+#[test]
+fn secrets_that_may_not_be_read_are_not_used() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let first = steps.store().unwrap();
+    steps.deliver(0, &first);
+    steps.incidents.push(incident(1));
+    steps.step(100, || unusable("forbidden"));
+    assert!(steps.store().is_none());
+    // Nor while they cannot be read afterwards.
+    steps.step(500, || Err(Unavailable::NotAnswered));
+    assert!(steps.store().is_none());
+}
+
+#[test]
+fn an_unstored_message_keeps_its_id_over_retries() {
+    let mut steps = Steps::new(None);
+    assert!(steps.step(0, || usable(URL)).is_none(), "it is to be stored first");
+    steps.is_unstored = true;
+    let sent = steps.step(300, || usable(URL)).unwrap();
+    steps.queue.on_sent(&sent, &AttemptOutcome::Unreachable, steps.at(300).1);
+    let again = steps.step(400, || usable(URL)).unwrap();
+    assert_eq!(again.id, sent.id);
+    let mut restarted = Steps::new(None);
+    restarted.is_unstored = true;
+    assert_eq!(restarted.step(900, || usable(URL)).unwrap().id, sent.id);
+    steps.deliver(400, &again);
+    assert!(steps.step(500, || usable(URL)).is_none(), "it is sent once");
+}
+
+#[test]
+fn the_identity_that_an_earlier_version_stored_is_converted() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let first = steps.store().unwrap();
+    steps.deliver(0, &first);
+    let known = WebhookStatus { receiver: format!("versioned {URL}"), ..WebhookStatus::clone(steps.queue.state()) };
+    let mut upgraded = Steps::new(Some(known.clone()));
+    assert!(upgraded.step(60, || usable(URL)).is_none());
+    assert!(upgraded.store().is_none(), "nothing is sent again");
+    assert_eq!(upgraded.queue.state().receiver, usable(URL).unwrap().receiver);
+    assert!(upgraded.queue.take_left(false).is_none());
+    let mut moved = Steps::new(Some(known));
+    moved.step(60, || usable("https://hooks.example.com/2"));
+    assert!(moved.queue.take_left(false).is_some_and(|left| left.endpoint.is_none()));
+    assert!(moved.store().is_some(), "another receiver is told what lasts");
+}
+
+#[test]
+fn a_receiver_is_left_when_its_url_changes() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let first = steps.store().unwrap();
+    assert!(steps.queue.take_left(false).is_none());
+    steps.deliver(0, &first);
+    let reads = steps.reads;
+    // Secrets of open alerts are read every half a minute, so that the change is noticed within a minute.
+    steps.step(31, || usable("https://hooks.example.com/2"));
+    assert_eq!(steps.reads, reads + 1);
+    let left = steps.queue.take_left(false).expect("the earlier receiver");
+    assert!(left.endpoint.is_some());
+    assert_eq!(left.left_after, steps.at(0).0, "the time of the last read with this URL");
+}

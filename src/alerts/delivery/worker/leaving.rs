@@ -1,0 +1,104 @@
+//! Ends the alerts of receivers that webhooks have left.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{TaskResult, Worker};
+use crate::{
+    alerts::{
+        Incident, ValidatedWebhook,
+        delivery::{
+            leaving::LastMessages,
+            webhook_queue::{Kept, WebhookQueue},
+        },
+    },
+    api::{AlertPhase, AlertStatus, WebhookStatus, reason},
+};
+
+/// The most receivers of one object that are sent their last messages at the same time, and the most removed webhooks that
+/// wait for it. Who changes the spec all the time gets an event for each further one.
+const MOST: usize = 20;
+
+impl Worker {
+    /// Notes which webhooks were removed: those of `old`, and those that were removed while no operator was running.
+    pub(super) fn leave(&mut self, webhooks: &[ValidatedWebhook], old: Vec<WebhookQueue>, now: Instant) {
+        for mut queue in old {
+            queue.on_removed(now);
+            if self.leaving.len() < MOST {
+                self.leaving.push(queue);
+            } else {
+                self.not_ended(queue.name(), open_alerts(queue.state()), "too many webhooks were removed");
+            }
+        }
+        let is_first = self.incidents_version.is_none();
+        let is_removed =
+            |state: &&Arc<WebhookStatus>| is_first && webhooks.iter().all(|webhook| webhook.policy.name != state.name);
+        let removed: Vec<_> = self.writer.stored().webhooks.iter().filter(is_removed).cloned().collect();
+        for state in removed {
+            let reason = "the operator was not running when the webhook was removed";
+            self.not_ended(&state.name, open_alerts(&state), reason);
+        }
+    }
+
+    /// Sends the last messages to receivers that webhooks have left.
+    pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident], wall: Timestamp) {
+        let left: Vec<_> = queues.iter_mut().map(|queue| queue.take_left(false)).collect();
+        let (sending, mut removed): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
+        self.leaving = sending;
+        let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true)).collect();
+        let (input, kept) = (self.input(incidents), Kept { queues, incidents, memory: &self.memory });
+        let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
+        let messages: Vec<_> = all
+            .filter_map(|(queue, left)| {
+                Some((queue.name().to_owned(), queue.last_messages(left?, &input, wall, &kept)?))
+            })
+            .collect();
+        for (webhook, messages) in messages {
+            self.send_last_messages(webhook, messages);
+        }
+    }
+
+    fn send_last_messages(&mut self, webhook: String, messages: LastMessages) {
+        let alerts = messages.alerts();
+        if self.farewells >= MOST {
+            return self.not_ended(&webhook, alerts, "too many webhooks have left their receivers");
+        }
+        self.farewells += 1;
+        let context = Arc::clone(&self.context);
+        self.tasks.push(
+            async move {
+                let _permit = context.deletion_permits.acquire().await;
+                TaskResult::Left { webhook, alerts, result: messages.send(&context.http).await }
+            }
+            .boxed(),
+        );
+    }
+
+    pub(super) fn on_left(&mut self, webhook: &str, alerts: usize, result: Result<(), &'static str>) {
+        self.farewells = self.farewells.saturating_sub(1);
+        if let Err(reason) = result {
+            self.not_ended(webhook, alerts, reason);
+        }
+    }
+
+    fn not_ended(&self, webhook: &str, alerts: usize, why: &str) {
+        let (alerts, them) = match alerts {
+            0 => return,
+            1 => ("1 alert stays open".to_owned(), "it"),
+            many => (format!("{many} alerts stay open"), "them"),
+        };
+        let note =
+            format!("{alerts} at the receiver that webhook {webhook} has left, because {why}: resolve {them} there");
+        self.notify(webhook, reason::ALERTS_NOT_ENDED, note);
+    }
+}
+
+/// How many alerts a receiver considers firing.
+fn open_alerts(state: &WebhookStatus) -> usize {
+    let is_open = |alert: &&AlertStatus| matches!(alert.phase, AlertPhase::Firing | AlertPhase::Resolving);
+    state.alerts.iter().filter(is_open).count() + usize::from(state.storm.is_some())
+}
