@@ -43,7 +43,7 @@ async fn a_rollout_passes_at_the_end_of_its_window() {
     let env = TestEnv::new("wait-stable").await;
     let rollout = Rollout::new(&env, "cart", 1).await;
     let pod = rollout.pod(&env, "a", creating()).await;
-    let wait = Wait::start(&env, &["deploy/cart", "--stable", "3s"]);
+    let wait = Wait::start_with_defaults(&env, &["deploy/cart", "--stable", "3s"]);
     wait.says("cart-new-a ContainerCreating").await;
     let ready = Instant::now();
     env.set_status(&pod, healthy()).await;
@@ -53,7 +53,8 @@ async fn a_rollout_passes_at_the_end_of_its_window() {
     assert!(ended.out.contains(": 1 replica, without a readiness probe\n"), "{ended:#?}");
     assert!(ended.at.duration_since(ready) >= Duration::from_secs(3), "{ended:#?}");
     // It has been ready for long enough already.
-    let ended = Wait::start(&env, &["deploy/cart", "--stable", "3s", "--timeout", "0"]).ends().await;
+    let once = ["deploy/cart", "--stable", "3s", "--timeout", "0"];
+    let ended = Wait::start_with_defaults(&env, &once).ends().await;
     assert_eq!(ended.code, 0, "{ended:#?}");
 }
 
