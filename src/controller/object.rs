@@ -139,6 +139,14 @@ impl Object {
         }
     }
 
+    /// Why the spec, or a part of it, is wrong.
+    pub(super) fn wrong_spec(&self) -> Option<&SpecError> {
+        match &self.settings {
+            Err(error) => Some(error),
+            Ok(settings) => settings.wrong.first(),
+        }
+    }
+
     /// One of the patterns is wrong.
     pub(super) fn withhold_texts(&mut self, error: SpecError) {
         if let Ok(settings) = &mut self.settings {
@@ -227,13 +235,9 @@ impl Object {
         omitted: &OmittedIncidents,
         now: Instant,
     ) -> Vec<Event> {
-        let wrong = match &self.settings {
-            Err(error) => Some(error),
-            Ok(settings) => settings.wrong.first(),
-        };
         let answered = self.status_head().and_then(|status| status.observed_generation);
         let is_new = answered != written.observed_generation;
-        let mut events: Vec<Event> = wrong.filter(|_| is_new).map(spec_event).into_iter().collect();
+        let mut events: Vec<Event> = self.wrong_spec().filter(|_| is_new).map(spec_event).into_iter().collect();
         if self.settings.is_ok() {
             let old = self.status.as_ref().map(KnownStatus::with_incidents);
             events.extend(self.event_limiter.events(&transitions(old.as_ref(), written, omitted), written, now));

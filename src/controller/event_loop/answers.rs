@@ -105,8 +105,8 @@ impl Controller {
                     tracing::warn!(namespace = key.namespace, name = key.name, %error, retry_seconds, "could not write the status");
                 }
                 // If the schema rejects the spec, it may reject every status, so the event is published without it.
-                let events = match (&error, &object.settings, failures) {
-                    (WriteError::Invalid(_), Err(spec), 1) => vec![spec_event(spec)],
+                let events = match (&error, object.wrong_spec(), failures) {
+                    (WriteError::Invalid(_), Some(spec), 1) => vec![spec_event(spec)],
                     _ => Vec::new(),
                 };
                 (None, events)

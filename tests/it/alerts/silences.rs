@@ -95,9 +95,11 @@ async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
     let mut typos = spec(&both(json!({"namespaces": ["[z-a]"]})));
     typos["quietHours"] = json!([{"name": "nights", "start": "00:00", "end": "24:00", "timeZone": "Europe/Berln"}]);
     env.update_spec("cluster", typos).await;
+    // Two writers share the status.
     let status = env
         .wait_for_status("cluster", "the webhook cannot be used", |status| {
-            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
+            let reasons = ["AlertsDelivered", "Ready"].map(|kind| condition(status, kind).1);
+            reasons == ["WebhookUnusable", "InvalidSpec"]
         })
         .await;
     let (_, reason, message) = condition(&status, "Ready");
