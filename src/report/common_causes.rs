@@ -261,7 +261,7 @@ impl<'a> Trouble<'a> {
             incident: problem.identity(),
             kind: finding.kind,
             explanation: &finding.explanation,
-            node: if pod.started.is_some() { truncate::name(&pod.node) } else { "" },
+            node: if is_reported(pod) { truncate::name(&pod.node) } else { "" },
             image: image(pod, &finding.container),
             since: *since,
             pods: 1,
@@ -366,6 +366,11 @@ impl<'a> Trouble<'a> {
             _ => self.image,
         }
     }
+}
+
+/// Whether a kubelet has written into the pod's status, so that its node exists.
+fn is_reported(pod: &Pod) -> bool {
+    pod.started.is_some() || !pod.statuses.is_empty() || !pod.init_statuses.is_empty()
 }
 
 /// The image of a container; empty if it is unknown.
