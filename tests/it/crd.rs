@@ -659,7 +659,7 @@ async fn reads_and_deletes_objects_of_another_operator() {
     assert_eq!(
         undecodable,
         [
-            r#"bad-status: Invalid type string "none". Expected a sequence"#,
+            "bad-status: Invalid type newtype struct. Expected any valid JSON value",
             r#"bad-type: Invalid type string "yes". Expected a boolean"#,
         ]
     );

@@ -72,7 +72,7 @@ fn resumes(request: &ProxiedRequest) -> bool {
 }
 
 fn lists(proxy: &Proxy) -> usize {
-    proxy.count(|request| !resumes(request))
+    proxy.count(|request| !resumes(request) && !request.is_of_version())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -259,8 +259,8 @@ async fn a_shortage_that_the_status_omits_is_not_over_after_a_restart() {
         alerts.into_iter().find(|alert| alert.owner.name == owner)
     };
     let status = env
-        .wait_for_status_within(2 * TIMEOUT, "cluster", "a later incident has an alert", |status| {
-            of(status, "late").is_some()
+        .wait_for_status_within(2 * TIMEOUT, "cluster", "a later problem is counted", |status| {
+            status.problematic_pod_count == 111
         })
         .await;
     let alert = of(&status, "api").unwrap();
