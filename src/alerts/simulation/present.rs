@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, Event, FORMATS, Simulation, accepted, destination, key};
+use super::{Behaviour, CrashPoint, Event, FORMATS, Simulation, accepted, destination, key};
 use crate::{
     alerts::{Incident, Notification, formats::render},
     api::{Cause, MessageKind, WebhookFormat},
@@ -103,6 +103,32 @@ fn an_incident_that_returns_before_its_turn_is_sent_once() {
         sim.advance(60);
         let started: Vec<_> = changes(&sim).into_iter().flat_map(|(_, started, _)| started).collect();
         assert_eq!((started, sim.stored.dropped), (vec![key(1), key(2)], 0), "{format:?}");
+    }
+}
+
+#[test]
+fn a_withdrawn_incident_that_returns_is_sent_as_a_start() {
+    for format in FORMATS {
+        for receiver in [Behaviour::Fails, Behaviour::AcceptsWithoutAnswering, Behaviour::Gone] {
+            let mut sim = Simulation::new(format);
+            sim.receiver = receiver;
+            if receiver == Behaviour::Gone {
+                sim.apply(&Event::Crash(CrashPoint::Sending));
+            }
+            sim.start(1);
+            sim.start(2);
+            sim.advance(31);
+            // The message may have been accepted. It is sent again without this incident.
+            sim.apply(&Event::Ends(2));
+            sim.apply(&Event::Starts(2));
+            let before = changes(&sim).len();
+            sim.receiver = Behaviour::Accepts;
+            sim.apply(&Event::SecretChanges);
+            sim.advance(900);
+            let started: Vec<_> = changes(&sim)[before..].iter().flat_map(|(_, started, _)| started.clone()).collect();
+            assert_eq!(started, [key(1), key(2)], "{format:?} {receiver:?}");
+            assert!(sim.due_unsent.is_empty(), "{format:?} {receiver:?}");
+        }
     }
 }
 
