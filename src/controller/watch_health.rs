@@ -71,10 +71,10 @@ impl WatchHealth {
         Self { scopes: scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect(), opened: now }
     }
 
-    /// Whether the pods of a namespace are watched.
+    /// Whether the pods of a namespace are watched; of the whole cluster, which has no name, whether any pods are.
     pub(super) fn is_watched(&self, namespace: &str) -> bool {
         self.scopes.iter().any(|(scope, state)| match scope {
-            Some(scope) => scope == namespace && state.denied.is_none(),
+            Some(scope) => (namespace.is_empty() || scope == namespace) && state.denied.is_none(),
             None => true,
         })
     }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(only_b(&state), SyncState::Denied(refusal.clone()));
         assert_eq!(all(&state), SyncState::Complete, "the other namespace is watched");
         assert_eq!((state.unreadable(|_| true), state.unreadable(|scope| *scope == a)), (Some(refusal.clone()), None));
-        assert!(state.is_synced(now) && state.is_watched("a") && !state.is_watched("b"));
+        assert!(state.is_synced(now) && state.is_watched("a") && !state.is_watched("b") && state.is_watched(""));
         state.relisting(&b, LOOKBACK, start);
         assert_eq!(only_b(&state), SyncState::Denied(refusal), "a list that begins restores nothing");
         assert!(state.synced(&b, start));

@@ -58,7 +58,7 @@ async fn names_the_cluster_and_the_node_that_problems_have_in_common() {
     let namespace = env.namespace.as_str();
     for name in ["cart", "search", "stock"] {
         // The node lifecycle controller changes only Ready, and sets no reason.
-        let lost = json!({"phase": "Running", "conditions": [
+        let lost = json!({"phase": "Running", "startTime": ago(700), "conditions": [
             {"type": "ContainersReady", "status": "True"},
             {"type": "Ready", "status": "False", "lastTransitionTime": ago(600)},
         ]});
