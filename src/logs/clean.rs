@@ -26,7 +26,7 @@ pub struct Cleaned {
     pub shortened: bool,
     /// Whether invalid UTF-8 was replaced by U+FFFD.
     pub lossy: bool,
-    /// Whether the end of the text is masked because the user's patterns took too many steps.
+    /// Whether the end of the text is masked because the user's patterns took too long.
     pub masked_whole: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize
     }
 }
 
-/// The text as one line, redacted, and whether its end is masked because the patterns took too many steps. If `…` marks that
+/// The text as one line, redacted, and whether its end is masked because the patterns took too long. If `…` marks that
 /// the head of the text may be missing, its first line is removed, as by [`clean`].
 pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> (String, bool) {
     let (text, cut) = text.strip_prefix(CUT).map_or((text, false), |rest| (rest, true));

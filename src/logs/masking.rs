@@ -23,8 +23,8 @@ const LONG: usize = 8 * 1024;
 const WORTHWHILE: usize = 512;
 /// What a remembered line takes beside its text, in bytes.
 const ENTRY_BYTES: usize = 96;
-/// The most texts that are masked at once, and the most bytes of them beside the first. With the least and the most steps
-/// for one text, these are at most 16 million steps.
+/// The most texts that are masked at once, and the most bytes of them beside the first. With the budgets of the patterns for
+/// one text, these take at most 1.2 s.
 const BATCH_TEXTS: usize = 512;
 const BATCH_BYTES: usize = 32 * 1024;
 
@@ -41,7 +41,7 @@ pub struct Masking<'a> {
 pub(crate) struct Wanted {
     /// The texts to mask on another thread.
     pub(crate) texts: Vec<WantedText>,
-    /// Whether texts stay masked whole, because the patterns take too many steps or the texts too much memory.
+    /// Whether texts stay masked whole, because the patterns take too long or the texts too much memory.
     pub(crate) is_cut: bool,
     asked: HashSet<TextKey>,
     bytes: usize,
@@ -311,7 +311,8 @@ mod tests {
 
     #[test]
     fn says_if_a_text_stays_masked_whole() {
-        let (policy, memory) = (policy(&["x[^z]*z|x"]), memory());
+        let wrong = vec![Pattern::masks_everything()];
+        let (policy, memory) = (LogPolicy { redact_patterns: wrong, ..policy(&[]) }, memory());
         let text = "x ".repeat(2048);
         let (_, wanted) = show(&memory, &policy, &text, 100);
         assert!(!wanted.is_cut, "not known yet");

@@ -1,15 +1,26 @@
-//! Compiles a pattern.
+//! Compiles a pattern, and searches a text for it.
 
-use regex_automata::nfa::thompson::{Compiler, Config, NFA, State, WhichCaptures};
+use std::ops::Range;
+
+use regex_automata::{
+    Input,
+    hybrid::{self, dfa, regex::Regex},
+    nfa::thompson::{
+        self, Compiler, NFA, WhichCaptures,
+        pikevm::{self, PikeVM},
+    },
+};
 use regex_syntax::{
-    ast::{self, Ast, ClassSet, ClassSetBinaryOp, ClassSetItem, Flag, FlagsItemKind, Visitor},
+    ast::{self, ClassSet, ClassSetItem, Visitor},
     hir::{Hir, translate::TranslatorBuilder},
 };
 
-use super::{MAX_BYTES, Search, coarse};
+use super::{MAX_BYTES, coarse};
 
 /// A pattern that is larger than this once compiled gets coarse classes, so that `\w{8,64}` fits.
 const MAX_EXACT_BYTES: usize = 32 * 1024;
+/// How many times larger the automaton may be that searches for the start of a match, backwards.
+const BACKWARDS: usize = 4;
 
 /// How deep groups, alternatives and repetitions may nest.
 const NEST_LIMIT: u32 = 32;
@@ -18,6 +29,14 @@ const NEST_LIMIT: u32 = 32;
 const MAX_WIDE_SETS: usize = 2;
 /// How many characters a range may contain and not be wide.
 const WIDE_RANGE: u32 = 8 * 1024;
+
+/// The memory for the states that a search has reached, in bytes. It is freed after each text.
+const CACHE_BYTES: usize = 512 * 1024;
+/// A search is given up if this memory was filled so often, and each state was used for fewer bytes of the text than this.
+const MOST_FILLED: usize = 3;
+const LEAST_BYTES_PER_STATE: usize = 10;
+/// The most states times bytes that the slower engine may search instead, which takes a fifth of a second at worst.
+const MAX_SLOW: usize = 32 * 1024 * 1024;
 
 /// Why a text cannot be used as a pattern, as the end of a sentence that begins with the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,124 +51,136 @@ pub enum PatternError {
     MatchesEmpty,
 }
 
-/// A compiled pattern: a nondeterministic automaton over bytes. Unlike a deterministic one, it never grows.
+/// A compiled pattern, for two engines of regex-automata. The faster one builds the states that it reaches. It stops if these
+/// become too many, or at the first byte beyond ASCII if the pattern contains `\b`, which is that of Unicode.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    pub(super) nfa: NFA,
-    /// The bytes with which a match can begin.
-    pub(super) first: Box<[bool; 256]>,
+    fast: Regex,
+    slow: PikeVM,
+}
+
+/// A search would take too long.
+#[derive(Debug)]
+pub(super) struct TooSlow;
+
+/// The search of one pattern in one text.
+pub(super) struct Search<'a> {
+    automaton: &'a Automaton,
+    text: &'a str,
+    fast: hybrid::regex::Cache,
+    /// Made when it is needed.
+    slow: Option<pikevm::Cache>,
 }
 
 impl Automaton {
     pub(super) fn new(pattern: &str) -> Result<Self, PatternError> {
         let hir = parse(pattern)?;
-        let nfa = match compile(&hir, MAX_EXACT_BYTES) {
-            Err(PatternError::TooLarge) => compile(&coarse::with_coarse_classes(hir), MAX_BYTES),
+        match Self::of(&hir, MAX_EXACT_BYTES) {
+            Err(PatternError::TooLarge) => Self::of(&coarse::with_coarse_classes(hir), MAX_BYTES),
             result => result,
-        };
-        Self::of(nfa?)
+        }
     }
 
     /// With exact classes, whatever their size.
     #[cfg(test)]
     pub(super) fn exact(pattern: &str) -> Result<Self, PatternError> {
-        Self::of(compile(&parse(pattern)?, MAX_BYTES)?)
+        Self::of(&parse(pattern)?, MAX_BYTES)
     }
 
     /// With coarse classes, whatever its size.
     #[cfg(test)]
     pub(super) fn coarse(pattern: &str) -> Result<Self, PatternError> {
-        Self::of(compile(&coarse::with_coarse_classes(parse(pattern)?), MAX_BYTES)?)
+        Self::of(&coarse::with_coarse_classes(parse(pattern)?), MAX_BYTES)
     }
 
-    fn of(nfa: NFA) -> Result<Self, PatternError> {
-        let first = Box::new(first_bytes(&nfa));
-        let automaton = Self { nfa, first };
-        // An empty match would insert a mask between any two characters.
-        if ["", "a"].iter().any(|text| Search::new(&automaton, text, u64::MAX).matches_empty()) {
-            return Err(PatternError::MatchesEmpty);
-        }
-        Ok(automaton)
+    fn of(hir: &Hir, max_bytes: usize) -> Result<Self, PatternError> {
+        let forward = thompson::Config::new().which_captures(WhichCaptures::Implicit);
+        let forward = compile(hir, forward, max_bytes)?;
+        let backward = thompson::Config::new().which_captures(WhichCaptures::None).reverse(true);
+        let backward = compile(hir, backward, BACKWARDS * max_bytes)?;
+        let config = dfa::Config::new()
+            .unicode_word_boundary(true)
+            .cache_capacity(CACHE_BYTES)
+            .skip_cache_capacity_check(true)
+            .minimum_cache_clear_count(Some(MOST_FILLED))
+            .minimum_bytes_per_state(Some(LEAST_BYTES_PER_STATE));
+        // A match is searched backwards from its end, for its longest form.
+        let backwards = config.clone().match_kind(regex_automata::MatchKind::All);
+        let dfa = |config, nfa| dfa::Builder::new().configure(config).build_from_nfa(nfa).map_err(syntax);
+        let fast = Regex::builder().build_from_dfas(dfa(config, forward.clone())?, dfa(backwards, backward)?);
+        Ok(Self { fast, slow: PikeVM::new_from_nfa(forward).map_err(syntax)? })
+    }
+
+    /// The size that is limited: that of the automaton that searches forwards.
+    pub(super) fn bytes(&self) -> usize {
+        self.slow.get_nfa().memory_usage()
     }
 
     /// The memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.first) + self.nfa.memory_usage()
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.fast.forward().memory_usage() + self.fast.reverse().memory_usage()
+    }
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(automaton: &'a Automaton, text: &'a str) -> Self {
+        Self { automaton, text, fast: automaton.fast.create_cache(), slow: None }
+    }
+
+    /// Whether a search may take long, so that the clock must be read after each.
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow.is_some()
+    }
+
+    /// The first match that starts at a position or later.
+    pub(super) fn next(&mut self, from: usize) -> Result<Option<Range<usize>>, TooSlow> {
+        let input = Input::new(self.text).range(from..);
+        if let Ok(found) = self.automaton.fast.try_search(&mut self.fast, &input) {
+            return Ok(found.map(|found| found.range()));
+        }
+        let slow = &self.automaton.slow;
+        if slow.get_nfa().states().len() * (self.text.len() - from) > MAX_SLOW {
+            return Err(TooSlow);
+        }
+        let cache = self.slow.get_or_insert_with(|| slow.create_cache());
+        Ok(slow.find_iter(cache, input).next().map(|found| found.range()))
     }
 }
 
 fn parse(pattern: &str) -> Result<Hir, PatternError> {
-    let ast = ast::parse::ParserBuilder::new()
-        .nest_limit(NEST_LIMIT)
-        .build()
-        .parse(pattern)
-        .map_err(|error| PatternError::Syntax(last_line(&error)))?;
-    if ast::visit(&ast, WideSets::default()).unwrap_or(usize::MAX) > MAX_WIDE_SETS {
+    let ast = ast::parse::ParserBuilder::new().nest_limit(NEST_LIMIT).build().parse(pattern).map_err(syntax)?;
+    let ignores_case = || {
+        pattern.split("(?").skip(1).any(|rest| rest.split([':', ')']).next().is_some_and(|flags| flags.contains('i')))
+    };
+    if ast::visit(&ast, WideSets(0)).unwrap_or(usize::MAX) > MAX_WIDE_SETS && ignores_case() {
         return Err(PatternError::TooSlow);
     }
-    TranslatorBuilder::new().build().translate(pattern, &ast).map_err(|error| PatternError::Syntax(last_line(&error)))
+    let hir = TranslatorBuilder::new().build().translate(pattern, &ast).map_err(syntax)?;
+    // An empty match would insert a mask between any two characters.
+    if hir.properties().minimum_len() == Some(0) { Err(PatternError::MatchesEmpty) } else { Ok(hir) }
 }
 
-fn compile(hir: &Hir, max_bytes: usize) -> Result<NFA, PatternError> {
-    let config = Config::new().nfa_size_limit(Some(max_bytes)).which_captures(WhichCaptures::None);
-    Compiler::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
-        Some(_) => PatternError::TooLarge,
-        None => PatternError::Syntax(last_line(&error)),
-    })
+fn compile(hir: &Hir, config: thompson::Config, max_bytes: usize) -> Result<NFA, PatternError> {
+    let compiled = Compiler::new().configure(config.nfa_size_limit(Some(max_bytes))).build_from_hir(hir);
+    compiled.map_err(|error| if error.size_limit().is_some() { PatternError::TooLarge } else { syntax(error) })
 }
 
-/// The bytes that lead on from the states that are reached without one. Assertions count as true.
-fn first_bytes(nfa: &NFA) -> [bool; 256] {
-    let mut first = [false; 256];
-    let mut seen = vec![false; nfa.states().len()];
-    let mut stack = vec![nfa.start_anchored()];
-    while let Some(id) = stack.pop() {
-        if seen.get_mut(id.as_usize()).is_none_or(|seen| std::mem::replace(seen, true)) {
-            continue;
-        }
-        let mut allow = |from: u8, to: u8| (from..=to).for_each(|byte| first[usize::from(byte)] = true);
-        match nfa.state(id) {
-            State::ByteRange { trans } => allow(trans.start, trans.end),
-            State::Sparse(sparse) => sparse.transitions.iter().for_each(|trans| allow(trans.start, trans.end)),
-            State::Dense(_) => allow(u8::MIN, u8::MAX),
-            State::Look { next, .. } | State::Capture { next, .. } => stack.push(*next),
-            State::Union { alternates } => stack.extend(alternates),
-            State::BinaryUnion { alt1, alt2 } => stack.extend([alt1, alt2]),
-            State::Fail | State::Match { .. } => {}
-        }
-    }
-    first
+/// The last line of an error, which contains the message; the lines before it draw the pattern and a caret.
+fn syntax(error: impl std::error::Error) -> PatternError {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    PatternError::Syntax(last.strip_prefix("error: ").unwrap_or(last).to_owned())
 }
 
-/// Counts the sets in brackets that are slow to fold; 0 if the pattern does not ignore case.
-#[derive(Debug, Default)]
-struct WideSets {
-    ignores_case: bool,
-    count: usize,
-}
-
-impl WideSets {
-    fn see_flags(&mut self, flags: &ast::Flags) {
-        let is_case = |item: &ast::FlagsItem| item.kind == FlagsItemKind::Flag(Flag::CaseInsensitive);
-        self.ignores_case |= flags.items.iter().any(is_case);
-    }
-}
+/// Counts the sets in brackets that are slow to fold.
+struct WideSets(usize);
 
 impl Visitor for WideSets {
     type Output = usize;
     type Err = ();
 
     fn finish(self) -> Result<usize, ()> {
-        Ok(if self.ignores_case { self.count } else { 0 })
-    }
-
-    fn visit_pre(&mut self, ast: &Ast) -> Result<(), ()> {
-        match ast {
-            Ast::Flags(flags) => self.see_flags(&flags.flags),
-            Ast::Group(group) => group.flags().into_iter().for_each(|flags| self.see_flags(flags)),
-            _ => {}
-        }
-        Ok(())
+        Ok(self.0)
     }
 
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), ()> {
@@ -161,19 +192,12 @@ impl Visitor for WideSets {
             ClassSetItem::Unicode(_) => true,
             ClassSetItem::Empty(_) | ClassSetItem::Literal(_) | ClassSetItem::Union(_) => false,
         };
-        self.count += usize::from(is_wide);
+        self.0 += usize::from(is_wide);
         Ok(())
     }
 
-    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), ()> {
-        self.count += 1;
+    fn visit_class_set_binary_op_pre(&mut self, _: &ast::ClassSetBinaryOp) -> Result<(), ()> {
+        self.0 += 1;
         Ok(())
     }
-}
-
-/// The last line of an error, which contains the message; the lines before it draw the pattern and a caret.
-fn last_line(error: &dyn std::error::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }

@@ -77,7 +77,7 @@ impl Cache {
 }
 
 fn bytes(pattern: &str, automaton: &Automaton) -> usize {
-    pattern.len() + automaton.bytes() + ENTRY_BYTES
+    pattern.len() + automaton.memory() + ENTRY_BYTES
 }
 
 #[cfg(test)]

@@ -2,31 +2,31 @@
 //!
 //! Every tenant may write them, so nothing about them is trusted: not how long they take to compile, not how large they
 //! become, and not how long they search. The size of one is limited when it is validated ([`Pattern::new`]), the memory of
-//! all is that of a bounded [cache](automaton::compiled), and the work on a text is counted in steps ([`find`]). They are
-//! never compiled or searched on the thread of the event loop.
+//! all is that of a bounded [cache](cache::compiled), and the search of a text has a budget of processor time ([`find`]).
+//! They are never compiled or searched on the thread of the event loop.
 
 mod automaton;
 mod cache;
 mod coarse;
-mod search;
 
-use std::{hash::Hash, ops::Range, sync::Arc};
+use std::{hash::Hash, ops::Range, sync::Arc, time::Duration};
 
 pub use automaton::PatternError;
 
-use self::{automaton::Automaton, search::Search};
+use self::automaton::{Automaton, Search};
 
 /// The most bytes of one compiled pattern.
 pub(crate) const MAX_BYTES: usize = 128 * 1024;
 /// The most bytes of the compiled patterns of one object.
 pub(crate) const MAX_BYTES_OF_OBJECT: usize = 256 * 1024;
 
-/// How many steps the patterns of an object may take for each byte of a text. A step visits one state of an automaton, or
-/// skips one byte at which no match can begin. Ordinary patterns take one to four steps for a byte.
-const STEPS_PER_BYTE: u64 = 256;
-/// The least and the most steps for one text. A step takes about 8 ns, so a text takes less than a tenth of a second.
-const MIN_STEPS: u64 = 16 * 1024;
-const MAX_STEPS: u64 = 8 * 1024 * 1024;
+/// How long the patterns of an object may search a text, for each of its bytes, at least and at most. Ordinary patterns
+/// take 1 to 10 ns for a byte.
+const TIME_PER_BYTE: Duration = Duration::from_micros(2);
+const MIN_TIME: Duration = Duration::from_millis(2);
+const MAX_TIME: Duration = Duration::from_millis(100);
+/// How many matches are searched before the clock is read, which takes as long as some short searches.
+const MATCHES_PER_READING: usize = 16;
 
 /// A valid pattern. It holds only its text, because most patterns are rarely needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,32 +74,42 @@ impl Pattern {
 pub(super) struct Matches {
     /// Sorted; neither empty, nor adjacent.
     pub(super) ranges: Vec<Range<usize>>,
-    /// Whether the patterns took too many steps. The rest of the text counts as a match.
+    /// Whether the patterns took too long. The rest of the text counts as a match.
     pub(super) is_cut: bool,
-    pub(super) steps: u64,
 }
 
-/// How many steps patterns may take for a text of this length.
-pub(crate) fn budget(length: usize) -> u64 {
-    (length as u64).saturating_mul(STEPS_PER_BYTE).clamp(MIN_STEPS, MAX_STEPS)
+/// How long patterns may search a text of this length.
+pub(crate) fn budget(length: usize) -> Duration {
+    TIME_PER_BYTE.saturating_mul(u32::try_from(length).unwrap_or(u32::MAX)).clamp(MIN_TIME, MAX_TIME)
 }
 
-/// Finds the matches of patterns in a text, each from its start to its end as `Regex::find_iter` does, within the
-/// [`budget`] of the text. Each pattern has an equal share of what those before it left.
+/// Finds the matches of patterns in a text, as `Regex::find_iter` does, within the [`budget`] of the text. Each pattern has
+/// an equal share of what those before it left.
 pub(super) fn find(patterns: &[Pattern], text: &str) -> Matches {
     let automata = patterns.iter().map(|pattern| cache::compiled(&pattern.0));
-    find_in(automata, text, budget(text.len()))
+    find_in(automata, text, processor_time)
+}
+
+/// The processor time of this thread. On a busy machine, a text is masked like on a quiet one.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn find_in(
     automata: impl ExactSizeIterator<Item = Result<Arc<Automaton>, PatternError>>,
     text: &str,
-    budget: u64,
+    mut now: impl FnMut() -> Duration,
 ) -> Matches {
     let mut matches = Matches::default();
     // The text from here on is masked whole, so the patterns need not search it.
     let mut end = text.len();
     let count = automata.len();
+    if count == 0 {
+        return matches;
+    }
+    let last = now() + budget(text.len());
     for (index, automaton) in automata.enumerate() {
         // It compiled when the spec was validated. If it does not now, nothing is known to be harmless.
         let Ok(automaton) = automaton else {
@@ -107,24 +117,30 @@ fn find_in(
             end = 0;
             break;
         };
-        let share = (budget - matches.steps) / (count - index).max(1) as u64;
-        let mut search = Search::new(&automaton, text, share);
+        let begin = now();
+        let share = last.saturating_sub(begin) / u32::try_from(count - index).unwrap_or(u32::MAX);
+        let mut search = Search::new(&automaton, text);
         let mut at = 0;
-        while at < end {
-            match search.next_from(at, end) {
-                Ok(Some(found)) => {
-                    at = if found.is_empty() { text.ceil_char_boundary(found.end + 1) } else { found.end };
+        for number in 1.. {
+            match search.next(at) {
+                Ok(Some(found)) if found.start < end => {
+                    at = found.end;
                     push(&mut matches.ranges, found);
                 }
-                Ok(None) => break,
-                Err(place) => {
+                Ok(_) => break,
+                Err(_) => {
                     matches.is_cut = true;
-                    end = place;
+                    end = at;
                     break;
                 }
             }
+            let is_read = search.is_slow() || number % MATCHES_PER_READING == 0;
+            if is_read && now() > begin + share {
+                matches.is_cut = true;
+                end = at;
+                break;
+            }
         }
-        matches.steps += search.steps();
         merge(&mut matches.ranges);
     }
     matches.ranges.push(end..text.len());
@@ -135,7 +151,6 @@ fn find_in(
 /// Adds the next match of a pattern. Adjacent matches become one, so that their number stays small.
 fn push(ranges: &mut Vec<Range<usize>>, found: Range<usize>) {
     match ranges.last_mut() {
-        _ if found.is_empty() => {}
         Some(last) if last.end == found.start => last.end = found.end,
         _ => ranges.push(found),
     }
