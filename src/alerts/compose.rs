@@ -6,7 +6,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{
     common_cause::Grouped,
-    formats::MessageBudget,
+    formats::{MessageBudget, receiver},
     muted,
     notification::{Alert, Farewell, Notification, Storm, count_reasons},
     plan_input::PlanInput,
@@ -32,7 +32,7 @@ pub(super) struct Envelope {
 
 /// Reverts the marked alerts that do not fit into one message. Firing alerts precede resolved ones, the oldest first.
 pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
-    let mut budget = MessageBudget::of(webhook.policy.format);
+    let mut budget = MessageBudget::of(receiver(webhook.policy.format));
     for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
         let excess: Vec<String> = alerts_where(webhook, |alert| alert.phase == phase)
             .into_iter()
@@ -75,7 +75,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     let counted = started.iter().chain(&firing).map(|alert| alert.reason.as_str());
     let counted = counted.chain(overflow.iter().map(|incident| incident.reason.as_str()));
     let reasons = count_reasons(counted.filter(|_| !names_only));
-    let mut budget = MessageBudget::of(webhook.policy.format);
+    let mut budget = MessageBudget::of(receiver(webhook.policy.format));
     for alert in started.iter().chain(&resolved) {
         budget.try_add(alert, webhook.now);
     }
@@ -284,7 +284,7 @@ pub(super) fn last_messages(
         AlertPhase::Queued | AlertPhase::Resolved => false,
     };
     let mut messages: Vec<Notification> = Vec::new();
-    let mut budget = MessageBudget::of(policy.format);
+    let mut budget = MessageBudget::of(receiver(policy.format));
     let empty = |number: usize| Notification {
         id: format!("{}-{number}", new_id(&webhook, input, MessageKind::Resolved)),
         kind: MessageKind::Resolved,
@@ -313,7 +313,7 @@ pub(super) fn last_messages(
         (alert.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
             messages.push(empty(messages.len()));
-            budget = MessageBudget::of(policy.format);
+            budget = MessageBudget::of(receiver(policy.format));
             budget.try_add(&alert, now);
         }
         if let Some(message) = messages.last_mut() {

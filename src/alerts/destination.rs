@@ -5,7 +5,10 @@ use std::{fmt, net::IpAddr, num::NonZeroU32};
 use ring::pbkdf2;
 use url::{Host, Url};
 
-use super::address::{AddressPolicy, AddressRefusal};
+use super::{
+    address::{AddressPolicy, AddressRefusal},
+    formats::receiver,
+};
 use crate::{api::WebhookFormat, hex::hex};
 
 /// A receiver's URL. It is a secret, so `Debug` does not print it.
@@ -40,24 +43,20 @@ pub enum UrlError {
     Credentials,
     #[error("names an address that is refused: {0}")]
     Address(AddressRefusal),
-    /// A PagerDuty URL without integration key.
-    #[error("lacks its routing_key: it must end with ?routing_key=<the integration key>, which is letters and digits")]
-    RoutingKey,
+    /// It lacks what the format needs, such as the integration key of PagerDuty.
+    #[error("{0}")]
+    Incomplete(&'static str),
 }
 
 /// How often [`Destination::identity`] hashes: about a millisecond.
 const HASH_ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_999);
 /// The limit of a URL, in bytes.
 const LIMIT: usize = 2_048;
-const ALERTMANAGER_PATH: &str = "/api/v2/alerts";
-/// The query parameter of a PagerDuty URL with the integration key. PagerDuty itself expects the key in the body.
-const ROUTING_KEY: &str = "routing_key";
 
 impl Destination {
     /// Parses the value of a Secret. Surrounding white space, such as the newline of `echo`, is ignored.
     ///
-    /// The path of Alertmanager's API is appended if it is missing. The parameter `routing_key` of PagerDuty's URL is
-    /// removed and kept apart.
+    /// What the format adds to the URL is appended, and a key that belongs into messages is removed and kept apart.
     ///
     /// # Errors
     /// If the URL is invalid or not allowed. A host name may still resolve to an address that [`AddressPolicy::check`]
@@ -92,23 +91,7 @@ impl Destination {
             policy.addresses.check(address).map_err(UrlError::Address)?;
         }
         url.set_fragment(None);
-        let mut routing_key = String::new();
-        match format {
-            WebhookFormat::Alertmanager => {
-                let path = url.path().trim_end_matches('/').to_owned();
-                if !path.ends_with(ALERTMANAGER_PATH) {
-                    url.set_path(&format!("{path}{ALERTMANAGER_PATH}"));
-                }
-            }
-            WebhookFormat::PagerDuty => {
-                routing_key = take_routing_key(&mut url).ok_or(UrlError::RoutingKey)?;
-            }
-            WebhookFormat::Generic
-            | WebhookFormat::Slack
-            | WebhookFormat::Discord
-            | WebhookFormat::Teams
-            | WebhookFormat::CloudEvents => {}
-        }
+        let routing_key = receiver(format).complete_url(&mut url).map_err(UrlError::Incomplete)?;
         Ok(Self { format, url, routing_key })
     }
 
@@ -146,18 +129,6 @@ impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Destination").field("format", &self.format).finish_non_exhaustive()
     }
-}
-
-fn take_routing_key(url: &mut Url) -> Option<String> {
-    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    let key = pairs.iter().find(|(name, _)| name == ROUTING_KEY).map(|(_, value)| value.clone())?;
-    let rest: Vec<_> = pairs.into_iter().filter(|(name, _)| name != ROUTING_KEY).collect();
-    url.set_query(None);
-    if !rest.is_empty() {
-        url.query_pairs_mut().extend_pairs(rest);
-    }
-    let plain = key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    (plain && !key.is_empty()).then_some(key)
 }
 
 #[cfg(test)]
@@ -267,7 +238,11 @@ mod tests {
         assert_eq!(destination.routing_key(), "R012345678901234567890123456789A");
         for bad in ["", "?routing_key=", "?routing_key=a%20b", "?key=abc"] {
             let url = format!("https://events.example.com/v2/enqueue{bad}");
-            assert_eq!(read(WebhookFormat::PagerDuty, &url), Err(UrlError::RoutingKey), "{bad}");
+            let refused = read(WebhookFormat::PagerDuty, &url);
+            assert!(
+                matches!(refused, Err(UrlError::Incomplete(text)) if text.starts_with("lacks its routing_key")),
+                "{bad}"
+            );
         }
     }
 }

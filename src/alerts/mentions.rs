@@ -1,13 +1,13 @@
-//! Whom a Slack message mentions.
+//! Whom a message mentions.
 
 use crate::{
-    api::{Severity, Webhook, WebhookFormat, limits},
+    api::{Severity, Webhook, limits},
     spec_error::{SpecError, at_most, invalid},
 };
 
-use super::sanitize;
+use super::{formats::receiver, sanitize};
 
-/// A webhook's validated `mentions`, as Slack's markup.
+/// A webhook's validated `mentions`, as the markup of its format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mentions(Vec<(Severity, Vec<String>)>);
 
@@ -16,9 +16,9 @@ impl Mentions {
     pub(super) fn new(index: usize, webhook: &Webhook) -> Result<Self, SpecError> {
         let Some(mentions) = &webhook.mentions else { return Ok(Self::default()) };
         let field = format!("spec.webhooks[{index}].mentions");
-        if webhook.format != WebhookFormat::Slack {
+        let Some(markup) = receiver(webhook.format).mention_markup() else {
             return Err(invalid(field, "is only for the format Slack"));
-        }
+        };
         let lists = [
             (Severity::Critical, &mentions.critical),
             (Severity::Warning, &mentions.warning),
@@ -52,26 +52,13 @@ impl Mentions {
     }
 }
 
-/// Slack's markup for a mention. IDs consist of upper-case letters and digits, so they cannot end the markup.
-fn markup(mention: &str) -> Option<String> {
-    match mention {
-        "@here" => return Some("<!here>".to_owned()),
-        "@channel" => return Some("<!channel>".to_owned()),
-        _ => {}
-    }
-    let is_id = mention.len() <= limits::MENTION_LENGTH
-        && mention.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    match mention.as_bytes() {
-        [b'U' | b'W', _, ..] if is_id => Some(format!("<@{mention}>")),
-        [b'S', _, ..] if is_id => Some(format!("<!subteam^{mention}>")),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{alerts::simulation::webhook, api};
+    use crate::{
+        alerts::simulation::webhook,
+        api::{self, WebhookFormat},
+    };
 
     fn mentions(format: WebhookFormat, critical: &[&str], warning: &[&str]) -> Result<Mentions, String> {
         let list = |list: &[&str]| Some(list.iter().map(|mention| (*mention).to_owned()).collect());

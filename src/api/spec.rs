@@ -324,6 +324,16 @@ pub enum WebhookFormat {
 }
 
 impl WebhookFormat {
+    pub const ALL: [Self; 7] = [
+        Self::Generic,
+        Self::Alertmanager,
+        Self::Slack,
+        Self::Discord,
+        Self::Teams,
+        Self::PagerDuty,
+        Self::CloudEvents,
+    ];
+
     #[must_use]
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -1,14 +1,10 @@
 //! Reads a receiver's answer: whether it refuses the message for its content, and what it says, without secrets. Pure.
 
 use http::{HeaderMap, HeaderValue};
-use serde_json::Value;
 use url::Url;
 
 use super::http_client::BODY_LIMIT;
-use crate::{
-    alerts::{destination::Destination, retry::AttemptOutcome, sanitize},
-    api::WebhookFormat,
-};
+use crate::alerts::{destination::Destination, formats::receiver, retry::AttemptOutcome, sanitize};
 
 /// How much of an answer is quoted, in bytes.
 const WORDS: usize = 200;
@@ -26,37 +22,12 @@ pub(super) fn classify(
 ) -> AttemptOutcome {
     let AttemptOutcome::Answered { status, retry_after } = outcome else { return outcome };
     let reported = match status {
-        200..=299 => reported_status(destination.format(), body),
+        200..=299 => receiver(destination.format()).reported_status(body),
         _ => None,
     };
     match reported.unwrap_or(status) {
         400 | 413 | 422 => AttemptOutcome::Refused { status, words: words(body, &secrets(destination, headers)) },
         status => AttemptOutcome::Answered { status, retry_after },
-    }
-}
-
-/// The status that an answer reports in its body although its own status is that of a success.
-fn reported_status(format: WebhookFormat, body: &[u8]) -> Option<u16> {
-    const REFUSED: u16 = 400;
-    match format {
-        // "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId …"
-        WebhookFormat::Teams => {
-            let text = String::from_utf8_lossy(body);
-            let (_, error) = text.split_once("Webhook message delivery failed")?;
-            let status = error.split_once("HTTP error ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
-            Some(status.filter(|status| (400..600).contains(status)).unwrap_or(REFUSED))
-        }
-        // Receivers that are compatible with Slack answer {"ok": false, "error": …} or {"success": false, …}.
-        WebhookFormat::Slack => {
-            let answer: Value = serde_json::from_slice(body).ok()?;
-            let is_false = |field: &str| answer.get(field) == Some(&Value::Bool(false));
-            (is_false("ok") || is_false("success")).then_some(REFUSED)
-        }
-        WebhookFormat::Generic
-        | WebhookFormat::Alertmanager
-        | WebhookFormat::Discord
-        | WebhookFormat::PagerDuty
-        | WebhookFormat::CloudEvents => None,
     }
 }
 
@@ -121,7 +92,7 @@ fn words(body: &[u8], secrets: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::destination::UrlPolicy;
+    use crate::{alerts::destination::UrlPolicy, api::WebhookFormat};
 
     const URL: &str = "https://hooks.example.com/services/T0/B0LONGID/s3cr%2Fet-token?key=q-secret";
 

@@ -1,7 +1,7 @@
 //! The hints of `orchestr webhook test` about failures.
 
 use crate::{
-    alerts::{address::AddressRefusal, retry::AttemptOutcome},
+    alerts::{address::AddressRefusal, formats::receiver, retry::AttemptOutcome},
     api::WebhookFormat,
 };
 
@@ -10,24 +10,10 @@ use crate::{
 pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
         AttemptOutcome::Refused { status: 200..=299, .. } => "see what the receiver answered",
-        AttemptOutcome::Answered { status, .. } | AttemptOutcome::Refused { status, .. } => match (status, format) {
-            (200..=299, _) => return None,
-            (300..=399, _) => "put the URL that it redirects to into the Secret",
-            (400, WebhookFormat::PagerDuty) => "check the integration key, and that it is one of Events API v2",
-            (400 | 422, _) => "check that the webhook's format is the one that this receiver reads",
-            (401 | 403, WebhookFormat::Slack) => {
-                "the Slack app may have been removed or restricted: make a new webhook"
-            }
-            (401 | 403, WebhookFormat::Teams) => "the URL must hold its signature (sig=…): copy all of it",
-            (401 | 403, _) => "check the URL's token, or the Authorization header in headersFrom",
-            (404, WebhookFormat::Alertmanager) => "the URL must be Alertmanager's own, with its --web.route-prefix",
-            (404, _) => "the webhook was deleted, or the URL is not copied completely",
-            (405, _) => "this URL does not accept POST: it belongs to a page, not to a webhook",
-            (410, _) => "make a new webhook, and put its URL into the Secret",
-            (413, _) => "a proxy before the receiver does not accept a body of this size: raise its limit",
-            (429, _) => "the receiver limits its rate: wait, or have fewer senders use this URL",
-            (500..=599, _) => "the receiver, or a proxy before it, fails: see its log",
-            _ => "see the receiver's log",
+        AttemptOutcome::Answered { status, .. } | AttemptOutcome::Refused { status, .. } => match status {
+            200..=299 => return None,
+            300..=399 => "put the URL that it redirects to into the Secret",
+            status => receiver(format).hint(*status).unwrap_or_else(|| general(*status)),
         },
         AttemptOutcome::Unresolved => {
             "check the host's name in the URL (DNS does not know it); a Service's name is SERVICE.NAMESPACE.svc, \
@@ -62,4 +48,19 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
         AttemptOutcome::Unusable(_) => return None,
     };
     Some(hint)
+}
+
+/// What usually fixes a failure with this status, whatever the format.
+fn general(status: u16) -> &'static str {
+    match status {
+        400 | 422 => "check that the webhook's format is the one that this receiver reads",
+        401 | 403 => "check the URL's token, or the Authorization header in headersFrom",
+        404 => "the webhook was deleted, or the URL is not copied completely",
+        405 => "this URL does not accept POST: it belongs to a page, not to a webhook",
+        410 => "make a new webhook, and put its URL into the Secret",
+        413 => "a proxy before the receiver does not accept a body of this size: raise its limit",
+        429 => "the receiver limits its rate: wait, or have fewer senders use this URL",
+        500..=599 => "the receiver, or a proxy before it, fails: see its log",
+        _ => "see the receiver's log",
+    }
 }

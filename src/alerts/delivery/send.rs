@@ -28,7 +28,8 @@ pub struct Attempt {
 /// Renders a message, signs it if the webhook has a signing key, and posts it.
 pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notification, timeout: Duration) -> Attempt {
     let begun = Instant::now();
-    let rendered = render(message, &endpoint.destination);
+    let destination = &endpoint.destination;
+    let rendered = render(message, destination.format(), destination.routing_key());
     let now = Timestamp::now();
     let mut headers = endpoint.headers.clone();
     let mut set = |name: &'static str, value: &str| {
@@ -43,7 +44,7 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
         set(SIGNATURE_HEADER, &keys.sign(&message.id, now, &rendered.body));
     }
     let post = Post {
-        url: endpoint.destination.url(),
+        url: destination.url(),
         tls: endpoint.tls.clone(),
         headers: headers.clone(),
         content_type: rendered.content_type,
@@ -51,6 +52,6 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
         timeout,
     };
     let (outcome, body) = client.exchange(post).await;
-    let outcome = answer::classify(outcome, &body, &endpoint.destination, &headers);
+    let outcome = answer::classify(outcome, &body, destination, &headers);
     Attempt { outcome, latency: begun.elapsed() }
 }

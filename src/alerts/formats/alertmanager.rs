@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::{
     labels,
     layout::{Layout, shrink_to_fit},
+    pacing::Pacing,
+    receiver::Receiver,
 };
-use crate::alerts::{Notification, times::later};
+use crate::alerts::{Alert, Notification, times::later};
+
+const PATH: &str = "/api/v2/alerts";
 
 /// An alert that is not sent again resolves after this time. It is longer than most outages of an API server, during which
 /// no replica leads, so that none sends.
@@ -18,8 +24,45 @@ const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0
 /// Alertmanager sets no limit. Only logs and messages are cut, as every message contains every alert.
 const LIMIT: usize = 256 * 1024;
 
-pub(super) fn render(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+pub(super) struct Alertmanager;
+
+impl Receiver for Alertmanager {
+    /// Alertmanager groups alerts itself. It expires a firing alert after 5 minutes (`resolve_timeout`), so it is sent all of
+    /// them every minute, as Prometheus does.
+    fn pacing(&self) -> Pacing {
+        Pacing {
+            group_interval: Duration::from_secs(5),
+            max_incidents: 250,
+            resend_interval: Some(Duration::from_secs(60)),
+            ..Pacing::GROUPED
+        }
+    }
+
+    /// Appends the path of the API if it is missing.
+    fn complete_url(&self, url: &mut Url) -> Result<String, &'static str> {
+        let path = url.path().trim_end_matches('/').to_owned();
+        if !path.ends_with(PATH) {
+            url.set_path(&format!("{path}{PATH}"));
+        }
+        Ok(String::new())
+    }
+
+    /// Alertmanager resolves alerts that it is not sent, so none may be left out.
+    fn names_budget(&self) -> usize {
+        usize::MAX
+    }
+
+    fn min_size(&self, _alert: &Alert, _now: Timestamp) -> usize {
+        0
+    }
+
+    fn render(&self, notification: &Notification, _key: &str) -> Value {
+        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    }
+
+    fn hint(&self, status: u16) -> Option<&'static str> {
+        (status == 404).then_some("the URL must be Alertmanager's own, with its --web.route-prefix")
+    }
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {

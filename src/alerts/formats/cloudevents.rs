@@ -1,16 +1,37 @@
 //! CloudEvents 1.0 in structured mode. `data` is the Generic format.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::generic;
+use super::{generic::Generic, receiver::Receiver};
 use crate::{
-    alerts::{Notification, sanitize},
+    alerts::{Alert, Notification, sanitize},
     api::MessageKind,
 };
 
-/// The event's `id` is that of the message: the same for all attempts, so that receivers can drop duplicates. The limit of
-/// the Generic format keeps the event within the 64 KiB that intermediaries must forward.
-pub(super) fn render(notification: &Notification) -> Value {
+/// The limits of the Generic format keep the event within the 64 KiB that intermediaries must forward.
+pub(super) struct CloudEvents;
+
+impl Receiver for CloudEvents {
+    fn names_budget(&self) -> usize {
+        Generic.names_budget()
+    }
+
+    fn min_size(&self, alert: &Alert, now: Timestamp) -> usize {
+        Generic.min_size(alert, now)
+    }
+
+    fn content_type(&self) -> &'static str {
+        "application/cloudevents+json"
+    }
+
+    fn render(&self, notification: &Notification, key: &str) -> Value {
+        event(notification, &Generic.render(notification, key))
+    }
+}
+
+/// The event's `id` is that of the message: the same for all attempts, so that receivers can drop duplicates.
+fn event(notification: &Notification, data: &Value) -> Value {
     let source = &notification.source;
     let object = &source.object;
     let cluster = sanitize::single_line(&source.cluster, 63);
@@ -29,7 +50,7 @@ pub(super) fn render(notification: &Notification) -> Value {
         "subject": subject.trim_start_matches('/'),
         "time": notification.created,
         "datacontenttype": "application/json",
-        "data": generic::render(notification),
+        "data": data,
     })
 }
 

@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    facts::{self, Fact},
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Fact, Segment, Selection},
+    message_text::{self, Segment, Selection},
+    receiver::Receiver,
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -24,15 +26,22 @@ const FULL: Layout = Layout { detailed: 8, logs: 1_500, message: 300, facts: 2_3
 /// Discord's limit of the titles and descriptions of all embeds together.
 const LIMIT: usize = 6_000;
 /// The part of the limit for the names of incidents.
-pub(super) const NAMES_BUDGET: usize = 4_400;
+const NAMES_BUDGET: usize = 4_400;
 
-pub(super) fn render(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
-}
+pub(super) struct Discord;
 
-/// An upper bound of an incident's size when it has one line.
-pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
-    sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
+impl Receiver for Discord {
+    fn names_budget(&self) -> usize {
+        NAMES_BUDGET
+    }
+
+    fn min_size(&self, alert: &Alert, now: Timestamp) -> usize {
+        sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
+    }
+
+    fn render(&self, notification: &Notification, _key: &str) -> Value {
+        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
+    }
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
@@ -83,9 +92,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
     let line = |fact: &Fact<'_>| format!("**{}:** {}", fact.name, join(&fact.value));
     let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
-    let facts = message_text::facts_within(alert, notification.now, layout, size);
-    let mut lines: Vec<String> = facts.iter().map(line).collect();
-    let (logs, note) = message_text::logs(alert, layout.logs);
+    let shown = facts::facts_within(alert, notification.now, layout, size);
+    let mut lines: Vec<String> = shown.iter().map(line).collect();
+    let (logs, note) = facts::logs(alert, layout.logs);
     if !note.is_empty() {
         lines.push(format!("**Log:** {}", code(&note)));
     }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::{
     labels::{self, LabelledAlert},
     layout::{Layout, shrink_to_fit},
+    receiver::Receiver,
 };
-use crate::alerts::{Notification, sanitize};
+use crate::alerts::{Alert, Notification, sanitize};
 
 /// `endsAt` of a firing alert: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
@@ -18,8 +19,20 @@ const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0
 /// Alertmanager sets no limit, but proxies and receivers often do.
 const LIMIT: usize = 20_000;
 
-pub(super) fn render(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+pub(super) struct Generic;
+
+impl Receiver for Generic {
+    fn names_budget(&self) -> usize {
+        labels::NAMES_BUDGET
+    }
+
+    fn min_size(&self, alert: &Alert, _now: Timestamp) -> usize {
+        labels::min_size(alert)
+    }
+
+    fn render(&self, notification: &Notification, _key: &str) -> Value {
+        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    }
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{layout::Layout, message_text};
+use super::{facts, layout::Layout, message_text};
 use crate::{
     alerts::{Alert, Notification, sanitize},
     api::{Cause, MessageKind, TEAM_LENGTH},
@@ -110,7 +110,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
             labels.insert(name, value);
         }
     }
-    let (logs, log_note) = message_text::logs(alert, layout.logs);
+    let (logs, log_note) = facts::logs(alert, layout.logs);
     let examples = if layout.message == 0 { 0 } else { 3 };
     let pods: Vec<String> =
         alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();

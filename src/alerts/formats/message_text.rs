@@ -1,14 +1,14 @@
-//! The text of messages for people: reason, location, time, message, pods and log, in this order. Without markup,
-//! which each format adds.
+//! The text of messages for people: headline, lines about incidents, totals and sender. Without markup, which each format
+//! adds. The facts about one incident are in [`facts`](super::facts).
 
 use std::{cmp::Reverse, time::Duration};
 
 use jiff::Timestamp;
 
-use super::layout::{Layout, SHORT_MESSAGE};
+use super::layout::Layout;
 use crate::{
     alerts::{Alert, Farewell, Notification, Source, Storm, sanitize, times::duration_between},
-    api::{Cause, MessageKind, ProblemKind, Revision, TEAM_LENGTH, is_link},
+    api::{Cause, MessageKind},
 };
 
 /// A part of a text: a literal, or untrusted text from the cluster, which a format must escape.
@@ -19,13 +19,6 @@ pub(super) enum Segment {
     /// A URL that consists of the characters of URLs, see [`is_link`](crate::api::is_link). It is shown itself, because a
     /// text in its place could hide where it leads.
     Link(String),
-}
-
-/// A name and its value, such as "Why".
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fact<'a> {
-    pub name: &'a str,
-    pub value: Vec<Segment>,
 }
 
 /// Which incidents are shown, and how.
@@ -105,16 +98,24 @@ fn has_only_remaining(notification: &Notification) -> bool {
     notification.storm.is_none() && !resolved.is_empty() && resolved.iter().all(|alert| alert.remaining > 0)
 }
 
-fn literal(text: impl Into<String>) -> Segment {
+/// The text without markup, for formats that have none.
+pub(super) fn plain(segments: &[Segment]) -> String {
+    let texts = segments.iter().map(|segment| match segment {
+        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text.as_str(),
+    });
+    texts.collect()
+}
+
+pub(super) fn literal(text: impl Into<String>) -> Segment {
     Segment::Literal(text.into())
 }
 
-fn untrusted(text: &str, limit: usize) -> Segment {
+pub(super) fn untrusted(text: &str, limit: usize) -> Segment {
     Segment::Untrusted(sanitize::single_line(text, limit))
 }
 
 /// The limit of a name, in UTF-16 code units, which is that of Kubernetes.
-const NAME: usize = 253;
+pub(super) const NAME: usize = 253;
 /// The limit of a reason, in UTF-16 code units.
 const REASON: usize = 128;
 
@@ -177,14 +178,10 @@ pub(super) fn title(alert: &Alert, message: usize) -> String {
 
 /// The cause, if it is known, and the reason. Contains untrusted text.
 pub(super) fn caption(alert: &Alert) -> String {
-    let segments = caption_segments(alert);
-    let text = segments.into_iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text,
-    });
-    text.collect()
+    plain(&caption_segments(alert))
 }
 
-fn caption_segments(alert: &Alert) -> Vec<Segment> {
+pub(super) fn caption_segments(alert: &Alert) -> Vec<Segment> {
     let reason = untrusted(&alert.reason, REASON);
     let cause = alert.cause.as_str();
     match alert.cause {
@@ -213,7 +210,7 @@ pub(super) fn location(alert: &Alert) -> String {
 }
 
 /// The same in segments, without the container.
-fn location_segments(alert: &Alert) -> Vec<Segment> {
+pub(super) fn location_segments(alert: &Alert) -> Vec<Segment> {
     let mut segments = Vec::new();
     if !(alert.is_common_cause && alert.namespace.is_empty()) {
         segments.extend([untrusted(&alert.namespace, 63), literal(", ")]);
@@ -247,6 +244,7 @@ pub(super) fn members(alert: &Alert, limit: usize) -> String {
     let left = alert.members.len() - named;
     if left > 0 { format!("{text}, and {left} more") } else { text }
 }
+
 /// The most frequent reasons with their counts, and the count of all others. Contains untrusted text.
 pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
     const NAMED: usize = 5;
@@ -262,131 +260,9 @@ pub(super) fn reason_counts(counts: &[(String, u64)]) -> String {
     parts.join(", ")
 }
 
-/// The facts about an incident, without its log.
-pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'_>> {
-    let mut what = caption_segments(alert);
-    if !alert.container.is_empty() {
-        what.extend([literal(" in container "), untrusted(&alert.container, 63)]);
-    }
-    let mut facts = vec![
-        Fact { name: "What", value: what },
-        Fact { name: "Where", value: location_segments(alert) },
-        Fact { name: "Since", value: vec![literal(time_range(alert, now))] },
-    ];
-    facts.push(Fact { name: "Severity", value: severity(alert) });
-    if alert.remaining > 0 {
-        facts.push(Fact { name: "Note", value: vec![literal(no_longer_common(alert))] });
-    }
-    let why = sanitize::single_line(&alert.message, message);
-    if !why.is_empty() {
-        facts.push(Fact { name: "Why", value: vec![Segment::Untrusted(why)] });
-    }
-    // The incident is gone, or the current incidents are unknown.
-    if alert.pods == 0 {
-        return facts;
-    }
-    let missing = if alert.kind == ProblemKind::Missing { " missing" } else { "" };
-    let mut pods = vec![literal(ratio(alert) + missing)];
-    for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
-        pods.extend([literal(if index == 0 { ": " } else { ", " }), untrusted(pod, NAME)]);
-    }
-    if alert.pods > 3 && !alert.example_pods.is_empty() {
-        pods.push(literal(", …"));
-    }
-    facts.push(Fact { name: "Pods", value: pods });
-    if !alert.members.is_empty() && message > 0 {
-        // As long as a message and an example pod together.
-        facts.push(Fact { name: "Affected", value: vec![Segment::Untrusted(members(alert, message + NAME))] });
-    }
-    if let Some(revision) = alert.revision.as_ref().filter(|_| message > 0) {
-        facts.push(Fact { name: "Revision", value: revision_text(revision, message) });
-    }
-    let evidence = join(&alert.evidence, message);
-    if !evidence.is_empty() {
-        facts.push(Fact { name: "Evidence", value: vec![Segment::Untrusted(evidence)] });
-    }
-    if message > 0 {
-        let links = links(alert).into_iter();
-        facts.extend(links.map(|(name, url)| Fact { name, value: vec![Segment::Link(url.to_owned())] }));
-        facts.extend(omitted_links(alert.omitted_links));
-    }
-    facts
-}
-
-/// The facts about an incident within the part of a message that it may take. If they take more, the links are left out first,
-/// and then texts are cut, so that one incident does not displace what is shown of others. `size` is that of a fact in the
-/// message.
-pub(super) fn facts_within<'a>(
-    alert: &'a Alert,
-    now: Timestamp,
-    layout: Layout,
-    size: impl Fn(&Fact<'_>) -> usize,
-) -> Vec<Fact<'a>> {
-    let fits = |facts: &[Fact<'_>]| facts.iter().map(&size).fold(0, usize::saturating_add) <= layout.facts;
-    let whole = facts(alert, now, layout.message);
-    if fits(&whole) {
-        return whole;
-    }
-    let is_link = |fact: &Fact<'_>| matches!(fact.value.as_slice(), [Segment::Link(_)]);
-    let links = whole.iter().filter(|fact| is_link(fact)).count();
-    let without_links = |mut facts: Vec<Fact<'a>>| {
-        facts.retain(|fact| !is_link(fact) && fact.name != OMITTED_LINKS);
-        facts.extend(omitted_links(alert.omitted_links + links));
-        facts
-    };
-    let mut shown = without_links(whole);
-    for message in [SHORT_MESSAGE, 0] {
-        if message < layout.message && !fits(&shown) {
-            shown = without_links(facts(alert, now, message));
-        }
-    }
-    shown
-}
-
-/// The name of the fact that counts the links that are not shown.
-const OMITTED_LINKS: &str = "Links";
-
-fn omitted_links<'a>(number: usize) -> Option<Fact<'a>> {
-    let text = || format!("{} too long to show", pluralize(number as u64, "link"));
-    (number > 0).then(|| Fact { name: OMITTED_LINKS, value: vec![literal(text())] })
-}
-
-/// The severity, and the team that is responsible.
-fn severity(alert: &Alert) -> Vec<Segment> {
-    let mut severity = vec![literal(alert.severity.as_str())];
-    if !alert.team.is_empty() {
-        severity.extend([literal(", team "), untrusted(&alert.team, TEAM_LENGTH)]);
-    }
-    severity
-}
-
-/// The links of an incident, with their names.
-pub(super) fn links(alert: &Alert) -> Vec<(&str, &str)> {
-    let own = [("Runbook", alert.runbook.as_str()), ("Dashboard", alert.dashboard.as_str())];
-    let of_spec = alert.links.iter().map(|(name, url)| (name.as_str(), url.as_str()));
-    own.into_iter().chain(of_spec).filter(|(_, url)| is_link(url)).collect()
-}
-
 /// How many pods are affected, and of how many, as far as that is known.
-fn ratio(alert: &Alert) -> String {
+pub(super) fn ratio(alert: &Alert) -> String {
     if alert.of == 0 { alert.pods.to_string() } else { format!("{} of {}", alert.pods, alert.of) }
-}
-
-fn revision_text(revision: &Revision, limit: usize) -> Vec<Segment> {
-    let healthy = u64::try_from(revision.healthy_before).unwrap_or_default();
-    let before = format!(" fails, {} of the revision before healthy", pluralize(healthy, "pod"));
-    let mut text = vec![untrusted(&revision.name, NAME), literal(before)];
-    let changes = join(&revision.changes, limit);
-    if !changes.is_empty() {
-        text.extend([literal("; changed: "), Segment::Untrusted(changes)]);
-    }
-    text
-}
-
-/// The end of an incident's log, and the note about it.
-pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
-    let note = sanitize::single_line(&alert.log_note, 200);
-    if limit == 0 { (String::new(), String::new()) } else { (sanitize::tail(&alert.logs, limit), note) }
 }
 
 /// An incident in one line.
@@ -531,20 +407,12 @@ pub(super) fn sender(notification: &Notification) -> Vec<Segment> {
     sender
 }
 
-fn time_range(alert: &Alert, now: Timestamp) -> String {
-    let lasted = duration(duration_between(alert.since, alert.resolved_at.unwrap_or(now)));
-    match alert.resolved_at {
-        Some(ended) => format!("{}, until {}, {lasted}", timestamp(alert.since), timestamp(ended)),
-        None => format!("{}, for {lasted}", timestamp(alert.since)),
-    }
-}
-
-fn timestamp(at: Timestamp) -> String {
+pub(super) fn timestamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A duration in its two largest units.
-fn duration(length: Duration) -> String {
+pub(super) fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -555,7 +423,7 @@ fn duration(length: Duration) -> String {
     }
 }
 
-fn pluralize(number: u64, noun: &str) -> String {
+pub(super) fn pluralize(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 

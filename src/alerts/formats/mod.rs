@@ -7,11 +7,14 @@ mod alertmanager;
 mod budget;
 mod cloudevents;
 mod discord;
+mod facts;
 mod generic;
 mod labels;
 mod layout;
 mod message_text;
+mod pacing;
 mod pagerduty;
+mod receiver;
 mod slack;
 mod teams;
 
@@ -19,27 +22,38 @@ mod teams;
 mod tests;
 
 pub(super) use budget::MessageBudget;
+pub use pacing::Pacing;
+pub(super) use receiver::Receiver;
 
-use super::{Notification, destination::Destination};
+use super::Notification;
 use crate::api::WebhookFormat;
 
+/// What is special about a format: one row for each.
+pub(super) fn receiver(format: WebhookFormat) -> &'static dyn Receiver {
+    match format {
+        WebhookFormat::Generic => &generic::Generic,
+        WebhookFormat::Alertmanager => &alertmanager::Alertmanager,
+        WebhookFormat::Slack => &slack::Slack,
+        WebhookFormat::Discord => &discord::Discord,
+        WebhookFormat::Teams => &teams::Teams,
+        WebhookFormat::PagerDuty => &pagerduty::PagerDuty,
+        WebhookFormat::CloudEvents => &cloudevents::CloudEvents,
+    }
+}
+
 /// An HTTP body with its type.
-pub(super) struct Request {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
     pub content_type: &'static str,
     /// JSON.
     pub body: Vec<u8>,
 }
 
-/// Renders a notification.
-pub(super) fn render(notification: &Notification, destination: &Destination) -> Request {
-    let (content_type, body) = match destination.format() {
-        WebhookFormat::Generic => ("application/json", generic::render(notification)),
-        WebhookFormat::Alertmanager => ("application/json", alertmanager::render(notification)),
-        WebhookFormat::Slack => ("application/json", slack::render(notification)),
-        WebhookFormat::Discord => ("application/json", discord::render(notification)),
-        WebhookFormat::Teams => ("application/json", teams::render(notification)),
-        WebhookFormat::PagerDuty => ("application/json", pagerduty::render(notification, destination.routing_key())),
-        WebhookFormat::CloudEvents => ("application/cloudevents+json", cloudevents::render(notification)),
-    };
-    Request { content_type, body: body.to_string().into_bytes() }
+/// Renders a notification. `key` is the part of the receiver's URL that belongs into the message, such as PagerDuty's routing
+/// key; empty for most formats.
+#[must_use]
+pub fn render(notification: &Notification, format: WebhookFormat, key: &str) -> Request {
+    let receiver = receiver(format);
+    let body = receiver.render(notification, key).to_string().into_bytes();
+    Request { content_type: receiver.content_type(), body }
 }

@@ -1,12 +1,18 @@
 //! PagerDuty's Events API, version 2: one event for each incident.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::{
+    facts,
     layout::{Layout, shrink_to_fit},
-    message_text,
+    message_text::{self, Segment, plain},
+    pacing::Pacing,
+    receiver::Receiver,
 };
 use crate::{
     alerts::{Alert, Notification, Storm, sanitize},
@@ -19,8 +25,55 @@ const FULL: Layout = Layout { detailed: 1, logs: 16_000, message: 2_000, facts: 
 /// PagerDuty accepts 512 KB, which is more than people read.
 const LIMIT: usize = 64 * 1024;
 
-/// Renders the event for the single incident of the notification, or for the storm.
-pub(super) fn render(notification: &Notification, routing_key: &str) -> Value {
+/// The query parameter of the URL with the integration key. PagerDuty itself expects the key in the body.
+const ROUTING_KEY: &str = "routing_key";
+
+pub(super) struct PagerDuty;
+
+impl Receiver for PagerDuty {
+    /// PagerDuty has one event for each incident, and accepts about 120 events a minute.
+    fn pacing(&self) -> Pacing {
+        Pacing { group_interval: Duration::from_secs(2), single_incident: true, max_incidents: 20, ..Pacing::GROUPED }
+    }
+
+    /// Removes the integration key from the URL.
+    fn complete_url(&self, url: &mut Url) -> Result<String, &'static str> {
+        take_routing_key(url).ok_or(
+            "lacks its routing_key: it must end with ?routing_key=<the integration key>, which is letters and digits",
+        )
+    }
+
+    fn names_budget(&self) -> usize {
+        0
+    }
+
+    fn min_size(&self, _alert: &Alert, _now: Timestamp) -> usize {
+        1
+    }
+
+    fn render(&self, notification: &Notification, key: &str) -> Value {
+        event_of(notification, key)
+    }
+
+    fn hint(&self, status: u16) -> Option<&'static str> {
+        (status == 400).then_some("check the integration key, and that it is one of Events API v2")
+    }
+}
+
+fn take_routing_key(url: &mut Url) -> Option<String> {
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let key = pairs.iter().find(|(name, _)| name == ROUTING_KEY).map(|(_, value)| value.clone())?;
+    let rest: Vec<_> = pairs.into_iter().filter(|(name, _)| name != ROUTING_KEY).collect();
+    url.set_query(None);
+    if !rest.is_empty() {
+        url.query_pairs_mut().extend_pairs(rest);
+    }
+    let plain = key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (plain && !key.is_empty()).then_some(key)
+}
+
+/// The event for the single incident of the notification, or for the storm.
+fn event_of(notification: &Notification, routing_key: &str) -> Value {
     let mut event = json!({
         "routing_key": routing_key,
         "client": "Orchestr",
@@ -60,7 +113,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
         })
     });
     let links: Vec<Value> =
-        message_text::links(alert).into_iter().map(|(name, url)| json!({ "href": url, "text": name })).collect();
+        facts::links(alert).into_iter().map(|(name, url)| json!({ "href": url, "text": name })).collect();
     if event.contains_key("payload") && !links.is_empty() {
         event.insert("links".to_owned(), json!(links));
     }
@@ -132,23 +185,14 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
         details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
         return Value::Object(details);
     }
-    for fact in message_text::facts(alert, notification.now, layout.message) {
+    for fact in facts::facts(alert, notification.now, layout.message) {
         // Links have a field of their own.
-        if let [message_text::Segment::Link(_)] = fact.value.as_slice() {
+        if let [Segment::Link(_)] = fact.value.as_slice() {
             continue;
         }
-        let value: String = fact
-            .value
-            .into_iter()
-            .map(|segment| match segment {
-                message_text::Segment::Literal(text)
-                | message_text::Segment::Untrusted(text)
-                | message_text::Segment::Link(text) => text,
-            })
-            .collect();
-        details.insert(fact.name.to_owned(), json!(value));
+        details.insert(fact.name.to_owned(), json!(plain(&fact.value)));
     }
-    let (logs, note) = message_text::logs(alert, layout.logs);
+    let (logs, note) = facts::logs(alert, layout.logs);
     for (name, value) in [("Logs", logs), ("Log note", note)] {
         if !value.is_empty() {
             details.insert(name.to_owned(), json!(value));

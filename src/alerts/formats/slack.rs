@@ -8,10 +8,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    facts::{self, Fact},
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Fact, Segment, Selection},
+    message_text::{self, Segment, Selection},
+    receiver::{REFUSED, Receiver},
 };
-use crate::alerts::{Alert, Notification, sanitize};
+use crate::{
+    alerts::{Alert, Notification, sanitize},
+    api::limits,
+};
 
 /// Slack's limit of a section's text.
 const SECTION: usize = 3_000;
@@ -22,15 +27,53 @@ const FULL: Layout = Layout { detailed: 20, logs: 1_500, message: 300, facts: SE
 /// Slack truncates very long messages, and people do not read them.
 const LIMIT: usize = 12_000;
 /// The part of the limit for the names of incidents.
-pub(super) const NAMES_BUDGET: usize = 7_000;
+const NAMES_BUDGET: usize = 7_000;
 
-pub(super) fn render(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
+pub(super) struct Slack;
+
+impl Receiver for Slack {
+    fn names_budget(&self) -> usize {
+        NAMES_BUDGET
+    }
+
+    fn min_size(&self, alert: &Alert, now: Timestamp) -> usize {
+        sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
+    }
+
+    fn render(&self, notification: &Notification, _key: &str) -> Value {
+        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
+    }
+
+    fn mention_markup(&self) -> Option<fn(&str) -> Option<String>> {
+        Some(mention)
+    }
+
+    /// Receivers that are compatible with Slack answer `{"ok": false, "error": …}` or `{"success": false, …}`.
+    fn reported_status(&self, body: &[u8]) -> Option<u16> {
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        let is_false = |field: &str| answer.get(field) == Some(&Value::Bool(false));
+        (is_false("ok") || is_false("success")).then_some(REFUSED)
+    }
+
+    fn hint(&self, status: u16) -> Option<&'static str> {
+        matches!(status, 401 | 403).then_some("the Slack app may have been removed or restricted: make a new webhook")
+    }
 }
 
-/// An upper bound of an incident's size when it has one line.
-pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
-    sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
+/// The markup of a mention. IDs consist of upper-case letters and digits, so they cannot end it.
+fn mention(mention: &str) -> Option<String> {
+    match mention {
+        "@here" => return Some("<!here>".to_owned()),
+        "@channel" => return Some("<!channel>".to_owned()),
+        _ => {}
+    }
+    let is_id = mention.len() <= limits::MENTION_LENGTH
+        && mention.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    match mention.as_bytes() {
+        [b'U' | b'W', _, ..] if is_id => Some(format!("<@{mention}>")),
+        [b'S', _, ..] if is_id => Some(format!("<!subteam^{mention}>")),
+        _ => None,
+    }
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
@@ -72,9 +115,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
     let line = |fact: &Fact<'_>| format!("*{}:* {}", fact.name, join(&fact.value));
     let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
-    let facts = message_text::facts_within(alert, notification.now, layout, size);
-    let mut text = facts.iter().map(line).collect::<Vec<_>>().join("\n");
-    let (logs, note) = message_text::logs(alert, layout.logs);
+    let shown = facts::facts_within(alert, notification.now, layout, size);
+    let mut text = shown.iter().map(line).collect::<Vec<_>>().join("\n");
+    let (logs, note) = facts::logs(alert, layout.logs);
     let note = if note.is_empty() { note } else { format!("\n*Log:* {}", code(&note)) };
     if sanitize::utf16_len(&text) + sanitize::utf16_len(&note) <= SECTION {
         text.push_str(&note);

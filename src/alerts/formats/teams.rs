@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    facts::{self, Fact},
     layout::{Layout, shrink_to_fit},
-    message_text::{self, Fact, Segment, Selection},
+    message_text::{self, Segment, Selection, plain},
+    receiver::{REFUSED, Receiver},
 };
 use crate::alerts::{Alert, Notification};
 
@@ -16,19 +18,38 @@ const FULL: Layout = Layout { detailed: 20, logs: 2_000, message: 500, facts: LI
 /// Teams accepts about 28 KB, including what the workflow adds.
 const LIMIT: usize = 20_000;
 /// The part of the limit for the names of incidents.
-pub(super) const NAMES_BUDGET: usize = 12_000;
+const NAMES_BUDGET: usize = 12_000;
 
-pub(super) fn render(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
-}
+pub(super) struct Teams;
 
-/// An upper bound of an incident's size when it has one line.
-pub(super) fn min_size(alert: &Alert, now: Timestamp) -> usize {
-    line("No longer watched", alert, now, "Medium").to_string().len() + message_text::LINE_GROWTH
+impl Receiver for Teams {
+    fn names_budget(&self) -> usize {
+        NAMES_BUDGET
+    }
+
+    fn min_size(&self, alert: &Alert, now: Timestamp) -> usize {
+        line("No longer watched", alert, now, "Medium").to_string().len() + message_text::LINE_GROWTH
+    }
+
+    fn render(&self, notification: &Notification, _key: &str) -> Value {
+        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    }
+
+    /// "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId …"
+    fn reported_status(&self, body: &[u8]) -> Option<u16> {
+        let text = String::from_utf8_lossy(body);
+        let (_, error) = text.split_once("Webhook message delivery failed")?;
+        let status = error.split_once("HTTP error ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
+        Some(status.filter(|status| (400..600).contains(status)).unwrap_or(REFUSED))
+    }
+
+    fn hint(&self, status: u16) -> Option<&'static str> {
+        matches!(status, 401 | 403).then_some("the URL must hold its signature (sig=…): copy all of it")
+    }
 }
 
 fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
-    block(vec![bold(&format!("{title}: ")), run(&join(&message_text::summary_line(alert, now)))], spacing)
+    block(vec![bold(&format!("{title}: ")), run(&plain(&message_text::summary_line(alert, now)))], spacing)
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {
@@ -48,9 +69,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
         }
     }
     for line in message_text::totals(notification) {
-        blocks.push(block(vec![run(&join(&line))], "Medium"));
+        blocks.push(block(vec![run(&plain(&line))], "Medium"));
     }
-    blocks.push(block(vec![run(&join(&message_text::sender(notification)))], "Medium"));
+    blocks.push(block(vec![run(&plain(&message_text::sender(notification)))], "Medium"));
     json!({
         "type": "message",
         "attachments": [{
@@ -70,11 +91,11 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<Value> {
     let size = |fact: &Fact<'_>| fact_block(fact, "Medium").to_string().len() + 1;
-    let facts = message_text::facts_within(alert, notification.now, layout, size);
+    let shown = facts::facts_within(alert, notification.now, layout, size);
     let spacing = |index| if index == 0 { "Medium" } else { "None" };
     let mut blocks: Vec<Value> =
-        facts.iter().enumerate().map(|(index, fact)| fact_block(fact, spacing(index))).collect();
-    let (logs, note) = message_text::logs(alert, layout.logs);
+        shown.iter().enumerate().map(|(index, fact)| fact_block(fact, spacing(index))).collect();
+    let (logs, note) = facts::logs(alert, layout.logs);
     if !note.is_empty() {
         blocks.push(block(vec![bold("Log: "), run(&note)], "None"));
     }
@@ -88,7 +109,7 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<V
 }
 
 fn fact_block(fact: &Fact<'_>, spacing: &str) -> Value {
-    let mut text = run(&join(&fact.value));
+    let mut text = run(&plain(&fact.value));
     if let [Segment::Link(url)] = fact.value.as_slice() {
         text["selectAction"] = json!({ "type": "Action.OpenUrl", "url": url });
     }
@@ -97,13 +118,6 @@ fn fact_block(fact: &Fact<'_>, spacing: &str) -> Value {
 
 fn block(runs: Vec<Value>, spacing: &str) -> Value {
     json!({ "type": "RichTextBlock", "inlines": runs, "spacing": spacing })
-}
-
-fn join(segments: &[Segment]) -> String {
-    let texts = segments.iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text.as_str(),
-    });
-    texts.collect()
 }
 
 fn bold(text: &str) -> Value {

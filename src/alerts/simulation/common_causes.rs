@@ -13,8 +13,7 @@ use crate::{
     alerts::{
         CommonCause, Incident, IncidentMemory, NotificationPolicy,
         common_cause::Grouped,
-        formats::render,
-        simulation::{FORMATS, destination},
+        simulation::{rendered, rendered_text},
     },
     api::{AlertPhase, AlertStatus, Cause, Match, MessageKind, WebhookFormat, WebhookStatus},
 };
@@ -120,7 +119,7 @@ fn keys(keys: &[&str]) -> Vec<String> {
 
 #[test]
 fn sends_one_start_and_one_end_for_a_node_with_9_pods_of_4_owners() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..4, 7);
         for (number, pods) in (0..4).zip([3, 2, 2, 2]) {
@@ -132,7 +131,7 @@ fn sends_one_start_and_one_end_for_a_node_with_9_pods_of_4_owners() {
         let members: Vec<_> = firing.started[0].members.iter().map(|own| (own.key.clone(), own.pods)).collect();
         assert_eq!(members, [(key(0), 3), (key(1), 2), (key(2), 2), (key(3), 2)]);
         assert_eq!(firing.started[0].pods, 9);
-        let text = String::from_utf8(render(&firing, &destination(format)).body).unwrap();
+        let text = rendered_text(&firing, format);
         let sentence = "node7 does not report: 9 of its 10 pods, of 4 owners, are not ready";
         for part in [sentence, "shop/Deployment key0 (3 pods)", "key1 (2 pods)", "key2 (2 pods)", "key3 (2 pods)"] {
             assert!(text.contains(part), "{format:?} lacks {part}: {text}");
@@ -161,7 +160,7 @@ fn identifies_the_start_the_repetition_and_the_end_of_a_common_cause_alike() {
         sim.active.clear();
         sim.advance(100);
         let identity = |message| {
-            let body: serde_json::Value = serde_json::from_slice(&render(message, &destination(format)).body).unwrap();
+            let body = rendered(message, format);
             body.pointer(path).unwrap().to_string()
         };
         let identities: BTreeSet<String> = sim.sent.iter().map(identity).collect();
@@ -202,7 +201,7 @@ fn sends_a_member_that_stays_broken_on_its_own_when_the_common_cause_is_resolved
 
 #[test]
 fn says_that_a_cause_is_no_longer_common_if_some_of_its_problems_continue() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..4, 7);
         sim.advance(100);
@@ -212,7 +211,7 @@ fn says_that_a_cause_is_no_longer_common_if_some_of_its_problems_continue() {
         sim.end(3);
         sim.advance(60);
         let ended = sim.sent.iter().find(|sent| sent.resolved.iter().any(|alert| alert.key == node_key(7)));
-        let text = String::from_utf8(render(ended.unwrap(), &destination(format)).body).unwrap();
+        let text = rendered_text(ended.unwrap(), format);
         assert!(text.to_lowercase().contains("no longer a common cause"), "{format:?}: {text}");
         assert!(text.contains("2 of its problems continue"), "{format:?}: {text}");
         assert!(!text.contains("RESOLVED") && !text.contains("Over"), "{format:?}: {text}");
@@ -221,7 +220,7 @@ fn says_that_a_cause_is_no_longer_common_if_some_of_its_problems_continue() {
 
 #[test]
 fn sends_one_alert_for_each_of_two_unrelated_faults() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..2, 1);
         sim.start_with_cause(2..4, 2);
@@ -400,7 +399,7 @@ fn changes_after(sim: &Simulation, seconds: i64) -> Vec<(i64, Vec<String>, Vec<S
 
 #[test]
 fn reports_each_cause_once_while_incidents_move_between_two() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for restarts in [false, true] {
             let mut sim = Simulation::new(format);
             let restart = |sim: &mut Simulation| {
@@ -461,7 +460,7 @@ fn sends_nothing_if_the_reported_incidents_have_another_common_cause() {
 
 #[test]
 fn repeats_an_alert_whose_members_have_another_common_cause() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..3, 1);
         sim.advance(100);
@@ -473,7 +472,7 @@ fn repeats_an_alert_whose_members_have_another_common_cause() {
         let members: Vec<_> = repeated.members.iter().map(|own| own.key.clone()).collect();
         assert_eq!((members, repeated.pods, repeated.cause), (vec![key(1), key(2)], 2, Cause::NodeNotReady));
         // The sentence about the cause may no longer be true.
-        let text = String::from_utf8(render(last, &destination(format)).body).unwrap();
+        let text = rendered_text(last, format);
         assert!(text.contains("node1") && !text.contains("does not report"), "{format:?}: {text}");
     }
 }
@@ -670,7 +669,7 @@ fn repeats_an_interrupted_message_about_a_common_cause_with_its_id() {
 #[test]
 fn a_common_cause_that_is_unknown_after_a_restart_is_not_over() {
     // The status stores 32 of the members.
-    for (format, count) in FORMATS.into_iter().zip([3, 40].into_iter().cycle()) {
+    for (format, count) in WebhookFormat::ALL.into_iter().zip([3, 40].into_iter().cycle()) {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..count, 7);
         sim.advance(120);

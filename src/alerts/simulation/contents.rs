@@ -8,9 +8,9 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Behaviour, FORMATS, Simulation, destination};
+use super::{Behaviour, Simulation, rendered};
 use crate::{
-    alerts::{Incident, Notification, Plan, Texts, formats::render},
+    alerts::{Incident, Notification, Plan, Texts},
     api::{AlertPhase, Detail, MessageKind, Owner, ProblemKind, WebhookFormat},
 };
 
@@ -22,7 +22,7 @@ struct Parsed {
 }
 
 fn body(sim: &Simulation, message: &Notification) -> Value {
-    serde_json::from_slice(&render(message, &destination(sim.policy.format)).body).unwrap()
+    rendered(message, sim.policy.format)
 }
 
 /// The owners' names in a text. All are "work" and four digits.
@@ -99,7 +99,7 @@ fn parse(sim: &Simulation, message: &Notification, keys: &mut BTreeMap<String, S
 
 #[test]
 fn names_the_start_and_the_end_of_every_tracked_incident() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for count in [60, 100, 250] {
             let mut sim = Simulation::new(format);
             sim.active = (0..count).map(|number| (format!("work{number:04}"), sim.now)).collect();
@@ -135,7 +135,7 @@ fn names_the_start_and_the_end_of_every_tracked_incident() {
 
 #[test]
 fn names_all_incidents_in_a_message_that_was_too_large() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::RejectsDetails;
         sim.active = (0..60).map(|number| (format!("work{number:04}"), sim.now)).collect();
@@ -175,7 +175,7 @@ fn texts(sim: &Simulation) -> Vec<String> {
 
 #[test]
 fn names_the_firing_incident_in_a_repetition() {
-    for format in FORMATS.into_iter().filter(|format| *format != WebhookFormat::Alertmanager) {
+    for format in WebhookFormat::ALL.into_iter().filter(|format| *format != WebhookFormat::Alertmanager) {
         let mut sim = Simulation::new(format);
         sim.set_incident(cart("OOMKilled"));
         sim.advance(3_700);
@@ -232,7 +232,7 @@ fn sends_all_clear_only_if_no_incident_matches() {
 
 #[test]
 fn names_the_cluster_and_separates_objects_by_uid() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let of = |cluster: &str, uid: &str| {
             let mut sim = Simulation::new(format);
             sim.source.cluster = cluster.to_owned();
@@ -263,7 +263,7 @@ fn names_the_cluster_and_separates_objects_by_uid() {
 
 #[test]
 fn sends_no_new_alert_for_a_changed_reason() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.set_incident(cart("Error"));
         sim.advance(100);
@@ -286,7 +286,7 @@ fn sends_no_new_alert_for_a_changed_reason() {
 
 #[test]
 fn notifies_receivers_that_a_deleted_object_is_no_longer_watched() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.set_incident(cart("OOMKilled"));
         sim.start(1);
@@ -314,7 +314,7 @@ fn notifies_receivers_that_a_deleted_object_is_no_longer_watched() {
 
 #[test]
 fn names_all_incidents_of_a_deleted_object() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.active = (0..150).map(|number| (format!("work{number:04}"), sim.now)).collect();
         sim.advance(20 * 60);

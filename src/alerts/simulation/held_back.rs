@@ -1,11 +1,10 @@
 //! How receivers are sent how many incidents began and ended while they were held back.
 
 use proptest::prelude::*;
-use serde_json::Value;
 
-use super::{FORMATS, Simulation, destination, key};
+use super::{Simulation, key, rendered, rendered_text};
 use crate::{
-    alerts::{Notification, formats::render, policy::Pacing},
+    alerts::{Notification, formats::Pacing},
     api::{MessageKind, MutedStatus, WebhookFormat},
 };
 
@@ -26,7 +25,7 @@ impl Simulation {
 
 /// The annotation `held_back` of the alerts of a message to Alertmanager, by the value of a label.
 fn annotations(message: &Notification, label: &str, value: &str) -> Vec<String> {
-    let body: Value = serde_json::from_slice(&render(message, &destination(WebhookFormat::Alertmanager)).body).unwrap();
+    let body = rendered(message, WebhookFormat::Alertmanager);
     let alerts = body.as_array().unwrap().iter().filter(|alert| alert["labels"][label] == value);
     alerts.map(|alert| alert["annotations"]["held_back"].as_str().unwrap_or_default().to_owned()).collect()
 }
@@ -72,7 +71,7 @@ fn alertmanager_is_sent_it_again_with_a_storm() {
 
 #[test]
 fn a_message_about_a_storm_only_contains_it() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.policy.pacing = Pacing { max_incidents: 0, ..sim.policy.pacing };
         sim.hold_back_two();
@@ -80,7 +79,7 @@ fn a_message_about_a_storm_only_contains_it() {
         sim.advance(60);
         let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
         assert!(report.started.is_empty() && report.storm.is_some(), "{format:?}");
-        let text = String::from_utf8(render(report, &destination(format)).body).unwrap();
+        let text = rendered_text(report, format);
         assert!(text.contains(TWO), "{format:?}: {text}");
         assert_eq!(sim.stored.muted, None, "{format:?}");
     }
@@ -88,14 +87,14 @@ fn a_message_about_a_storm_only_contains_it() {
 
 #[test]
 fn a_message_about_a_common_cause_only_contains_it() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.hold_back_two();
         sim.start_with_cause(0..3, 7);
         sim.advance(60);
         let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
         assert_eq!(report.started.len(), 1, "{format:?}");
-        let text = String::from_utf8(render(report, &destination(format)).body).unwrap();
+        let text = rendered_text(report, format);
         assert!(text.contains(TWO), "{format:?}: {text}");
         if format == WebhookFormat::Alertmanager {
             sim.advance(600);

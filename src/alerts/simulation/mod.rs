@@ -8,15 +8,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput,
-    Source, Texts,
-    address::AddressPolicy,
-    deletion_notices,
-    destination::{Destination, UrlPolicy},
-    plan, record, resend,
+    Source, Texts, deletion_notices, formats::render, plan, record, resend,
 };
 use crate::api::{
     AlertPhase, AlertStatus, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef,
@@ -46,16 +42,8 @@ use mutes::Mutes;
 pub(super) use receiver::Behaviour;
 use receiver::{Attempt, accepted, ok};
 
-pub(super) const FORMATS: [WebhookFormat; 7] = [
-    WebhookFormat::Generic,
-    WebhookFormat::Alertmanager,
-    WebhookFormat::Slack,
-    WebhookFormat::Discord,
-    WebhookFormat::Teams,
-    WebhookFormat::PagerDuty,
-    WebhookFormat::CloudEvents,
-];
-
+/// The key that PagerDuty's messages contain.
+pub(super) const KEY: &str = "R012345678901234567890123456789A";
 const BYTES: usize = 64 * 1024;
 const KEYS: u8 = 6;
 
@@ -476,9 +464,11 @@ impl Simulation {
     }
 }
 
-/// A URL for this format.
-pub(super) fn destination(format: WebhookFormat) -> Destination {
-    let policy = UrlPolicy { plain_http: false, addresses: AddressPolicy::default() };
-    let url = "https://receiver.example.com/hook?routing_key=R012345678901234567890123456789A";
-    Destination::new(format, url.as_bytes(), policy).unwrap()
+/// The text of a message.
+pub(super) fn rendered_text(message: &Notification, format: WebhookFormat) -> String {
+    String::from_utf8(render(message, format, KEY).body).unwrap()
+}
+
+pub(super) fn rendered(message: &Notification, format: WebhookFormat) -> Value {
+    serde_json::from_slice(&render(message, format, KEY).body).unwrap()
 }

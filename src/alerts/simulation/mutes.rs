@@ -4,11 +4,12 @@ use jiff::{Timestamp, tz::TimeZone};
 use proptest::prelude::*;
 
 use super::{
-    Behaviour, Event, FORMATS, KEYS, Simulation, accepted, destination, key,
+    Behaviour, Event, KEYS, Simulation, accepted, key,
     properties::{event, format},
+    rendered_text,
 };
 use crate::{
-    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, formats::render, policy::Pacing},
+    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, formats::Pacing},
     api::{AlertPhase, MessageKind, MuteMatch, MutedStatus, QuietHours, Severity, Silence, WebhookFormat},
 };
 
@@ -133,7 +134,7 @@ impl Simulation {
 
 #[test]
 fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.silence("key1", 600);
         sim.start(1);
@@ -156,7 +157,7 @@ fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
 
 #[test]
 fn counts_incidents_that_began_and_ended_while_held_back_in_the_next_message() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.silence("*", 600);
         sim.start(1);
@@ -180,7 +181,7 @@ fn counts_incidents_that_began_and_ended_while_held_back_in_the_next_message() {
         sim.advance(60);
         let message = sim.sent.iter().find(|message| message.kind == MessageKind::Firing).unwrap();
         assert_eq!(message.ended_while_muted, 2, "{format:?}");
-        let text = String::from_utf8(render(message, &destination(format)).body).unwrap();
+        let text = rendered_text(message, format);
         assert!(text.contains("2 problems began and ended while they were held back"), "{format:?}: {text}");
         assert_eq!(sim.stored.muted, None, "{format:?}");
         sim.end(4);
@@ -216,13 +217,13 @@ fn says_how_many_problems_are_held_back_and_never_that_nothing_is_broken() {
     let message = sim.sent.last().unwrap();
     assert_eq!((message.kind, message.muted, message.unsent), (MessageKind::Resolved, 1, 0));
     assert!(!message.is_all_clear());
-    let text = String::from_utf8(render(message, &destination(WebhookFormat::Slack)).body).unwrap();
+    let text = rendered_text(message, WebhookFormat::Slack);
     assert!(text.contains("1 other problem is held back by silences or quiet hours."), "{text}");
 }
 
 #[test]
 fn sends_the_end_of_an_alert_while_it_is_muted() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start(1);
         sim.advance(60);
@@ -249,8 +250,9 @@ fn keeps_alerts_at_alertmanager_alive_while_they_are_muted() {
 
 #[test]
 fn a_muted_alert_survives_a_change_of_the_receiver() {
-    for (format, mutes, lasts) in
-        FORMATS.into_iter().flat_map(|format| [(format, true, true), (format, true, false), (format, false, true)])
+    for (format, mutes, lasts) in WebhookFormat::ALL
+        .into_iter()
+        .flat_map(|format| [(format, true, true), (format, true, false), (format, false, true)])
     {
         let mut sim = Simulation::new(format);
         sim.start(1);
@@ -438,7 +440,7 @@ fn announces_when_a_silence_is_removed() {
 
 #[test]
 fn holds_back_a_common_cause_only_if_all_of_its_incidents_are() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.silence("*", 600);
         sim.start_with_cause(0..3, 7);
@@ -619,7 +621,7 @@ proptest! {
 
 #[test]
 fn a_silenced_reason_that_changes_stays_silenced_after_a_failover() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         let until = sim.now + std::time::Duration::from_secs(3_600);
         let silence = Silence {

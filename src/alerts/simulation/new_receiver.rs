@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::{
-    Behaviour, Event, FORMATS, KEYS, Simulation, accepted, key,
+    Behaviour, Event, KEYS, Simulation, accepted, key,
     mutes::mute,
     properties::{event, format},
 };
 use crate::{
-    alerts::policy::Pacing,
+    alerts::formats::Pacing,
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 
@@ -28,7 +28,7 @@ impl Simulation {
 
 #[test]
 fn a_silence_does_not_withdraw_an_alert_that_the_receiver_before_was_sent() {
-    for (format, lasts) in FORMATS.into_iter().flat_map(|format| [(format, true), (format, false)]) {
+    for (format, lasts) in WebhookFormat::ALL.into_iter().flat_map(|format| [(format, true), (format, false)]) {
         let mut sim = Simulation::new(format);
         sim.start(1);
         sim.advance(100);
@@ -55,7 +55,7 @@ fn a_silence_does_not_withdraw_an_alert_that_the_receiver_before_was_sent() {
 
 #[test]
 fn a_new_receiver_that_fails_is_sent_the_end_of_an_alert_that_ends_meanwhile() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start(1);
         sim.advance(100);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, CrashPoint, Event, FORMATS, Simulation, accepted, destination, key};
+use super::{Behaviour, CrashPoint, Event, Simulation, accepted, key, rendered_text};
 use crate::{
-    alerts::{Incident, Notification, formats::render},
+    alerts::{Incident, Notification},
     api::{Cause, MessageKind, WebhookFormat},
 };
 
 fn text(sim: &Simulation, message: &Notification) -> String {
-    String::from_utf8(render(message, &destination(sim.policy.format)).body).unwrap()
+    rendered_text(message, sim.policy.format)
 }
 
 /// What the receiver was sent: whether each message announces, and the incidents that started and are resolved.
@@ -20,7 +20,7 @@ fn changes(sim: &Simulation) -> Vec<(MessageKind, Vec<String>, Vec<String>)> {
 
 #[test]
 fn names_no_incident_as_firing_that_has_ended() {
-    for format in FORMATS.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
+    for format in WebhookFormat::ALL.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
         let mut sim = Simulation::new(format);
         sim.policy.after = Duration::from_secs(5);
         sim.start(1);
@@ -42,7 +42,7 @@ fn names_no_incident_as_firing_that_has_ended() {
 
 #[test]
 fn never_fires_an_incident_that_ended_before_its_turn() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for event in [Event::Ends(2), Event::Deleted(2)] {
             let mut sim = Simulation::new(format);
             sim.policy.after = Duration::ZERO;
@@ -64,7 +64,7 @@ fn never_fires_an_incident_that_ended_before_its_turn() {
 
 #[test]
 fn never_fires_what_ended_while_the_receiver_failed() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for (receiver, expected) in [
             (Behaviour::Unreachable, vec![]),
             (Behaviour::AnswersNotFound, vec![]),
@@ -90,7 +90,7 @@ fn never_fires_what_ended_while_the_receiver_failed() {
 
 #[test]
 fn an_incident_that_returns_before_its_turn_is_sent_once() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.policy.after = Duration::ZERO;
         sim.start(1);
@@ -108,7 +108,7 @@ fn an_incident_that_returns_before_its_turn_is_sent_once() {
 
 #[test]
 fn a_withdrawn_incident_that_returns_is_sent_as_a_start() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for receiver in [Behaviour::Fails, Behaviour::AcceptsWithoutAnswering, Behaviour::Gone] {
             let mut sim = Simulation::new(format);
             sim.receiver = receiver;
@@ -134,7 +134,7 @@ fn a_withdrawn_incident_that_returns_is_sent_as_a_start() {
 
 #[test]
 fn the_end_names_the_cause_that_the_start_named() {
-    for format in FORMATS.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
+    for format in WebhookFormat::ALL.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
         for restarts in [false, true] {
             let mut sim = Simulation::new(format);
             sim.start(1);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Behaviour, CrashPoint, Event, KEYS, Simulation, key};
 use crate::{
-    alerts::policy::Pacing,
+    alerts::formats::Pacing,
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Simulation, destination, key};
+use super::{Simulation, key, rendered_text};
 use crate::{
-    alerts::{Alert, Notification, formats::render, retry::AttemptOutcome},
+    alerts::{Alert, Notification, retry::AttemptOutcome},
     api::{AlertPhase, Detail, MessageKind, WebhookFormat},
 };
 
@@ -83,7 +83,7 @@ impl Simulation {
             Behaviour::AnswersNotFound => (answered(404), false),
             Behaviour::AnswersUnauthorized => (answered(401), false),
             Behaviour::RefusesNaming(numbers) => {
-                let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
+                let text = rendered_text(message, self.policy.format);
                 let is_refused = numbers.iter().any(|number| text.contains(&key(*number)));
                 if is_refused { (answered(400), false) } else { (ok(), true) }
             }
@@ -124,7 +124,7 @@ impl Simulation {
 
     /// Checks that a message names every alert that it marks as sent, and resolves no incident that continues.
     fn check_message(&self, message: &Notification) {
-        let text = String::from_utf8(render(message, &destination(self.policy.format)).body).unwrap();
+        let text = rendered_text(message, self.policy.format);
         let may_be_delivered = self
             .attempts
             .iter()

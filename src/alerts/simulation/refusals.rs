@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Behaviour, FORMATS, Simulation, accepted, key};
+use super::{Behaviour, Simulation, accepted, key};
 use crate::api::{MessageKind, WebhookFormat};
 
 /// The incidents that the receiver accepted the start of, and those that it accepted the end of.
@@ -20,7 +20,7 @@ fn keys(numbers: impl IntoIterator<Item = u8>) -> BTreeSet<String> {
 #[test]
 fn sends_all_others_within_a_minute_of_refused_incidents() {
     const REFUSED: &[u8] = &[14, 15, 31];
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         // PagerDuty is sent one event every two seconds.
         let last = if format == WebhookFormat::PagerDuty { 31 } else { 50 };
         let first = if format == WebhookFormat::PagerDuty { 14 } else { 10 };
@@ -61,7 +61,7 @@ fn sends_all_others_within_a_minute_of_refused_incidents() {
 
 #[test]
 fn sends_a_refused_incident_once_the_receiver_takes_it() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::RefusesNaming(&[1]);
         (1..4).for_each(|number| sim.start(number));
@@ -109,7 +109,7 @@ fn counts_refused_incidents_that_end_as_dropped() {
 /// The incident was accepted before, and fires or ends now.
 #[test]
 fn an_incident_that_is_refused_later_holds_up_no_other() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         (1..4).for_each(|number| sim.start(number));
         sim.advance(120);
@@ -139,7 +139,7 @@ fn an_incident_that_is_refused_later_holds_up_no_other() {
 
 #[test]
 fn a_receiver_that_refuses_everything_is_asked_slowly() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::RejectsAll;
         (0..12).for_each(|number| sim.start(number));

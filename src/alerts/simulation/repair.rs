@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Behaviour, CrashPoint, FORMATS, Simulation};
+use super::{Behaviour, CrashPoint, Simulation};
 use crate::api::{MessageKind, WebhookFormat};
 
 /// A state with two firing alerts and a storm, with one field replaced.
@@ -98,7 +98,7 @@ fn tries_every_30_minutes_if_the_shortest_message_is_too_large() {
 /// Another version may have phases, kinds of messages and details that this one does not know.
 #[test]
 fn sends_the_end_of_what_another_version_has_sent() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.policy.pacing.max_incidents = 2;
         sim.add_storm(0..10);

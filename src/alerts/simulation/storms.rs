@@ -1,8 +1,8 @@
 //! Storms: more incidents than are tracked one by one.
 
-use super::{Behaviour, Simulation, accepted, destination, kibibyte_key, webhook};
+use super::{Behaviour, Simulation, accepted, kibibyte_key, rendered, webhook};
 use crate::{
-    alerts::{Incident, Notification, NotificationPolicy, compose::resend, formats::render},
+    alerts::{Incident, Notification, NotificationPolicy, compose::resend},
     api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
 };
 
@@ -285,8 +285,7 @@ fn drops_an_unsent_storm_that_ends_while_another_message_is_uncertain() {
 /// The severity of the storm, in each message that contains it.
 fn storm_severities(sim: &Simulation) -> Vec<String> {
     let severity = |message: &Notification| {
-        let body: serde_json::Value =
-            serde_json::from_slice(&render(message, &destination(sim.policy.format)).body).unwrap();
+        let body = rendered(message, sim.policy.format);
         let alerts = if sim.policy.format == WebhookFormat::Alertmanager { &body } else { &body["alerts"] };
         let labels = |alert: &serde_json::Value| alert["labels"].clone();
         let storm = alerts.as_array().into_iter().flatten().map(labels).find(|own| own["alertname"] == "OrchestrStorm");

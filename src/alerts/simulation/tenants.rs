@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::{
-    Behaviour, Event, FORMATS, KEYS, Simulation, key,
+    Behaviour, Event, KEYS, Simulation, key,
     properties::{event, format},
     webhook,
 };
 use crate::{
-    alerts::{Incident, Notification, NotificationPolicy, formats::render, simulation::destination},
+    alerts::{Incident, Notification, NotificationPolicy, simulation::rendered_text},
     api::{AlertPhase, Mentions, MessageKind, Owner, ProblemKind, Severity, Webhook, WebhookFormat},
 };
 
@@ -138,7 +138,7 @@ fn full_storm(format: WebhookFormat) -> Simulation {
 
 #[test]
 fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namespace() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let mut sim = full_storm(format);
         // A message about the storm was sent a moment ago, so the next one would be due in five minutes.
         sim.fail("evil", "late", Warning);
@@ -150,15 +150,16 @@ fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namesp
         let message = sim.sent[before..].iter().find(|sent| sent.kind == MessageKind::Firing).expect("a message");
         assert_eq!(message.storm.as_ref().unwrap().critical, ["payments"], "{format:?}");
         assert_eq!(message.mentions.len(), usize::from(format == WebhookFormat::Slack), "{format:?}");
-        let text = String::from_utf8(render(message, &destination(format)).body).unwrap();
+        let text = rendered_text(message, format);
         assert!(text.contains("payments"), "{format:?}: {text}");
     }
 }
 
 #[test]
 fn a_critical_incident_that_joins_a_silenced_storm_is_named_when_the_silence_ends() {
-    for (format, receiver) in
-        FORMATS.into_iter().flat_map(|format| [(format, Behaviour::Accepts), (format, Behaviour::Unreachable)])
+    for (format, receiver) in WebhookFormat::ALL
+        .into_iter()
+        .flat_map(|format| [(format, Behaviour::Accepts), (format, Behaviour::Unreachable)])
     {
         let mut sim = full_storm(format);
         let before = sim.sent.len();
@@ -207,7 +208,7 @@ fn the_critical_incidents_of_one_namespace_cause_a_message_about_a_storm_every_5
 
 #[test]
 fn a_common_cause_that_somebody_provoked_does_not_hide_incidents_of_others() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for restarts in [false, true] {
             let mut sim = Simulation::shared(format);
             for number in 0..40 {
@@ -257,7 +258,7 @@ fn an_alert_about_a_common_cause_names_an_incident_of_each_namespace() {
     let [alert] = sim.sent[0].started.as_slice() else { panic!("{:?}", sim.sent) };
     let named: Vec<_> = alert.members.iter().take(4).map(|member| member.key.as_str()).collect();
     assert_eq!(named, ["evil-0", "payments-api", "evil-1", "payments-web"]);
-    let text = String::from_utf8(render(&sim.sent[0], &destination(WebhookFormat::Slack)).body).unwrap();
+    let text = rendered_text(&sim.sent[0], WebhookFormat::Slack);
     assert!(text.contains("payments-api"), "{text}");
     // Nothing is sent about those that are not named, because their namespaces are.
     sim.advance(1_000);

@@ -14,13 +14,13 @@ use super::render;
 use crate::{
     alerts::{
         Incident, Notification, Texts,
-        simulation::{Behaviour, FORMATS, Simulation, destination},
+        simulation::{Behaviour, KEY, Simulation},
     },
     api::{Cause, NamespacedName, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
 fn body(format: WebhookFormat, notification: &Notification) -> Value {
-    let request = render(notification, &destination(format));
+    let request = render(notification, format, KEY);
     serde_json::from_slice(&request.body).unwrap()
 }
 
@@ -186,7 +186,7 @@ fn assert_snapshot(name: &str, rendered: &Value) {
 
 #[test]
 fn renders_messages_as_in_the_snapshots() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let bodies: Map<String, Value> =
             cases(format).iter().map(|(name, sent)| ((*name).to_owned(), body(format, sent))).collect();
         assert_snapshot(&format!("{}.json", format!("{format:?}").to_lowercase()), &Value::Object(bodies));
@@ -195,7 +195,7 @@ fn renders_messages_as_in_the_snapshots() {
 
 #[test]
 fn shows_cause_sentence_pods_revision_and_evidence() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let text = body(format, &case(format, "cause")).to_string();
         for part in [
             "OutOfMemory",
@@ -297,7 +297,7 @@ fn renders_exactly_the_published_fields() {
             }
         }]
     });
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         for (name, notification) in &cases(format) {
             let mut rendered = body(format, notification);
             match format {

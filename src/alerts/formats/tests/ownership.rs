@@ -40,7 +40,7 @@ fn with_severity(scenario: Scenario, severity: Severity) -> Scenario {
 
 #[test]
 fn shows_severity_team_and_links_in_every_format() {
-    for format in FORMATS {
+    for format in WebhookFormat::ALL {
         let text = body(format, &case(format, "ownership")).to_string().replace("&amp;", "&");
         for part in ["critical", "checkout", RUNBOOK, "https://grafana.example/d/cart", LOGS] {
             assert!(text.contains(part), "{format:?} lacks {part}: {text}");

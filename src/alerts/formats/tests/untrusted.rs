@@ -11,7 +11,7 @@ use crate::{
         Incident, Notification, Texts,
         formats::render,
         sanitize::utf16_len,
-        simulation::{Behaviour, FORMATS, Simulation, destination},
+        simulation::{Behaviour, KEY, Simulation},
     },
     api::{Cause, MutedStatus, Owner, ProblemKind, Revision, WebhookFormat},
 };
@@ -213,12 +213,12 @@ proptest! {
 
     #[test]
     fn renders_hostile_texts_within_limits_and_without_markup(
-        messages in prop::sample::select(FORMATS.to_vec())
+        messages in prop::sample::select(WebhookFormat::ALL.to_vec())
             .prop_flat_map(|format| hostile_messages(format).prop_map(move |messages| (format, messages))),
     ) {
         let (format, messages) = messages;
         for notification in messages {
-            let request = render(&notification, &destination(format));
+            let request = render(&notification, format, KEY);
             let size = request.body.len();
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             let named = notification.started.len() + notification.ongoing.len() + notification.resolved.len();
