@@ -40,7 +40,7 @@ use crate::api::{AlertPhase, AlertStatus, Cause, Owner, Severity, WebhookStatus}
 const MEMBERS: usize = 2;
 
 /// The incidents that match a webhook.
-pub(super) struct Grouped<'a> {
+pub struct Grouped<'a> {
     /// Those that are sent one by one.
     single: Vec<&'a Incident>,
     /// One for each common cause, in place of its members.

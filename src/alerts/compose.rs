@@ -193,7 +193,7 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
 /// It depends only on what the receiver was sent, so it also works while the current incidents are unknown. It changes
 /// no state.
 #[must_use]
-pub(super) fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<Notification>, Option<Timestamp>) {
+pub fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<Notification>, Option<Timestamp>) {
     // While a message is sent in parts, these name the alerts.
     let is_possible = !state.stopped && state.part_size == 0;
     let Some(every) = input.policy.pacing.resend_interval.filter(|_| is_possible) else { return (None, None) };
@@ -259,7 +259,7 @@ pub(super) fn is_ongoing(alert: &AlertStatus) -> bool {
 /// The last messages of a deleted object. They end every alert that the receiver may consider firing, and say that its
 /// pods are no longer watched.
 #[must_use]
-pub(super) fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> Vec<Notification> {
+pub fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> Vec<Notification> {
     last_messages(state, input, Farewell::ObjectDeleted, &|_| false)
 }
 

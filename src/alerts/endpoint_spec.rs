@@ -59,7 +59,7 @@ impl EndpointSpec {
 mod tests {
     use super::*;
     use crate::{
-        alerts::simulation::webhook,
+        alerts::testing::webhook,
         api::{GoDuration, Match},
     };
 

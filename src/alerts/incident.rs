@@ -190,7 +190,7 @@ impl IncidentMemory {
     }
 
     /// Whether a current incident may have a common cause that was not found since the restart.
-    pub(super) fn may_lack_cause(&self, incident: &Incident, now: Timestamp) -> bool {
+    pub fn may_lack_cause(&self, incident: &Incident, now: Timestamp) -> bool {
         self.settled_at(now).is_some() && incident.common_cause.is_none() && self.common_cause(&incident.key).is_none()
     }
 

@@ -56,7 +56,7 @@ impl Placeholder {
 
 impl LinkTemplate {
     /// Validates `spec.links`. Messages lack a link that is wrong; `wrong` names it.
-    pub(crate) fn validate_all(links: &[Link], wrong: &mut Vec<SpecError>) -> Vec<Self> {
+    pub fn validate_all(links: &[Link], wrong: &mut Vec<SpecError>) -> Vec<Self> {
         in_force(at_most("spec.links", links.len(), limits::LINKS), wrong);
         let mut validated: Vec<Self> = Vec::with_capacity(links.len().min(limits::LINKS));
         for (index, link) in links.iter().take(limits::LINKS).enumerate() {

@@ -56,7 +56,7 @@ impl Mentions {
 mod tests {
     use super::*;
     use crate::{
-        alerts::simulation::webhook,
+        alerts::testing::webhook,
         api::{self, WebhookFormat},
     };
 

@@ -30,18 +30,21 @@ mod refusal;
 pub mod retry;
 mod sanitize;
 pub mod signature;
-#[cfg(test)]
-mod simulation;
 mod slots;
 mod storm;
+#[cfg(test)]
+mod testing;
 mod times;
 mod unstored;
 mod validated_webhook;
 mod webhook_state;
 
-use compose::{deletion_notices, last_messages, resend};
+pub use common_cause::Grouped;
+use compose::last_messages;
+pub use compose::{deletion_notices, resend};
 use delivery_summary::{summarize_delivery, summarize_mutes};
 pub use endpoint_spec::EndpointSpec;
+pub use formats::{Pacing, Request, render};
 pub(crate) use incident::gone_alerts;
 pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source, Texts};
 pub use link_template::LinkTemplate;

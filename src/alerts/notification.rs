@@ -200,20 +200,20 @@ impl Notification {
 
     /// How many of the incidents that the receiver was sent are firing, including this message; exact.
     #[must_use]
-    pub(super) fn firing(&self) -> u64 {
+    pub fn firing(&self) -> u64 {
         let storm = self.storm.as_ref().map_or(0, |storm| storm.count);
         ((self.started.len() + self.ongoing.len()) as u64).saturating_add(self.omitted).saturating_add(storm)
     }
 
     /// Whether everything that the receiver was sent is resolved.
     #[must_use]
-    pub(super) fn is_resolved(&self) -> bool {
+    pub fn is_resolved(&self) -> bool {
         self.firing() == 0 && self.ending == 0
     }
 
     /// Whether the webhook matches no current incident at all.
     #[must_use]
-    pub(super) fn is_all_clear(&self) -> bool {
+    pub fn is_all_clear(&self) -> bool {
         self.is_resolved() && self.unsent == 0 && self.refused == 0 && self.muted == 0 && self.farewell.is_none()
     }
 }

@@ -36,9 +36,10 @@ pub struct NotificationPolicy {
     /// The links in messages; those of the whole object.
     pub links: Arc<[LinkTemplate]>,
     pub(super) mentions: Mentions,
-    pub(super) pacing: Pacing,
+    /// The intervals and limits of the format.
+    pub pacing: Pacing,
     /// Whether the object or the webhook is about one namespace, so that others need no space for their alerts.
-    pub(crate) is_of_one_namespace: bool,
+    pub is_of_one_namespace: bool,
     /// Shared by the clones, because the namespaces alone may take 16 KiB.
     matcher: Arc<WebhookMatcher>,
 }
@@ -175,23 +176,10 @@ pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{SecretKeyRef, SecretKeySource};
+    use crate::alerts::testing;
 
     fn webhook() -> Webhook {
-        Webhook {
-            name: "ops".to_owned(),
-            format: WebhookFormat::Slack,
-            url_from: SecretKeySource { secret_key_ref: SecretKeyRef { name: "s".to_owned(), key: "url".to_owned() } },
-            signing_key_from: None,
-            headers_from: None,
-            ca_from: None,
-            after: None,
-            repeat_every: None,
-            send_resolved: None,
-            match_: None,
-            mentions: None,
-            timeout: None,
-        }
+        testing::webhook(WebhookFormat::Slack)
     }
 
     #[test]
@@ -224,6 +212,19 @@ mod tests {
         bad.match_ = Some(Match { teams: Some(vec!["web".to_owned(), "a*b*".to_owned()]), ..Match::default() });
         let error = NotificationPolicy::new(0, &bad).unwrap_err().to_string();
         assert_eq!(error, r#"spec.webhooks[0].match.teams[1]: "a*b*" is not the name of a team with at most one *"#);
+    }
+
+    #[test]
+    fn matches_a_failed_pull_by_either_of_its_reasons() {
+        let mut spec = webhook();
+        let names = ["ErrImagePull", "ImagePullBackOff"];
+        let of = |reason: &str| Incident { reason: reason.into(), ..Incident::default() };
+        for name in names {
+            spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
+            let policy = NotificationPolicy::new(0, &spec).unwrap();
+            assert!(names.iter().all(|reason| policy.matches(&of(reason), &Earlier::default())));
+            assert!(!policy.matches(&of("OOMKilled"), &Earlier::default()), "{name}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl AttemptOutcome {
 
     /// Whether the receiver may have processed the message although the attempt failed.
     #[must_use]
-    pub(super) fn is_uncertain(&self) -> bool {
+    pub fn is_uncertain(&self) -> bool {
         match self {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
             Self::Interrupted | Self::TimedOut => true,

@@ -61,7 +61,7 @@ impl ValidatedWebhook {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::simulation::webhook, *};
+    use super::{super::testing::webhook, *};
     use crate::api::WebhookFormat;
 
     #[test]

@@ -403,3 +403,13 @@ pub(super) fn reverted(phase: AlertPhase, has_begun: bool) -> AlertPhase {
         phase => phase,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_share_the_space_for_alerts() {
+        assert_eq!([0, 1, 2, 10].map(alert_bytes), [65_536, 65_536, 32_768, 6_553]);
+    }
+}

@@ -120,7 +120,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() && !["tests", "simulation"].contains(&name) {
+        if path.is_dir() && name != "tests" {
             files.extend(rust_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
             files.push(path);

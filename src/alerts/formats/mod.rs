@@ -18,9 +18,6 @@ mod receiver;
 mod slack;
 mod teams;
 
-#[cfg(test)]
-mod tests;
-
 pub(super) use budget::MessageBudget;
 pub use pacing::Pacing;
 pub(super) use receiver::Receiver;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{Behaviour, CrashPoint, Simulation};
-use crate::api::{MessageKind, WebhookFormat};
+use orchestr::api::{MessageKind, WebhookFormat};
 
 /// A state with two firing alerts and a storm, with one field replaced.
 fn with_field(pointer: &str, time: Timestamp) -> Simulation {

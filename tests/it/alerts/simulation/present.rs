@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Behaviour, CrashPoint, Event, Simulation, accepted, key, rendered_text};
-use crate::{
+use orchestr::{
     alerts::{Incident, Notification},
     api::{Cause, MessageKind, WebhookFormat},
 };

@@ -7,8 +7,8 @@ use super::{
     mutes::mute,
     properties::{event, format},
 };
-use crate::{
-    alerts::formats::Pacing,
+use orchestr::{
+    alerts::Pacing,
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 

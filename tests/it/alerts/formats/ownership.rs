@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::{
-    alerts::{LinkTemplate, NotificationPolicy, simulation::webhook},
+use crate::alerts::simulation::webhook;
+use orchestr::{
+    alerts::{LinkTemplate, NotificationPolicy},
     api::{Link, Mentions, Severity, Webhook},
 };
 

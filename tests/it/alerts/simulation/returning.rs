@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 
 use super::{BYTES, Behaviour, Simulation, accepted, key, kibibyte_key};
-use crate::api::{AlertPhase, MessageKind, WebhookFormat};
+use orchestr::api::{AlertPhase, MessageKind, WebhookFormat};
 
 fn resolved(format: WebhookFormat) -> Simulation {
     let mut sim = Simulation::new(format);

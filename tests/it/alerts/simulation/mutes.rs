@@ -8,8 +8,8 @@ use super::{
     properties::{event, format},
     rendered_text,
 };
-use crate::{
-    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, formats::Pacing},
+use orchestr::{
+    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, Pacing},
     api::{AlertPhase, MessageKind, MuteMatch, MutedStatus, QuietHours, Severity, Silence, WebhookFormat},
 };
 

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{Simulation, key, rendered, rendered_text};
-use crate::{
-    alerts::{Notification, formats::Pacing},
+use orchestr::{
+    alerts::{Notification, Pacing},
     api::{MessageKind, MutedStatus, WebhookFormat},
 };
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Event, KEYS, Simulation, accepted, key, properties, webhook};
-use crate::{
+use orchestr::{
     alerts::{Incident, IncidentMemory, NotificationPolicy},
     api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
 };
@@ -13,7 +13,7 @@ use Severity::{Critical, Info, Warning};
 
 fn simulation(format: WebhookFormat, matches: Match) -> Simulation {
     let mut sim = Simulation::new(format);
-    let spec = crate::api::Webhook { match_: Some(matches), ..webhook(format) };
+    let spec = orchestr::api::Webhook { match_: Some(matches), ..webhook(format) };
     sim.policy = NotificationPolicy::new(0, &spec).unwrap();
     sim
 }

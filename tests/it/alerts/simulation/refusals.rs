@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Behaviour, Simulation, accepted, key};
-use crate::api::{MessageKind, WebhookFormat};
+use orchestr::api::{MessageKind, WebhookFormat};
 
 /// The incidents that the receiver accepted the start of, and those that it accepted the end of.
 fn sent(sim: &Simulation) -> (BTreeSet<String>, BTreeSet<String>) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Behaviour, CrashPoint, Event, KEYS, Simulation, key};
-use crate::{
-    alerts::formats::Pacing,
+use orchestr::{
+    alerts::Pacing,
     api::{AlertPhase, MessageKind, WebhookFormat},
 };
 

@@ -1,6 +1,7 @@
 //! Renders every kind of message in every format, and compares with the snapshots and with published examples.
 
 mod ownership;
+pub mod reader;
 mod share;
 mod titles;
 mod untrusted;
@@ -10,12 +11,9 @@ use std::{env, fs, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::render;
-use crate::{
-    alerts::{
-        Incident, Notification, Texts,
-        simulation::{Behaviour, KEY, Simulation},
-    },
+use crate::alerts::simulation::{Behaviour, KEY, Simulation};
+use orchestr::{
+    alerts::{Incident, Notification, Texts, render},
     api::{Cause, NamespacedName, Owner, ProblemKind, Revision, WebhookFormat},
 };
 

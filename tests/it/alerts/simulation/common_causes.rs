@@ -7,14 +7,10 @@ use proptest::prelude::*;
 use super::{
     BYTES, Behaviour, CrashPoint, Event, KEYS, Simulation, accepted, key,
     properties::{event, format},
-    webhook,
+    rendered, rendered_text, webhook,
 };
-use crate::{
-    alerts::{
-        CommonCause, Incident, IncidentMemory, NotificationPolicy,
-        common_cause::Grouped,
-        simulation::{rendered, rendered_text},
-    },
+use orchestr::{
+    alerts::{CommonCause, Grouped, Incident, IncidentMemory, NotificationPolicy},
     api::{AlertPhase, AlertStatus, Cause, Match, MessageKind, WebhookFormat, WebhookStatus},
 };
 

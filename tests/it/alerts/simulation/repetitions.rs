@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{Behaviour, Simulation, accepted, key};
-use crate::api::{MessageKind, WebhookFormat};
+use orchestr::api::{MessageKind, WebhookFormat};
 
 fn kinds(sim: &Simulation) -> Vec<MessageKind> {
     accepted(sim).into_iter().map(|(_, kind, ..)| kind).collect()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Scenario, body, incident};
-use crate::{
+use orchestr::{
     alerts::Incident,
     api::{Cause, Severity, WebhookFormat},
 };

@@ -9,92 +9,14 @@ use std::{
 use serde_json::Value;
 
 use super::{Behaviour, Simulation, rendered};
-use crate::{
+use crate::alerts::formats::reader::read;
+use orchestr::{
     alerts::{Incident, Notification, Plan, Texts},
     api::{AlertPhase, Detail, MessageKind, Owner, ProblemKind, WebhookFormat},
 };
 
-/// The owners that a message names.
-#[derive(Debug, Default)]
-struct Parsed {
-    firing: BTreeSet<String>,
-    resolved: BTreeSet<String>,
-}
-
 fn body(sim: &Simulation, message: &Notification) -> Value {
     rendered(message, sim.policy.format)
-}
-
-/// The owners' names in a text. All are "work" and four digits.
-fn names(text: &str) -> impl Iterator<Item = String> {
-    text.match_indices("work").map(|(at, _)| text[at..at + 8].to_owned())
-}
-
-fn parse(sim: &Simulation, message: &Notification, keys: &mut BTreeMap<String, String>) -> Parsed {
-    let body = body(sim, message);
-    let mut parsed = Parsed::default();
-    let all = |field: &Value| field.as_array().unwrap().clone();
-    let of_alerts = |parsed: &mut Parsed, alerts: &Value, is_resolved: &dyn Fn(&Value) -> bool| {
-        for alert in all(alerts) {
-            let name = alert["labels"]["owner_name"].as_str().unwrap_or_default();
-            let into = if is_resolved(&alert) { &mut parsed.resolved } else { &mut parsed.firing };
-            into.extend(names(name));
-        }
-    };
-    // Text whose sections begin with titles.
-    let mut title = "What".to_owned();
-    let mut of_text = |text: &str| {
-        for line in text.lines() {
-            let words = line.trim_start_matches('*');
-            let known = ["What", "Firing", "Over", "No longer a common cause", "Still firing"]
-                .into_iter()
-                .find(|title| words.starts_with(title));
-            title = known.map_or(title.clone(), str::to_owned);
-            let into = if matches!(title.as_str(), "Over" | "No longer a common cause") {
-                &mut parsed.resolved
-            } else {
-                &mut parsed.firing
-            };
-            into.extend(names(line));
-        }
-    };
-    match sim.policy.format {
-        WebhookFormat::Generic => of_alerts(&mut parsed, &body["alerts"], &|alert| alert["status"] == "resolved"),
-        WebhookFormat::CloudEvents => {
-            of_alerts(&mut parsed, &body["data"]["alerts"], &|alert| alert["status"] == "resolved");
-        }
-        WebhookFormat::Alertmanager => {
-            let now = sim.now.to_string();
-            of_alerts(&mut parsed, &body, &|alert| alert["endsAt"].as_str().unwrap() <= now.as_str());
-        }
-        WebhookFormat::Slack => {
-            for block in all(&body["blocks"]).iter().skip(1) {
-                of_text(block["text"]["text"].as_str().unwrap_or_default());
-            }
-        }
-        WebhookFormat::Discord => {
-            for embed in all(&body["embeds"]) {
-                of_text(embed["description"].as_str().unwrap());
-            }
-        }
-        WebhookFormat::Teams => {
-            for block in all(&body["attachments"][0]["content"]["body"]).iter().skip(1) {
-                let runs = all(&block["inlines"]);
-                of_text(&runs.iter().map(|run| run["text"].as_str().unwrap()).collect::<String>());
-            }
-        }
-        WebhookFormat::PagerDuty => {
-            let key = body["dedup_key"].as_str().unwrap().to_owned();
-            if body["event_action"] == "resolve" {
-                parsed.resolved.extend(keys.get(&key).cloned());
-            } else {
-                let source = body["payload"]["source"].as_str().unwrap().to_owned();
-                parsed.firing.extend(names(&source));
-                names(&source).for_each(|name| drop(keys.insert(key.clone(), name)));
-            }
-        }
-    }
-    parsed
 }
 
 #[test]
@@ -120,8 +42,7 @@ fn names_the_start_and_the_end_of_every_tracked_incident() {
 
             let (mut started, mut resolved, mut keys) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
             for message in sim.sent.iter().filter(|message| message.kind != MessageKind::Resend) {
-                sim.now = message.now;
-                let parsed = parse(&sim, message, &mut keys);
+                let parsed = read(format, &body(&sim, message), message.now, &mut keys);
                 started.extend(parsed.firing);
                 parsed.resolved.into_iter().for_each(|name| *resolved.entry(name).or_insert(0) += 1);
             }

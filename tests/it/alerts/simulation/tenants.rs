@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::{
     Behaviour, Event, KEYS, Simulation, key,
     properties::{event, format},
-    webhook,
+    rendered_text, webhook,
 };
-use crate::{
-    alerts::{Incident, Notification, NotificationPolicy, simulation::rendered_text},
+use orchestr::{
+    alerts::{Incident, Notification, NotificationPolicy},
     api::{AlertPhase, Mentions, MessageKind, Owner, ProblemKind, Severity, Webhook, WebhookFormat},
 };
 
@@ -348,7 +348,7 @@ proptest! {
         let victim = sim.fail("payments", "api", Warning);
         sim.causes.extend(cause.map(|cause| (victim.clone(), cause)));
         sim.advance(40 * 60);
-        let is_firing = |alert: &crate::api::AlertStatus| {
+        let is_firing = |alert: &orchestr::api::AlertStatus| {
             alert.phase == AlertPhase::Firing && (alert.key == victim || alert.members.contains(&victim))
         };
         let named = sim.sent.iter().flat_map(|sent| &sent.started).any(|alert| {

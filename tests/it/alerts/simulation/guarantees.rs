@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{Behaviour, Event, Simulation, accepted, key, webhook};
-use crate::{
-    alerts::{Incident, IncidentMemory, NotificationPolicy, incident::Earlier},
+use orchestr::{
+    alerts::{IncidentMemory, NotificationPolicy},
     api::{Match, MessageKind, WebhookFormat},
 };
 
@@ -193,22 +193,6 @@ fn continues_to_match_an_incident_whose_reason_changes() {
 }
 
 #[test]
-fn matches_a_failed_pull_by_either_of_its_reasons() {
-    let mut spec = webhook(WebhookFormat::Slack);
-    let (names, mut incident) = (["ErrImagePull", "ImagePullBackOff"], Simulation::new(WebhookFormat::Slack));
-    incident.start(1);
-    let incident = incident.incidents().remove(0);
-    for name in names {
-        spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
-        let policy = NotificationPolicy::new(0, &spec).unwrap();
-        for reason in names {
-            assert!(policy.matches(&Incident { reason: reason.into(), ..incident.clone() }, &Earlier::default()));
-        }
-        assert!(!policy.matches(&incident, &Earlier::default()), "{name}");
-    }
-}
-
-#[test]
 fn counts_incidents_that_end_while_waiting_for_space_in_a_message() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     // The names are so long that they need several messages.
@@ -229,9 +213,4 @@ fn ignores_stopped_in_an_edited_status() {
     sim.start(1);
     sim.advance(60);
     assert_eq!(sim.sent.len(), 1);
-}
-
-#[test]
-fn webhooks_share_the_space_for_alerts() {
-    assert_eq!([0, 1, 2, 10].map(crate::alerts::alert_bytes), [65_536, 65_536, 32_768, 6_553]);
 }

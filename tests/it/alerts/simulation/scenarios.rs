@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{BYTES, Behaviour, CrashPoint, Event, KEYS, Simulation, accepted, key, webhook};
-use crate::{
+use orchestr::{
     alerts::{Incident, NotificationPolicy},
     api::{AlertPhase, MessageKind, Owner, WebhookFormat, WebhookStatus},
 };
@@ -240,10 +240,10 @@ fn sends_only_incidents_that_match() {
     let mut spec = webhook(WebhookFormat::Slack);
     let matching = |namespaces: &[&str], reasons: &[&str]| {
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
-        Some(crate::api::Match {
+        Some(orchestr::api::Match {
             namespaces: texts(namespaces),
             reasons: texts(reasons),
-            ..crate::api::Match::default()
+            ..orchestr::api::Match::default()
         })
     };
     for (match_, expected) in [

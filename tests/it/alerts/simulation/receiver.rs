@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Simulation, key, rendered_text};
-use crate::{
+use orchestr::{
     alerts::{Alert, Notification, retry::AttemptOutcome},
     api::{AlertPhase, Detail, MessageKind, WebhookFormat},
 };

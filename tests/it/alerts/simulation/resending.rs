@@ -1,8 +1,8 @@
 //! What Alertmanager is sent again: everything that it was sent or may have been sent, and nothing else.
 
 use super::{Behaviour, Simulation, key};
-use crate::{
-    alerts::{Alert, Notification, compose::resend},
+use orchestr::{
+    alerts::{Alert, Notification, resend},
     api::{AlertPhase, WebhookFormat},
 };
 

@@ -10,13 +10,15 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan, PlanInput,
-    Source, Texts, deletion_notices, formats::render, plan, record, resend,
-};
-use crate::api::{
-    AlertPhase, AlertStatus, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef,
-    SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
+use orchestr::{
+    alerts::{
+        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan,
+        PlanInput, Source, Texts, deletion_notices, plan, record, render, resend,
+    },
+    api::{
+        AlertPhase, AlertStatus, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef,
+        SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
+    },
 };
 
 mod common_causes;

@@ -1,8 +1,8 @@
 //! Storms: more incidents than are tracked one by one.
 
 use super::{Behaviour, Simulation, accepted, kibibyte_key, rendered, webhook};
-use crate::{
-    alerts::{Incident, Notification, NotificationPolicy, compose::resend},
+use orchestr::{
+    alerts::{Incident, Notification, NotificationPolicy, resend},
     api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
 };
 
@@ -329,7 +329,7 @@ fn a_storm_has_the_highest_severity_of_its_incidents() {
 
 #[test]
 fn a_storm_has_a_severity_by_which_the_webhook_matches_it() {
-    let spec = crate::api::Webhook {
+    let spec = orchestr::api::Webhook {
         match_: Some(Match { severities: Some(vec![Severity::Warning]), ..Match::default() }),
         ..webhook(WebhookFormat::Generic)
     };
