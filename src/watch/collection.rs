@@ -2,8 +2,10 @@
 
 use std::io;
 
-use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
+    Api, Client,
     api::{ListParams, WatchParams},
     core::Status,
 };
@@ -66,6 +68,22 @@ pub trait Collection: Send + Sync {
 
     /// The present resource version of the collection: that of a list of one object, which no cache delays.
     fn version(&self) -> BoxFuture<'_, kube::Result<String>>;
+
+    /// For requests about the cluster itself. Absent if the objects are those of one namespace: who may read it usually may
+    /// not read others.
+    fn cluster_client(&self) -> Option<Client>;
+
+    /// The UID of the namespace `kube-system`, which another cluster at the same address does not share. Absent if it cannot
+    /// be read, for example without the permission to list namespaces.
+    fn cluster(&self) -> BoxFuture<'static, Option<String>> {
+        let client = self.cluster_client();
+        async move {
+            let only = ListParams::default().fields("metadata.name=kube-system");
+            let namespaces = Api::<Namespace>::all(client?).list_metadata(&only).await.ok()?;
+            namespaces.items.into_iter().next()?.metadata.uid
+        }
+        .boxed()
+    }
 
     /// Opens a watch.
     fn watch<'a>(

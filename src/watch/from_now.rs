@@ -1,7 +1,7 @@
 //! Watches a collection from the present on, without a list of it.
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
-use kube::api::WatchParams;
+use kube::{Client, api::WatchParams};
 
 use super::collection::{Collection, Part, Parts, WatchEvents};
 
@@ -22,6 +22,10 @@ impl<C: Collection> Collection for FromNow<C> {
 
     fn version(&self) -> BoxFuture<'_, kube::Result<String>> {
         self.0.version()
+    }
+
+    fn cluster_client(&self) -> Option<Client> {
+        self.0.cluster_client()
     }
 
     fn watch<'a>(

@@ -47,6 +47,10 @@ where
             .boxed()
     }
 
+    fn cluster_client(&self) -> Option<Client> {
+        self.api.namespace().is_none().then(|| self.api.clone().into_client())
+    }
+
     fn watch<'a>(
         &'a self,
         params: &WatchParams,

@@ -9,12 +9,14 @@
 //! A cluster whose etcd was restored from a backup is in an earlier state than the one that was received, and resource
 //! versions continue from that of the backup. A watch of a version that is still to come waits for it in silence, and the
 //! API server closes it regularly at its timeout: nothing in it shows that everything is different. So after an
-//! interruption, the present version is requested as well. It can only be lower in a cluster that went back.
+//! interruption, the present version is requested as well. It can only be lower in a cluster that went back. Versions of
+//! another cluster at the same address may be higher, so the UID of `kube-system` is compared as well.
 
 use std::time::Duration;
 
 use futures::{
     FutureExt, StreamExt,
+    future::join,
     stream::{self, BoxStream},
 };
 use kube::{
@@ -62,6 +64,10 @@ pub struct ListWatch<K> {
     state: State<K>,
     /// Whether the next list is streamed.
     pub(super) streaming: bool,
+    /// Whether an interruption is over, and the cluster could not be asked whether it went back meanwhile.
+    is_unverified: bool,
+    /// The cluster of the last list, if it can be identified.
+    cluster: Option<String>,
     /// When the known state was last complete; absent after a failure.
     last_current: Option<Instant>,
     /// Watches in a row that failed to catch up.
@@ -109,6 +115,8 @@ impl<K: Send + 'static> ListWatch<K> {
             collection,
             state: State::Empty,
             streaming,
+            is_unverified: false,
+            cluster: None,
             last_current: None,
             catch_ups: 0,
             has_listed: false,
@@ -173,15 +181,22 @@ impl<K: Send + 'static> ListWatch<K> {
                 let params = WatchParams::streaming_lists().timeout(STREAMING_TIMEOUT);
                 // Without a version, the list is at least as new as the request. With "0" it may come from the cache of an API
                 // server that lags behind, and be older than what was received before.
-                match request_watch(&*self.collection, &params, "").await {
+                let list = request_watch(&*self.collection, &params, "");
+                let (cluster, list) = join(cluster_of(&*self.collection), list).await;
+                self.cluster = cluster;
+                match list {
                     Ok(events) => self.relisting(State::StreamingList { events, opened: Instant::now() }),
                     Err(error) => (Some(Err(Error::WatchStartFailed(error))), State::Empty),
                 }
             }
-            State::Empty => match request_page(&*self.collection, None).await {
-                Ok(state) => self.relisting(state),
-                Err(error) => (Some(Err(Error::InitialListFailed(error))), State::Empty),
-            },
+            State::Empty => {
+                let (cluster, list) = join(cluster_of(&*self.collection), request_page(&*self.collection, None)).await;
+                self.cluster = cluster;
+                match list {
+                    Ok(state) => self.relisting(state),
+                    Err(error) => (Some(Err(Error::InitialListFailed(error))), State::Empty),
+                }
+            }
             State::NextPage { token } => match request_page(&*self.collection, Some(token.clone())).await {
                 Ok(state) => (None, state),
                 Err(error) => failed_page(Some(token), error),
@@ -229,6 +244,7 @@ impl<K: Send + 'static> ListWatch<K> {
 
     fn relisting(&mut self, state: State<K>) -> Step<K> {
         self.has_listed = true;
+        self.is_unverified = false;
         (Some(Ok(WatchUpdate::Relisting)), state)
     }
 
@@ -245,24 +261,27 @@ impl<K: Send + 'static> ListWatch<K> {
 
     /// Opens a watch from the resource version where the list or the last watch ended.
     async fn open(&mut self, resource_version: String) -> Step<K> {
-        let is_behind = self.last_current.is_none_or(|time| time.elapsed() > MAX_GAP);
-        if is_behind && self.catch_ups >= MAX_CATCH_UPS {
+        let is_late = self.last_current.is_none_or(|time| time.elapsed() > MAX_GAP);
+        if is_late && self.catch_ups >= MAX_CATCH_UPS {
             self.catch_ups = 0;
             return (Some(Err(Error::WatchFailed(never_caught_up()))), State::Empty);
         }
+        let is_behind = is_late || self.is_unverified;
         let timeout = if is_behind { CATCH_UP_TIMEOUT } else { WATCH_TIMEOUT };
         let params = WatchParams::default().timeout(timeout);
         let opened = request_watch(&*self.collection, &params, &resource_version).await;
-        self.catch_ups += u32::from(is_behind && opened.is_ok());
+        self.catch_ups += u32::from(is_late && opened.is_ok());
         let is_doubtful = match &opened {
             Ok(_) => is_behind,
             Err(kube::Error::Api(status)) => is_too_large(status),
             Err(_) => false,
         };
         if is_doubtful {
-            match has_gone_back(&*self.collection, &resource_version).await {
-                Ok(false) => {}
-                Ok(true) => return went_back(),
+            match has_gone_back(&*self.collection, self.cluster.as_deref(), &resource_version).await {
+                Ok(false) => self.is_unverified = false,
+                Ok(true) => return self.went_back(),
+                // An overloaded API server may refuse lists and still serve watches. The next watch begins soon, and asks again.
+                Err(_) if opened.is_ok() => self.is_unverified = true,
                 Err(error) => return (Some(Err(Error::WatchStartFailed(error))), State::Listed { resource_version }),
             }
         }
@@ -298,7 +317,7 @@ impl<K: Send + 'static> ListWatch<K> {
             }
             Ok(Some(Ok(WatchEvent::Bookmark { resource_version, .. }))) => {
                 if is_older(&resource_version, &watch.resource_version) {
-                    return went_back();
+                    return self.went_back();
                 }
                 let update = watch.is_behind.then_some(Ok(WatchUpdate::CaughtUp));
                 self.caught_up();
@@ -325,13 +344,19 @@ impl<K: Send + 'static> ListWatch<K> {
         }
     }
 
+    /// The watch continues with a new list.
+    fn went_back(&mut self) -> Step<K> {
+        self.is_unverified = false;
+        (Some(Ok(WatchUpdate::WentBack)), State::Empty)
+    }
+
     fn changed(&mut self, watch: OpenWatch<K>, resource_version: String, update: WatchUpdate<K>) -> Step<K> {
         if resource_version.is_empty() {
             // A watch that resumed without a version would send all objects again, but no deletions.
             return (Some(Err(Error::NoResourceVersion)), State::Empty);
         }
         if is_older(&resource_version, &watch.resource_version) {
-            return went_back();
+            return self.went_back();
         }
         let now = Instant::now();
         if !watch.is_behind {
@@ -359,22 +384,28 @@ impl<K: Send + 'static> ListWatch<K> {
     }
 }
 
-/// Whether the present version of a collection is older than this one.
+/// The cluster of a collection, if it can be identified in time.
+async fn cluster_of<K: Send + 'static>(collection: &dyn Collection<Object = K>) -> Option<String> {
+    within(PROBE_TIMEOUT, collection.cluster()).await.ok().flatten()
+}
+
+/// Whether the present version of a collection is older than this one, or it belongs to another cluster.
 async fn has_gone_back<K: Send + 'static>(
     collection: &dyn Collection<Object = K>,
+    cluster: Option<&str>,
     resource_version: &str,
 ) -> kube::Result<bool> {
+    if let Some(known) = cluster
+        && cluster_of(collection).await.is_some_and(|present| present != known)
+    {
+        return Ok(true);
+    }
     match within(PROBE_TIMEOUT, collection.version()).await.flatten() {
         Ok(present) => Ok(is_older(&present, resource_version)),
         // A watch needs no right to list.
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// The watch continues with a new list.
-fn went_back<K>() -> Step<K> {
-    (Some(Ok(WatchUpdate::WentBack)), State::Empty)
 }
 
 async fn request_page<K: Send + 'static>(

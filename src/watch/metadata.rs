@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use kube::{
-    Api, Resource,
+    Api, Client, Resource,
     api::WatchParams,
     core::{PartialObjectMeta, Request},
 };
@@ -41,6 +41,10 @@ where
         let (client, map) = (self.api.clone().into_client(), self.map);
         async move { version_of(request_page(client, request.map_err(kube::Error::BuildRequest), map).await?).await }
             .boxed()
+    }
+
+    fn cluster_client(&self) -> Option<Client> {
+        self.api.namespace().is_none().then(|| self.api.clone().into_client())
     }
 
     fn watch<'a>(

@@ -17,8 +17,8 @@ pub enum WatchUpdate<K> {
     Behind,
     /// All missed events have been received.
     CaughtUp,
-    /// The cluster is in an earlier state than what was received, as after etcd was restored from a backup. A new list
-    /// follows.
+    /// The cluster is in an earlier state than what was received, as after etcd was restored from a backup, or it is another
+    /// cluster. A new list follows.
     WentBack,
     /// The API server forbids the list or the watch. Its message names the verb and the resource.
     Denied(String),

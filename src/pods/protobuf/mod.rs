@@ -55,6 +55,10 @@ impl Collection for Pods {
         self.0.version()
     }
 
+    fn cluster_client(&self) -> Option<Client> {
+        self.0.cluster_client()
+    }
+
     fn watch<'a>(
         &'a self,
         params: &WatchParams,

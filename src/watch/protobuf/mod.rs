@@ -88,6 +88,10 @@ impl<D: Decode> Collection for Protobuf<D> {
         self.list(&Selection::one()).and_then(version_of).boxed()
     }
 
+    fn cluster_client(&self) -> Option<Client> {
+        (!self.request.url_path.contains("/namespaces/")).then(|| self.client.clone())
+    }
+
     fn watch<'a>(
         &'a self,
         params: &WatchParams,

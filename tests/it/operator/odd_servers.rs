@@ -293,3 +293,60 @@ async fn lists_again_with_a_delay_if_every_version_is_too_large() {
     assert!((2..=8).contains(&lists), "{lists} lists within {LONG:?}");
     operator.stop().await;
 }
+
+/// A load balancer or a restored etcd may lead to another cluster whose versions are higher: a watch of it continues
+/// without an error, and says nothing about what was there before.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_again_if_the_address_leads_to_another_cluster() {
+    let env = TestEnv::with_own_plane("other-cluster", Options::default()).await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).whole_cluster().start();
+    env.wait_for_status("cluster", "the pod is reported", |status| listed(status) == ["cart"]).await;
+
+    let of_the_cluster =
+        |request: &ProxiedRequest| request.query.get("fieldSelector").is_some_and(|own| own.contains("kube-system"));
+    let another = ProxyAction::Mangle(Arc::new(|list: &str| list.replace(r#""uid":""#, r#""uid":"0"#)));
+    let lists = |request: &ProxiedRequest| request.is_streaming_list() || request.is_first_page();
+    for (what, answer, expected) in [("the same", ProxyAction::Forward, 0), ("another", another, 1)] {
+        let (listed_before, resumed_before) = (proxy.count(lists), proxy.count(ProxiedRequest::resumes_watch));
+        proxy.rule(|_| ProxyAction::Refuse(503, "down"));
+        proxy.end_watches();
+        proxy.wait_for_requests("the watch is retried", resumed_before + 4, ProxiedRequest::resumes_watch).await;
+        let asked_before = proxy.count(of_the_cluster);
+        proxy.rule(move |request| if of_the_cluster(request) { answer.clone() } else { ProxyAction::Forward });
+        proxy.wait_for_requests("the cluster is identified", asked_before + 1, of_the_cluster).await;
+        proxy.wait_for_requests("it is listed again", listed_before + expected, lists).await;
+        let marker = format!("{}-cluster", what.replace(' ', "-"));
+        env.pod(&marker, crash_looping(1)).await;
+        env.wait_for_status("cluster", "the watch continues", |status| listed(status).contains(&marker.as_str())).await;
+        assert_eq!(proxy.count(lists) - listed_before, expected, "{what} cluster");
+    }
+    operator.stop().await;
+}
+
+/// An overloaded API server may refuse lists for a long time, and serve watches.
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_continue_while_lists_are_refused() {
+    let env = TestEnv::new("no-lists").await;
+    env.pod("cart", crash_looping(3)).await;
+    env.object("cluster", watch_all()).await;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).start();
+    env.wait_for_status("cluster", "the pod is reported", |status| listed(status) == ["cart"]).await;
+    let resumed_before = proxy.count(ProxiedRequest::resumes_watch);
+    proxy.rule(|_| ProxyAction::Refuse(503, "down"));
+    proxy.end_watches();
+    proxy.wait_for_requests("the watch is retried", resumed_before + 4, ProxiedRequest::resumes_watch).await;
+    let is_list = |request: &ProxiedRequest| request.is_of_pods() && !request.is_watch();
+    proxy.rule(move |request| if is_list(request) { ProxyAction::Refuse(429, "busy") } else { ProxyAction::Forward });
+    env.set_status("cart", healthy()).await;
+    env.wait_for_status("cluster", "the watch continues", |status| listed(status).is_empty()).await;
+    let asked_before = proxy.count(is_list);
+    proxy.wait_for_requests("the version is requested again", asked_before + 2, is_list).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    env.set_status("cart", crash_looping(5)).await;
+    env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart"]).await;
+    operator.stop().await;
+}
