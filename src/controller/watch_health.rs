@@ -167,6 +167,11 @@ impl WatchHealth {
             })
     }
 
+    /// How many of the watched namespaces may not be read.
+    pub(super) fn unreadable_namespaces(&self) -> usize {
+        self.scopes.iter().filter(|(scope, state)| scope.is_some() && state.denied.is_some()).count()
+    }
+
     /// The first of these namespaces that may not be read, with the API server's message. It may have been deleted: the right
     /// to read it has usually ended with it.
     pub(super) fn unreadable(&self, concerns: impl Fn(&Scope) -> bool) -> Option<String> {

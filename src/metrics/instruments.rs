@@ -75,6 +75,7 @@ pub(super) struct Instruments {
     pub(super) watch_restarts: Family<ResourceLabel, Counter>,
     pub(super) detection_latency: Histogram,
     pub(super) synced: Gauge,
+    pub(super) unreadable_namespaces: Gauge,
     pub(super) leader: Gauge,
     pub(super) last_pod_event: Gauge,
     build: Family<BuildLabels, Gauge>,
@@ -95,6 +96,7 @@ impl Default for Instruments {
             watch_restarts: Family::default(),
             detection_latency: Histogram::new(LATENCY_BUCKETS),
             synced: Gauge::default(),
+            unreadable_namespaces: Gauge::default(),
             leader: Gauge::default(),
             last_pod_event: Gauge::default(),
             build: Family::default(),
@@ -157,6 +159,11 @@ impl Instruments {
             self.detection_latency.clone(),
         );
         registry.register("orchestr_synced", "Whether all pods are known", self.synced.clone());
+        registry.register(
+            "orchestr_unreadable_namespaces",
+            "Namespaces of --namespaces whose pods may not be read, while others may",
+            self.unreadable_namespaces.clone(),
+        );
         registry.register(
             "orchestr_leader",
             "Whether this replica writes statuses and sends alerts",

@@ -87,6 +87,10 @@ impl Metrics {
         self.0.health.is_delivering(namespaces, now)
     }
 
+    pub(crate) fn set_unreadable_namespaces(&self, namespaces: usize) {
+        self.0.instruments.unreadable_namespaces.set(namespaces.try_into().unwrap_or(i64::MAX));
+    }
+
     pub(crate) fn set_synced(&self, is_synced: bool) {
         self.0.health.set_synced(is_synced);
         self.0.instruments.synced.set(i64::from(is_synced));

@@ -294,6 +294,7 @@ impl Controller {
     fn update_synced(&self) {
         let is_synced = self.reconciler.is_synced(Instant::now()) && self.objects.are_accessible();
         self.metrics.set_synced(is_synced);
+        self.metrics.set_unreadable_namespaces(self.reconciler.unreadable_namespaces());
     }
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {

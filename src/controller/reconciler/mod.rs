@@ -186,6 +186,11 @@ impl Reconciler {
         std::mem::take(&mut self.needs_backfill)
     }
 
+    /// How many namespaces may not be read.
+    pub(super) fn unreadable_namespaces(&self) -> usize {
+        self.watch_health.unreadable_namespaces()
+    }
+
     /// Whether all pods are known.
     pub(super) fn is_synced(&self, now: Instant) -> bool {
         self.watch_health.is_synced(now)
@@ -282,7 +287,7 @@ impl Reconciler {
         });
         let mut warnings = settings.warnings.clone();
         let unread_events = self.evidence.warning(|scope| concerns(settings, scope));
-        let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace));
+        let unchecked = self.workloads.warnings(|namespace| settings.scope.selects_namespace(namespace), now);
         // If a pattern is wrong, Ready says so.
         let cut_texts = (object.has_cut_texts && settings.wrong.is_empty()).then(|| CUT_TEXTS.to_owned());
         let unreadable = self.watch_health.unreadable(|scope| concerns(settings, scope));

@@ -113,6 +113,7 @@ impl Workloads {
     pub(super) fn resume(&mut self, object: &NamespacedName, status: &OrchestrStatus, now: Instant) {
         for incident in status.incidents.iter().filter(|incident| incident.kind == ProblemKind::Missing) {
             let resumed = Resumed {
+                at: now,
                 objects: vec![object.clone()],
                 owner: incident.owner.clone(),
                 missing: incident.pods.try_into().unwrap_or_default(),
@@ -130,6 +131,7 @@ impl Workloads {
         });
         for alert in alerts {
             let resumed = Resumed {
+                at: now,
                 objects: vec![object.clone()],
                 owner: alert.owner.clone(),
                 missing: 0,

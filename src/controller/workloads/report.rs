@@ -1,8 +1,9 @@
 //! The missing pods that one object selects.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::{
     api::{NamespacedName, Owner, Ownership},
@@ -15,6 +16,10 @@ use super::{
     key::WorkloadKey,
     state::{Known, Resumed, TOLERATED},
 };
+
+/// How long a workload from the status may be unread before the status says that it is no longer watched. Its incident and
+/// its alerts stay as they are: what is unknown is not over.
+const UNREAD: Duration = Duration::from_secs(10 * 60);
 
 /// Whether an object selects pods of a namespace with these labels.
 type Selects<'s> = dyn Fn(&str, &Labels) -> bool + 's;
@@ -93,7 +98,11 @@ impl Workloads {
     }
 
     /// Sentences for an object about what could not be checked.
-    pub(in crate::controller) fn warnings(&self, selects_namespace: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(in crate::controller) fn warnings(
+        &self,
+        selects_namespace: impl Fn(&str) -> bool,
+        now: Instant,
+    ) -> Vec<String> {
         let denied =
             self.known.iter().find(|(key, state)| !state.denial.is_empty() && selects_namespace(&key.namespace));
         let denied = denied.map(|(_, state)| format!("could not check whether pods are missing: {}", state.denial));
@@ -108,7 +117,25 @@ impl Workloads {
             1 => Some("1 workload could not create pods, but was not checked, because too many could not".to_owned()),
             n => Some(format!("{n} workloads could not create pods, but were not checked, because too many could not")),
         };
-        denied.into_iter().chain(omitted).collect()
+        let mut unread: Vec<&Owner> = self
+            .known
+            .iter()
+            .filter(|(key, _)| selects_namespace(&key.namespace))
+            .filter_map(|(_, state)| match state.known()? {
+                Known::Resumed(resumed) if now >= resumed.at + UNREAD => Some(&resumed.owner),
+                _ => None,
+            })
+            .collect();
+        unread.sort();
+        unread.dedup();
+        let unwatched = unread.first().map(|first| {
+            let others = if unread.len() > 1 { format!(" and {} others", unread.len() - 1) } else { String::new() };
+            format!(
+                "{} {}{others} could not be read for 10 minutes, so missing pods are no longer watched",
+                first.kind, first.name
+            )
+        });
+        denied.into_iter().chain(unwatched).chain(omitted).collect()
     }
 }
 

@@ -79,6 +79,7 @@ struct Shortage {
 /// An incident in a status that an earlier run of the operator wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Resumed {
+    pub(super) at: Instant,
     /// The objects whose statuses list it, or have an alert about it.
     pub(super) objects: Vec<NamespacedName>,
     pub(super) owner: Owner,

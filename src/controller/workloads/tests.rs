@@ -380,7 +380,7 @@ fn a_denied_read_reports_nothing_and_ends_nothing() {
     sequence.refused("api-5d9f", WorkloadReading::Denied("no".to_owned()));
     sequence.at(600);
     assert!(sequence.missing().is_empty());
-    let warnings = |sequence: &Sequence, selects: bool| sequence.workloads.warnings(|_| selects);
+    let warnings = |sequence: &Sequence, selects: bool| sequence.workloads.warnings(|_| selects, sequence.now);
     assert_eq!(warnings(&sequence, true), ["could not check whether pods are missing: no"]);
     assert!(warnings(&sequence, false).is_empty());
     assert_eq!(sequence.reads(), ["api-5d9f"]);
@@ -590,7 +590,7 @@ fn counts_the_workloads_beyond_its_limits() {
         assert_eq!(in_namespace(&mut sequence, "shop", n), n >= MOST_IN_NAMESPACE, "only the warning changes");
     }
     assert!(!in_namespace(&mut sequence, "shop", MOST_IN_NAMESPACE), "counted already");
-    assert!(sequence.workloads.warnings(|_| true)[0].starts_with("5 workloads could not create pods"));
+    assert!(sequence.workloads.warnings(|_| true, sequence.now)[0].starts_with("5 workloads could not create pods"));
     for namespace in 0..10 {
         for n in 0..MOST_IN_NAMESPACE {
             in_namespace(&mut sequence, &format!("ns-{namespace}"), n);
@@ -751,10 +751,16 @@ fn an_alert_whose_incident_is_not_listed_is_unread_until_its_workload_is() {
         assert_eq!(sequence.reads(), ["api-5d9f"]);
         sequence.answer(&WorkloadKey { uid: String::new(), ..replica_set_key() }, WorkloadReading::Unavailable);
         assert!(sequence.workloads.is_unread("shop", &owner));
-        sequence.at(60);
+        let warnings = |sequence: &Sequence| sequence.workloads.warnings(|_| true, sequence.now);
+        sequence.at(599);
+        assert!(warnings(&sequence).is_empty());
+        sequence.at(600);
+        let unwatched = "Deployment api could not be read for 10 minutes, so missing pods are no longer watched";
+        assert_eq!(warnings(&sequence), [unwatched]);
+        assert!(sequence.workloads.is_unread("shop", &owner), "it is not over");
         assert_eq!(sequence.reads(), ["api-5d9f"]);
         sequence.answer(&WorkloadKey { uid: String::new(), ..replica_set_key() }, answer);
-        assert!(!sequence.workloads.is_unread("shop", &owner));
+        assert!(!sequence.workloads.is_unread("shop", &owner) && warnings(&sequence).is_empty());
         let found: Vec<_> = sequence.missing().iter().map(|own| (own.missing, own.since)).collect();
         assert_eq!(found, vec![(3, wall(-7200)); missing]);
     }

@@ -227,6 +227,7 @@ async fn a_namespace_that_is_gone_is_named_and_the_rest_is_healthy() {
         let healthy = kept.wait_for_ready("here", "Watching").await;
         assert_eq!(condition(&healthy, "PodsHealthy").0, "True");
         page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
+        page.wait_for("it says so", |page| page.value("orchestr_unreadable_namespaces") == 1.0).await;
     };
     check(&page).await;
     operator.stop().await;

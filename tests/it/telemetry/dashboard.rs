@@ -31,7 +31,7 @@ async fn every_query_of_the_dashboard_and_every_metric_of_the_rules_returns_data
     let expressions: Vec<String> = rules().iter().map(|rule| rule["expr"].as_str().unwrap().to_owned()).collect();
     let metrics: BTreeSet<String> =
         expressions.iter().flat_map(|text| name.find_iter(text).map(|found| found.as_str().to_owned())).collect();
-    assert_eq!(metrics.len(), 5, "{metrics:?}");
+    assert_eq!(metrics.len(), 6, "{metrics:?}");
     let queries = queries();
     assert!(queries.len() > 25, "{}", queries.len());
     assert!(queries.iter().all(|query| !query.contains('$')), "{queries:#?}");
