@@ -122,6 +122,11 @@ impl Object {
         self.has_gone_back = true;
     }
 
+    /// Whether what is observed next is an earlier state of the cluster.
+    pub(super) fn has_gone_back(&self) -> bool {
+        self.has_gone_back
+    }
+
     /// The last state of the webhooks that the status lacks.
     pub(super) fn lost_webhooks(&self) -> &[Arc<WebhookStatus>] {
         &self.lost_webhooks

@@ -96,7 +96,8 @@ impl Controller {
             self.queue.insert(&key);
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
-        let is_spec_changed = is_new || object.generation != observed.generation;
+        // After a restore, another spec may have the same generation.
+        let is_spec_changed = is_new || object.generation != observed.generation || object.has_gone_back();
         if is_spec_changed {
             object.generation = observed.generation;
             object.settings = settings(&observed, self.own_namespace_only).map(Into::into);

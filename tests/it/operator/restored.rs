@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     alerts::support::{delivery, spec, webhook},
     pod_statuses::{crash_looping, healthy},
-    proxy::{ProxiedRequest, Proxy},
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
     support::TIMEOUT,
     test_env::{TestEnv, condition, listed},
 };
@@ -116,4 +116,33 @@ async fn reports_a_restored_cluster_as_it_is_and_sends_nothing_again() {
         assert!(proxy.count(lists) - listed_before <= 2, "{name}: {:#?}", proxy.requests(lists));
         operator.stop().await;
     }
+}
+
+/// Generations continue from the backup, so another spec may have the generation of the one that was in force.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spec_of_the_same_generation_comes_into_force() {
+    let mut cluster = Cluster::start("generation").await;
+    let env = &cluster.env;
+    let proxy = Proxy::start(env.client.clone()).await;
+    let operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
+    cluster.change_after_a_backup().await;
+    let env = &cluster.env;
+    let spec = |max: u32| {
+        let mut spec = spec(&[webhook("ops", "PagerDuty", json!({}))]);
+        spec["report"] = json!({"maxPods": max});
+        spec
+    };
+    env.update_spec("cluster", spec(40)).await;
+    let replaced =
+        env.wait_for_status("cluster", "the spec is in force", |status| status.observed_generation == Some(2)).await;
+    assert_eq!(replaced.omitted_pods, 0);
+    proxy.rule(|_| ProxyAction::Refuse(503, "down"));
+    cluster.restore().await;
+    env.update_spec("cluster", spec(1)).await;
+    proxy.rule(|_| ProxyAction::Forward);
+    let status = env
+        .wait_for_status_within(SOON, "cluster", "the other spec is in force", |status| status.omitted_pods == 3)
+        .await;
+    assert_eq!(status.observed_generation, Some(2));
+    operator.stop().await;
 }
