@@ -16,14 +16,14 @@ use crate::{
 
 use super::outlook::Trouble;
 
-/// For how many pods events are listed during a wait. Later events are watched.
+/// For how many objects events are listed during a wait. Later events are watched.
 const EVENT_LISTS: usize = 20;
 /// The bytes of a log that are shown, at most.
 const LOG_BYTES: u32 = 16 * 1024;
 
 const LATE: &str = "reading logs took too long";
 
-/// Lists the events about pods from before the watch of events began.
+/// Lists the events about objects from before the watch of events began.
 pub(super) struct EventLists {
     client: Client,
     namespace: String,
@@ -38,8 +38,14 @@ impl EventLists {
 
     /// Starts a list for a pod whose trouble events may explain, once.
     pub(super) fn ask(&mut self, trouble: &Trouble) {
-        let uid = trouble.pod.uid;
-        if self.asked.len() >= EVENT_LISTS || !needs_events(&trouble.finding) || !self.asked.insert(uid) {
+        if needs_events(&trouble.finding) {
+            self.ask_about(trouble.pod.uid);
+        }
+    }
+
+    /// Starts a list for an object, once.
+    pub(super) fn ask_about(&mut self, uid: Uid) {
+        if self.asked.len() >= EVENT_LISTS || !self.asked.insert(uid) {
             return;
         }
         let (client, namespace) = (self.client.clone(), self.namespace.clone());

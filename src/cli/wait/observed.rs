@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::pods::{ContainerStatus, Pod, Terminated};
 
+use super::outlook::after;
+
 /// The kubelet forgets earlier crashes of a container that has run for so long.
 const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
 
@@ -84,11 +86,15 @@ impl Observed {
         self.ready_since
     }
 
-    /// The longest run before the present one, of the containers that run. A run of ten minutes is no failed attempt, and
-    /// those before it are forgotten.
-    pub(super) fn longest_run(&self) -> Duration {
-        let running = self.containers.iter().filter(|container| container.running.is_some());
-        running.filter_map(|container| container.longest_run.try_into().ok()).max().unwrap_or_default()
+    /// How long a container must run to outlive its own longest run and be stable then: the longest such time of those that
+    /// have not run for so long yet. A run of ten minutes is no failed attempt, and those before it are forgotten.
+    pub(super) fn required_run(&self, stable: Duration, now: Timestamp) -> Duration {
+        let required = self.containers.iter().filter_map(|container| {
+            let longest: Duration = container.longest_run.try_into().ok()?;
+            let own = longest.saturating_add(stable);
+            (after(container.running?, own) > now).then_some(own)
+        });
+        required.max().unwrap_or_default()
     }
 
     fn container(&self, name: &str) -> Option<&Container> {
@@ -122,8 +128,8 @@ impl Observed {
     }
 }
 
-/// Since when a pod has been ready without a restart. What was seen counts, because the clock of the node may differ from
-/// that of the cluster; only of what happened before the wait, nothing but the times in the pod is known.
+/// Since when a pod has been ready without a restart. Changes seen during the wait are timed by our clock, because the
+/// node's clock may differ. For earlier changes, only the times in the pod are available.
 fn ready_since(pod: &Pod, before: Option<&Observed>, now: Timestamp) -> Option<Timestamp> {
     let ready = pod.condition("Ready").filter(|ready| ready.status == "True")?;
     let statuses = || pod.init_statuses.iter().chain(&pod.statuses);

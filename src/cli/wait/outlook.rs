@@ -90,8 +90,8 @@ const THRESHOLDS: Thresholds = Thresholds {
 
 /// How long a container that has failed before must run. One that is OOM-killed a minute after each start is not healthy
 /// ten seconds after the next one: it must outlive its longest run, and be stable then.
-fn required_run(observed: &Observed, limits: Limits) -> Duration {
-    THRESHOLDS.restarted.max(observed.longest_run().saturating_add(limits.stable))
+fn required_run(observed: &Observed, limits: Limits, now: Timestamp) -> Duration {
+    THRESHOLDS.restarted.max(observed.required_run(limits.stable, now))
 }
 
 pub(super) fn assess(
@@ -104,7 +104,7 @@ pub(super) fn assess(
 ) -> Assessment {
     let pod = &observed.pod;
     let facts = Facts { events, ..Facts::default() };
-    let thresholds = Thresholds { restarted: required_run(observed, limits), ..THRESHOLDS };
+    let thresholds = Thresholds { restarted: required_run(observed, limits, now), ..THRESHOLDS };
     let verdict = judge(pod, &facts, &thresholds, now);
     let mut recheck = verdict.recheck;
     let Health::Problem(mut finding) = verdict.health else { return Assessment { trouble: None, recheck } };

@@ -1,5 +1,7 @@
 //! Why the pods of a workload cannot be created, and whether that can mend itself. Pure.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::{
@@ -15,6 +17,9 @@ use super::{
     target::Kind,
     workload::Workload,
 };
+
+/// How often a controller attempts to create a pod at least.
+const SLOWEST_ATTEMPT: Duration = Duration::from_secs(1000);
 
 /// Why the pods of a workload cannot be created, and whether that can mend itself.
 ///
@@ -35,9 +40,12 @@ pub(super) fn refusal(
         (Some((message, since)), latest) => {
             (latest.map_or(message, text), since, latest.and_then(|event| event.last), true)
         }
-        // The status of the others does not show it. An event from before the wait may be about an earlier rollout.
+        // The status of the others does not show it. An event from before the wait may be about an earlier rollout. A single
+        // check sees no further attempt, so it counts the last one.
         (None, Some(event)) if workload.kind() != Kind::Deployment => {
-            let is_new = event.last > progressed && event.last >= Some(facts.begun.at);
+            let earlier = if facts.begun.is_single_check { SLOWEST_ATTEMPT } else { Duration::ZERO };
+            let oldest = facts.begun.at.saturating_sub(earlier).unwrap_or(Timestamp::MIN);
+            let is_new = event.last > progressed && event.last >= Some(oldest);
             (text(event), event.first, event.last.filter(|_| is_new), false)
         }
         _ => return None,

@@ -16,6 +16,7 @@ use crate::{
         printable::printable,
     },
     clock::ClusterClock,
+    pods::Uid,
     watch::WatchUpdate,
 };
 
@@ -71,12 +72,17 @@ impl Waiter<'_> {
         let client = &self.cluster.client;
         let mut updates = Updates::new();
         let mut states = Vec::new();
+        let mut workloads = Vec::new();
         for (index, target) in targets.into_iter().enumerate() {
             let watched = look_up(self.cluster, self.namespace, target).await?;
+            workloads.extend(watched.workload.as_ref().map(|(uid, _)| Uid::from_text(uid)));
             states.push(TargetState::start(index, watched, client, self.namespace, &mut updates));
         }
         watch_namespace_events(client, self.namespace, &mut updates);
-        let lists = EventLists::new(client.clone(), self.namespace);
+        let mut lists = EventLists::new(client.clone(), self.namespace);
+        if limit.is_zero() {
+            workloads.iter().for_each(|uid| lists.ask_about(*uid));
+        }
         let failing = vec![None; states.len()];
         let mut run = Run {
             waiter: self,

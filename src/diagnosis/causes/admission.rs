@@ -40,14 +40,14 @@ pub(crate) fn refusing_quota(message: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Whether a message says that others use up a quota, so that there may be room later. If nothing is used, the pod alone
-/// exceeds it.
+/// Whether a message says that others use up a quota, so that there may be room later. A pod that requests more than the
+/// limit exceeds it alone.
 #[must_use]
 pub(crate) fn is_full_quota(message: &str) -> bool {
     let message = one_line(message, READ_LIMIT);
-    let usage = exceeded(Refusal::of(&message).error).and_then(|(_, usage)| usage.split_once(", used: "));
-    let used = usage.and_then(|(_, rest)| rest.split_once(", limited: ")).map(|(used, _)| used);
-    used.is_some_and(|used| used.split(',').all(|item| item.split_once('=').is_some_and(|(_, amount)| amount != "0")))
+    let usages = exceeded(Refusal::of(&message).error).and_then(|(_, usage)| usages(usage));
+    let fits = |own: &Usage<'_>| Some(quantity(own.requested)? <= quantity(own.limit)?);
+    usages.is_some_and(|usages| usages.iter().all(|own| fits(own).unwrap_or(true)))
 }
 
 /// A message without the names of pods.
@@ -117,24 +117,67 @@ fn unmet(error: &str) -> Option<(&str, &str)> {
     error.strip_prefix("failed quota: ")?.split_once(": must specify ")
 }
 
-/// `requested: cpu=1,memory=1Gi, used: …, limited: …` by resource.
+/// How much of a resource a quota allows.
+struct Usage<'a> {
+    resource: &'a str,
+    requested: &'a str,
+    used: &'a str,
+    limit: &'a str,
+}
+
+/// `requested: cpu=1,memory=1Gi, used: …, limited: …` as a sentence.
 fn usage_of(usage: &str) -> Option<String> {
+    let sentence = |own: &Usage<'_>| {
+        format!("{} of {} requested, {} of {} used", own.requested, own.resource, own.used, own.limit)
+    };
+    let sentences: Vec<_> = usages(usage)?.iter().map(sentence).collect();
+    Some(sentences.join("; "))
+}
+
+/// The same by resource.
+fn usages(usage: &str) -> Option<Vec<Usage<'_>>> {
     let rest = usage.strip_prefix("requested: ")?;
     let (requested, rest) = rest.split_once(", used: ")?;
     let (used, limited) = rest.split_once(", limited: ")?;
-    let amount = |list: &'_ str, resource: &str| -> Option<String> {
-        let own = list.split(',').find_map(|item| item.split_once('=').filter(|(name, _)| *name == resource));
-        own.map(|(_, amount)| amount.to_owned())
-    };
-    let sentences: Option<Vec<String>> = requested
-        .split(',')
-        .map(|item| {
-            let (resource, requested) = item.split_once('=')?;
-            let (used, limit) = (amount(used, resource)?, amount(limited, resource)?);
-            Some(format!("{requested} of {resource} requested, {used} of {limit} used"))
-        })
-        .collect();
-    Some(sentences?.join("; "))
+    requested.split(',').map(|item| Usage::of(item, used, limited)).collect()
+}
+
+impl<'a> Usage<'a> {
+    /// That of the resource in `cpu=1`, from lists of such items.
+    fn of(requested: &'a str, used: &'a str, limited: &'a str) -> Option<Self> {
+        let (resource, requested) = requested.split_once('=')?;
+        Some(Self { resource, requested, used: amount(used, resource)?, limit: amount(limited, resource)? })
+    }
+}
+
+fn amount<'a>(list: &'a str, resource: &str) -> Option<&'a str> {
+    list.split(',').filter_map(|item| item.split_once('=')).find(|(name, _)| *name == resource).map(|(_, own)| own)
+}
+
+/// A quantity such as `500m`, `2` or `1Gi`.
+fn quantity(text: &str) -> Option<f64> {
+    const SUFFIXES: [(&str, f64); 16] = [
+        ("n", 1e-9),
+        ("u", 1e-6),
+        ("m", 1e-3),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("P", 1e15),
+        ("E", 1e18),
+        ("Ki", 1024.0),
+        ("Mi", 1_048_576.0),
+        ("Gi", 1_073_741_824.0),
+        ("Ti", 1_099_511_627_776.0),
+        ("Pi", 1_125_899_906_842_624.0),
+        ("Ei", 1_152_921_504_606_846_976.0),
+        ("", 1.0),
+    ];
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (_, factor) = SUFFIXES.iter().find(|(own, _)| *own == suffix)?;
+    Some(number.parse::<f64>().ok()? * factor)
 }
 
 fn pod_security(error: &str) -> Classified {
@@ -206,14 +249,17 @@ mod tests {
 
     #[test]
     fn tells_a_full_quota_from_one_that_is_too_small() {
-        let exceeded = |used: &str| {
+        let exceeded = |requested: &str| {
             format!(
-                "Error creating: pods \"a-1\" is forbidden: exceeded quota: q, requested: cpu=2,pods=1, used: {used}, limited: \
-                 cpu=1,pods=4"
+                "Error creating: pods \"a-1\" is forbidden: exceeded quota: q, requested: {requested},pods=1, used: \
+                 cpu=100m,memory=0,pods=4, limited: cpu=1500m,memory=2Gi,pods=4"
             )
         };
-        assert!(is_full_quota(&exceeded("cpu=500m,pods=4")));
-        assert!(!is_full_quota(&exceeded("cpu=0,pods=4")));
+        for (requested, expected) in
+            [("cpu=1", true), ("cpu=1500m", true), ("cpu=2", false), ("memory=2048Mi", true), ("memory=3G", false)]
+        {
+            assert_eq!(is_full_quota(&exceeded(requested)), expected, "{requested}");
+        }
         for other in ["", "failed quota: q: must specify cpu for: app", "insufficient quota to consume: cpu"] {
             assert!(!is_full_quota(&format!("Error creating: pods \"a-1\" is forbidden: {other}")), "{other}");
         }

@@ -78,7 +78,8 @@ impl Wait {
     pub async fn ends(self) -> Ended {
         let Self { child, errors, reader } = self;
         tokio::task::spawn_blocking(move || {
-            let output = finish(child, TIMEOUT).unwrap();
+            let said = || errors.lock().unwrap().join("\n");
+            let output = finish(child, TIMEOUT).unwrap_or_else(|error| panic!("{error}; it said:\n{}", said()));
             let at = Instant::now();
             reader.join().unwrap();
             let err = errors.lock().unwrap().join("\n");

@@ -455,7 +455,7 @@ fn events_say_why_the_pods_of_other_workloads_cannot_be_created() {
             "; pods cannot be created: the ResourceQuota pods is exceeded: 1 of pods requested, 4 of 4 used"
         )
     );
-    assert_eq!(code(&decided(&QUOTA.replace("used: pods=4", "used: pods=0"), 2, 33, 34)), "QuotaExceeded");
+    assert_eq!(code(&decided(&QUOTA.replace("pods=4", "pods=0"), 2, 33, 34)), "QuotaExceeded");
 }
 
 /// Two Jobs have the labels. The pods alone do not show whether the one that failed will try again.

@@ -320,6 +320,12 @@ fn a_container_that_failed_must_outlive_its_longest_run() {
         let Assessment { trouble: Some(trouble), recheck } = after(outlived - 6) else { panic!("{failed_after}") };
         assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
     }
+    // Each container must outlive its own runs only.
+    let mut two = ready(status(2, 20));
+    let mut other = ready(status(540, 560)).statuses.remove(0);
+    other.name = "proxy".into();
+    two.statuses.push(other);
+    assert_eq!(assessed(&observed(&two)).trouble, None);
     // The pod shows the last run only. A longer one was seen before.
     let long = Observed::new(ready(status(90, 30)), None, now());
     assert_eq!(assessed(&Observed::new(ready(status(5, 99)), Some(&long), now())).trouble.map(|_| ()), Some(()));
