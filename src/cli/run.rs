@@ -83,7 +83,7 @@ pub(super) struct RunFlags {
     #[arg(long, env = "ORCHESTR_METRICS_ADDRESS", value_name = "[IP]:PORT")]
     metrics_address: Option<String>,
 
-    /// Serve metrics that count problems, and name no namespace, owner or cause
+    /// Serve metrics that count problems, and name no namespace, object, owner or cause
     #[arg(long, env = "ORCHESTR_METRICS_WITHOUT_INCIDENTS")]
     metrics_without_incidents: bool,
 

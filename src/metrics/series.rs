@@ -10,7 +10,7 @@ use prometheus_client::{
 
 use super::{
     Metrics, lock,
-    state::{IncidentLabels, OBJECTS},
+    state::{IncidentLabels, OBJECTS, ObjectSeries},
 };
 
 /// Copies the state while it is locked, and encodes the copy.
@@ -74,34 +74,27 @@ impl Collector for StateCollector {
         snapshot.incidents.sort_unstable();
         snapshot.incidents.dedup_by(|a, b| a.0 == b.0);
         let objects: Vec<_> = snapshot.objects.iter().map(|object| (object.name.to_string(), object)).collect();
+        let problems_of = |object: &ObjectSeries| object.problems.iter().map(|own| own.pods).sum::<u64>();
 
-        gauge(
-            &mut encoder,
-            "orchestr_pods",
-            "Pods that an Orchestr object selects.",
-            objects.iter().map(|(name, object)| (Labels([("object", name)]), count(object.pods))),
-        )?;
+        const PODS: (&str, &str) = ("orchestr_pods", "Pods that an Orchestr object selects.");
         const PROBLEM_PODS: (&str, &str) = ("orchestr_problem_pods", "Pods with a problem.");
         if shared.hides_incidents {
-            let sums =
-                objects.iter().map(|(name, object)| (name, object.problems.iter().map(|own| own.pods).sum::<u64>()));
-            let sums = sums.filter(|(_, pods)| *pods > 0);
-            let (name, help) = PROBLEM_PODS;
-            gauge(&mut encoder, name, help, sums.map(|(name, pods)| (Labels([("object", name)]), count(pods))))?;
+            // Where tenants share a cluster, an object is in the namespace of its tenant.
+            let sum =
+                |of: &dyn Fn(&ObjectSeries) -> u64| count(objects.iter().map(|(_, object)| of(object)).sum::<u64>());
+            gauge(&mut encoder, PODS.0, PODS.1, [(Labels([]), sum(&|object| object.pods))])?;
+            gauge(&mut encoder, PROBLEM_PODS.0, PROBLEM_PODS.1, [(Labels([]), sum(&problems_of))])?;
             snapshot.incidents.clear();
             snapshot.omitted_incidents = 0;
         } else {
+            let pods = objects.iter().map(|(name, object)| (Labels([("object", name)]), count(object.pods)));
+            gauge(&mut encoder, PODS.0, PODS.1, pods)?;
             let problems = objects.iter().flat_map(|(name, object)| object.problems.iter().map(move |own| (name, own)));
-            let (name, help) = PROBLEM_PODS;
-            gauge(
-                &mut encoder,
-                name,
-                help,
-                problems.map(|(name, own)| {
-                    let labels = [("object", name.as_str()), ("namespace", &own.namespace), ("reason", &own.reason)];
-                    (Labels(labels), count(own.pods))
-                }),
-            )?;
+            let problems = problems.map(|(name, own)| {
+                let labels = [("object", name.as_str()), ("namespace", &own.namespace), ("reason", &own.reason)];
+                (Labels(labels), count(own.pods))
+            });
+            gauge(&mut encoder, PROBLEM_PODS.0, PROBLEM_PODS.1, problems)?;
         }
         let causes = objects.iter().flat_map(|(name, object)| object.common_causes.iter().map(move |own| (name, own)));
         gauge(
@@ -142,13 +135,16 @@ impl Collector for StateCollector {
         failing.dedup_by(|a, b| a.0 == b.0);
         let omitted_failing = failing.len().saturating_sub(OBJECTS);
         failing.truncate(OBJECTS);
-        let failing: Vec<_> = failing.into_iter().map(|(object, webhooks)| (object.to_string(), webhooks)).collect();
-        gauge(
-            &mut encoder,
-            "orchestr_failing_webhooks",
-            "Webhooks of an Orchestr object that fail or cannot be used.",
-            failing.iter().map(|(object, webhooks)| (Labels([("object", object)]), count(*webhooks))),
-        )?;
+        const FAILING: (&str, &str) =
+            ("orchestr_failing_webhooks", "Webhooks of an Orchestr object that fail or cannot be used.");
+        if shared.hides_incidents {
+            let sum = failing.iter().map(|(_, webhooks)| count(*webhooks)).sum::<i64>();
+            gauge(&mut encoder, FAILING.0, FAILING.1, (sum > 0).then_some((Labels([]), sum)))?;
+        } else {
+            let failing: Vec<_> = failing.into_iter().map(|(object, own)| (object.to_string(), own)).collect();
+            let failing = failing.iter().map(|(object, webhooks)| (Labels([("object", object)]), count(*webhooks)));
+            gauge(&mut encoder, FAILING.0, FAILING.1, failing)?;
+        }
         gauge(
             &mut encoder,
             "orchestr_failing_webhook_series_omitted",
