@@ -3,9 +3,8 @@
 //! The times in a pod are written by machines of the cluster and compared with the present. If the operator's own clock
 //! differed from theirs by minutes, a starting pod would seem to be stuck, or a stuck pod to be starting.
 //!
-//! Between two responses, time passes by the monotonic clock. Our own clock may be set at any time, and a problem that lasts
-//! must neither end nor begin by that. It is read once, at the start, and otherwise only if the cluster's clock differs from
-//! it by more than a day.
+//! Between two responses, time passes by the monotonic clock. Setting our clock must not start or end a problem. It is read
+//! once, at the start, and otherwise only if the cluster's clock differs from it by more than a day.
 
 use std::{
     collections::VecDeque,

@@ -97,8 +97,7 @@ impl Settings {
         self.wrong.push(error);
     }
 
-    /// What is wrong and that the rest is in force; absent if nothing is wrong. It names the first parts, and counts the
-    /// others.
+    /// Names the first wrong parts, counts the others, and says that the rest is in force. Absent if nothing is wrong.
     pub(crate) fn wrong_parts(&self) -> Option<String> {
         const NAMED: usize = 3;
         let named: Vec<String> = self.wrong.iter().take(NAMED).map(ToString::to_string).collect();

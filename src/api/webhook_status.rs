@@ -31,8 +31,8 @@ pub struct WebhookStatus {
     /// Why the receiver refused the incidents that are marked with `refusedAt`; absent if there are none.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub last_refusal: Option<DeliveryError>,
-    /// How many incidents the next message may report, while those that the receiver refuses for what a message says about
-    /// them are separated from the others. Absent: as many as fit.
+    /// The maximum number of incidents in the next message, while the incidents that the receiver refuses are being isolated.
+    /// Absent: as many as fit.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]
     pub part_size: i64,

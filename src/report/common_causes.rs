@@ -6,8 +6,9 @@
 //! problems of several owners.
 //!
 //! Refused credentials are a common cause within one namespace only, because `imagePullSecrets` are objects of the pods'
-//! namespace: those of one namespace prove nothing about those of another. So is what only events show, because everyone
-//! who may create events in a namespace writes their texts: the subject of such a problem is in the namespace of its pod.
+//! namespace: those of one namespace prove nothing about those of another. A cause that only events show is limited to
+//! one namespace as well, because everyone who may create events in a namespace writes their texts: the subject of such a
+//! problem is in the namespace of its pod.
 //! What explains pods of several namespaces is in the statuses of the pods, which the kubelet, the scheduler and the node
 //! controller write.
 

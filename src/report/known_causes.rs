@@ -62,7 +62,7 @@ pub(super) fn keep(earlier: &Explanation, present: &mut Explanation) {
 }
 
 /// Whether the pod's status has shown earlier what only events show now, of the same subject. Older kubelets write an error
-/// only until they back off, so the status shows the error of a pull and the lack of one by turns.
+/// only until they back off, so the status alternates between the error of a pull and no error.
 fn has_shown(earlier: &Explanation, present: &Explanation) -> bool {
     let (Some(shown), Some(told)) = (&earlier.subject, &present.subject) else { return false };
     let is_same = (earlier.cause, shown.kind, &shown.name) == (present.cause, told.kind, &told.name);

@@ -56,8 +56,8 @@ pub(super) struct Mute {
 }
 
 impl MuteRules {
-    /// Validates `spec.silences` and `spec.quietHours`. An entry that is wrong is not in force, so nothing is held back that
-    /// nobody asked for; `wrong` names it. A silence that has ended is valid.
+    /// Validates `spec.silences` and `spec.quietHours`. An invalid entry is not in force, so it cannot hold back alerts by
+    /// mistake; `wrong` names it. A silence that has ended is valid.
     pub fn new(silences: &[api::Silence], quiet_hours: &[api::QuietHours], wrong: &mut Vec<SpecError>) -> Self {
         let named = silences.iter().map(|silence| (silence.name.as_str(), silence));
         let silences = entries("spec.silences", named, limits::SILENCES, Silence::new, wrong);
