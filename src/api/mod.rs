@@ -42,7 +42,7 @@ pub use status::{
     CommonCause, ContainerIssue, ContainerKind, ContainerStateName, EndedIncident, Incident, LastTermination,
     LogSource, OrchestrStatus, PodProblem, Revision, UnwatchedSpan,
 };
-pub(crate) use stored_object::{KOPF_ANNOTATION, KOPF_FINALIZER, StoredObject};
+pub(crate) use stored_object::StoredObject;
 pub use webhook_status::{
     AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, PendingMessage,
     StormStatus, WebhookStatus,

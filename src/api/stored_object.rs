@@ -1,6 +1,6 @@
 //! An `Orchestr` object as the API server returned it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,12 +13,6 @@ use serde_json::value::RawValue;
 
 use super::{NamespacedName, OrchestrStatus};
 
-/// The finalizer of the tutorial's operator, which was built with Kopf. Only that operator would remove it, so without it
-/// the object could never be deleted.
-pub(crate) const KOPF_FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
-/// The annotation of the tutorial's operator, a copy of the spec.
-pub(crate) const KOPF_ANNOTATION: &str = "kopf.zalando.org/last-handled-configuration";
-
 /// An `Orchestr` as the API server returned it, without the metadata that are not used: a user may add a megabyte of labels
 /// and annotations. Spec and status are decoded separately and only when needed: the object may be older than the schema,
 /// and a status that another writer has spoiled must not hide the spec.
@@ -29,8 +23,6 @@ pub(crate) struct StoredObject {
     pub(crate) generation: i64,
     pub(crate) created: Option<Timestamp>,
     pub(crate) is_deleting: bool,
-    /// Whether the finalizer or the annotation of the tutorial's operator is on it.
-    pub(crate) has_kopf_leftovers: bool,
     /// About how many bytes the whole object takes as JSON.
     pub(crate) bytes: usize,
     /// The spec as JSON.
@@ -70,8 +62,6 @@ struct MetadataJson {
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<IgnoredAny>,
-    finalizers: Option<Vec<String>>,
-    annotations: Option<BTreeMap<String, IgnoredAny>>,
 }
 
 impl<'de> Deserialize<'de> for StoredObject {
@@ -80,15 +70,12 @@ impl<'de> Deserialize<'de> for StoredObject {
         let length = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or(0, |raw| raw.get().len());
         let bytes = metadata.get().len() + length(&spec) + length(&status);
         let metadata: MetadataJson = serde_json::from_str(metadata.get()).map_err(D::Error::custom)?;
-        let finalizers = metadata.finalizers.unwrap_or_default();
         Ok(Self {
             key: NamespacedName::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             is_deleting: metadata.deletion_timestamp.is_some(),
-            has_kopf_leftovers: finalizers.iter().any(|finalizer| finalizer == KOPF_FINALIZER)
-                || metadata.annotations.is_some_and(|annotations| annotations.contains_key(KOPF_ANNOTATION)),
             bytes,
             spec,
             status,
@@ -145,7 +132,7 @@ mod tests {
             "metadata": {
                 "name": "cluster", "namespace": "shop", "uid": "u-1", "generation": 3, "resourceVersion": "9",
                 "creationTimestamp": "2026-11-01T10:00:00Z", "deletionTimestamp": null, "labels": labels,
-                "finalizers": [KOPF_FINALIZER], "managedFields": [{"manager": "kubectl"}],
+                "managedFields": [{"manager": "kubectl"}],
             },
             "spec": {"alerts": {}}, "status": {"watchedPods": 4},
         });
@@ -154,7 +141,7 @@ mod tests {
         assert_eq!(stored.key, NamespacedName::new("shop", "cluster"));
         assert_eq!((&*stored.uid, stored.generation, stored.resource_version()), ("u-1", 3, "9"));
         assert_eq!(stored.created, Some("2026-11-01T10:00:00Z".parse().unwrap()));
-        assert!(!stored.is_deleting && stored.has_kopf_leftovers);
+        assert!(!stored.is_deleting);
         assert!((text.len() - 80..text.len()).contains(&stored.bytes), "{} of {}", stored.bytes, text.len());
         assert_eq!(stored.metadata, ObjectMeta { resource_version: Some("9".to_owned()), ..ObjectMeta::default() });
         assert_eq!(stored.status().unwrap().watched_pods, 4);

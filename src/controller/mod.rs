@@ -11,7 +11,6 @@ mod event_loop;
 mod events;
 mod evidence;
 mod jobs;
-mod kopf_migration;
 mod log_requests;
 mod lookback;
 mod masked_texts;

@@ -21,7 +21,6 @@ use crate::{
 use super::{
     event_lists::EventListQuery,
     jobs::{self, JobKey, JobReading},
-    kopf_migration,
     log_requests::DueRead,
     masked_texts::{MaskAnswer, MaskRequest},
     observed::ObservedStatus,
@@ -33,7 +32,7 @@ use super::{
     write_limiter::WritePermit,
 };
 
-/// The limits of requests that read Jobs and other workloads, list events or remove what the Kopf operator left.
+/// The limits of requests that read Jobs and other workloads, or list events.
 const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
 /// The limits of comparisons of revisions. Statuses do not wait for them as they do for Jobs.
 const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
@@ -63,11 +62,6 @@ pub(super) enum TaskResult {
         permit: WritePermit,
         write: Box<StatusWrite>,
         result: Result<Box<ObservedStatus>, WriteError>,
-    },
-    KopfLeftoversRemoved {
-        key: NamespacedName,
-        /// Whether anything was left.
-        result: Result<bool, WriteError>,
     },
     /// An object that came in was read; absent if that failed.
     ObjectRead {
@@ -148,15 +142,6 @@ impl Tasks {
                 tracing::debug!(namespace, name, %error, "could not write that the object is not watched");
             }
             TaskResult::NoticeWritten { key, is_written }
-        });
-    }
-
-    pub(super) fn remove_kopf_leftovers(&mut self, key: NamespacedName) {
-        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
-        self.writes.spawn(async move {
-            let _permit = limiter.acquire(&key.namespace).await;
-            let result = kopf_migration::remove_leftovers(&client, &key).await;
-            TaskResult::KopfLeftoversRemoved { key, result }
         });
     }
 

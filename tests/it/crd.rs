@@ -2,7 +2,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{DeserializeGuard, Request},
 };
@@ -15,9 +15,14 @@ use orchestr_testbed::{Options, eventually, shared};
 use serde_json::{Value, json};
 
 use crate::{
+    chart::guide::{script, workspace},
+    docs::pages::Page,
     support::{TIMEOUT, install_crd},
     test_env::Plane,
 };
+
+/// The finalizer of the tutorial's operator, which was built with Kopf. Only that operator would remove it.
+const KOPF_FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 
 fn object(name: &str, spec: Value) -> Value {
     json!({
@@ -604,7 +609,7 @@ async fn kubectl_applies_and_explains_the_crd_without_a_warning() {
 /// An object of a Kopf operator that was stored under a schema without restrictions, after the CRD was replaced by
 /// ours.
 #[tokio::test]
-async fn reads_and_deletes_objects_of_another_operator() {
+async fn reads_and_cleans_objects_of_the_kopf_operator() {
     let plane = Plane::start(Options::default()).await;
     let client = plane.admin().unwrap();
     let namespace = plane.namespace("left").await.unwrap();
@@ -624,7 +629,7 @@ async fn reads_and_deletes_objects_of_another_operator() {
         let mut object = object(name, json!({}));
         object.as_object_mut().unwrap().remove("spec");
         object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
-        object["metadata"]["finalizers"] = json!(["kopf.zalando.org/KopfFinalizerMarker"]);
+        object["metadata"]["finalizers"] = json!([KOPF_FINALIZER]);
         object["metadata"]["annotations"] = json!({"kopf.zalando.org/last-handled-configuration": "{\"spec\":{}}\n"});
         eventually("the API server serves orchestrs", TIMEOUT, async || create(&client, &namespace, &object).await)
             .await
@@ -676,13 +681,25 @@ async fn reads_and_deletes_objects_of_another_operator() {
     raw.patch_status("bad-status", &manager, &status).await.unwrap();
     assert_eq!(read("bad-status").await["status"], json!({"watchedPods": 7}));
 
-    // The finalizer can be removed whatever the other fields contain, and then the object is deleted.
-    let without_finalizers = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    for (name, _) in left {
-        raw.delete(name, &DeleteParams::default()).await.unwrap();
-        assert!(raw.get_opt(name).await.unwrap().is_some(), "{name} waits for its finalizer");
-        raw.patch(name, &PatchParams::default(), &without_finalizers).await.unwrap();
-        assert!(raw.get_opt(name).await.unwrap().is_none(), "{name} is gone");
+    // What Kopf left can be removed whatever the other fields contain. Other finalizers and annotations stay.
+    let ours = Patch::Merge(json!({"metadata": {
+        "finalizers": [KOPF_FINALIZER, "example.com/ours"], "annotations": {"team": "shop"},
+    }}));
+    raw.patch("kopf", &PatchParams::default(), &ours).await.unwrap();
+    raw.delete("no-spec", &DeleteParams::default()).await.unwrap();
+    assert!(raw.get_opt("no-spec").await.unwrap().is_some(), "it waits for its finalizer");
+    let (migration, _) = Page::read("docs/operations.md").section("Migrating from the tutorial's Kopf operator");
+    let [commands] = migration.blocks().try_into().unwrap();
+    let folder = workspace(&plane, &[]).await;
+    let ended = script(folder.path(), &commands.text).await;
+    assert!(ended.succeeded, "{}{}", ended.stdout, ended.stderr);
+    assert!(raw.get_opt("no-spec").await.unwrap().is_none(), "nothing holds it");
+    for (name, _) in left.iter().filter(|(name, _)| *name != "no-spec") {
+        let object = raw.get(name).await.unwrap();
+        let expected: (&[&str], &[&str]) =
+            if *name == "kopf" { (&["example.com/ours"], &["team"]) } else { (&[], &[]) };
+        assert_eq!(object.finalizers(), expected.0, "{name}");
+        assert!(object.annotations().keys().eq(expected.1), "{name}: {:?}", object.annotations());
     }
 }
 

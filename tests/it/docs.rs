@@ -5,7 +5,7 @@ mod commands;
 mod examples;
 mod limits;
 mod links;
-mod pages;
+pub(crate) mod pages;
 mod receivers;
 mod reference;
 mod shop;

@@ -62,7 +62,7 @@ rules:
   verbs: [get]
 - apiGroups: [kopf.dev]
   resources: [orchestrs]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch]
 - apiGroups: [kopf.dev]
   resources: [orchestrs/status]
   verbs: [patch]

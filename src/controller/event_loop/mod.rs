@@ -30,7 +30,6 @@ use crate::{
 
 use super::{
     events::{EventPublisher, notice_event},
-    kopf_migration::KopfMigrations,
     objects::Objects,
     pattern_checks::PatternChecks,
     queue::WorkQueue,
@@ -64,7 +63,6 @@ pub(crate) struct Controller {
     queue: WorkQueue,
     reconciler: Reconciler,
     tasks: Tasks,
-    kopf_migrations: KopfMigrations,
     pattern_checks: PatternChecks,
     event_publisher: EventPublisher,
     dispatcher: Dispatcher,
@@ -92,7 +90,6 @@ impl Controller {
             objects: Objects::new(config.max_objects_per_namespace, scopes.len()),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
-            kopf_migrations: KopfMigrations::default(),
             pattern_checks: PatternChecks::default(),
             event_publisher: EventPublisher::new(client.clone(), leadership.clone()),
             tasks: Tasks::new(client, log_reader),
@@ -227,28 +224,19 @@ impl Controller {
         let now = Instant::now();
         let due = [
             self.queue.next_due(now),
-            self.kopf_migrations.next_due(),
             self.reconciler.workloads_due(),
             self.objects.limit.next_due(now),
         ];
         due.into_iter().flatten().min()
     }
 
-    /// Starts the removal of Kopf's leftovers, due reads and redactions, and reconciles objects, for at most one [`TURN`].
-    /// A follower leaves all of it to the leader.
+    /// Starts due reads and redactions, and reconciles objects, for at most one [`TURN`]. A follower leaves all of it to the
+    /// leader.
     fn start_due_work(&mut self) {
         if self.term.is_none() {
             return;
         }
         let now = Instant::now();
-        for key in self.kopf_migrations.take_due(now) {
-            tracing::info!(
-                namespace = key.namespace,
-                name = key.name,
-                "removing the finalizer and annotation of the Kopf operator"
-            );
-            self.tasks.remove_kopf_leftovers(key);
-        }
         for key in self.objects.limit.take_reads(now) {
             self.tasks.read_object(key);
         }
@@ -449,7 +437,6 @@ impl Controller {
     fn compact(&mut self) {
         let now = Instant::now();
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
-        self.kopf_migrations.sweep(now);
         self.event_publisher.sweep(now);
     }
 }

@@ -64,11 +64,6 @@ impl Controller {
             self.forget(&key);
             self.objects.limit.remove(&key, now);
         }
-        if observed.has_kopf_leftovers {
-            self.kopf_migrations.found_leftovers(&key, now);
-        } else {
-            self.kopf_migrations.found_clean(&key);
-        }
         if observed.is_deleting {
             self.forget(&key);
             self.objects.limit.remove(&key, now);
@@ -126,7 +121,6 @@ impl Controller {
 
     /// An object is gone.
     fn removed(&mut self, key: &NamespacedName) {
-        self.kopf_migrations.forget(key);
         self.forget(key);
         self.objects.limit.remove(key, Instant::now());
     }

@@ -138,7 +138,7 @@ impl Reader {
                     }
                 }
                 "yaml" => self.run_example(page, &code.text).await,
-                // These commands need the nodes of a cluster, or build the program.
+                // These commands need the nodes of a cluster, build the program, or are run by another test.
                 "sh elsewhere" => {}
                 // These are no commands: the module `receivers` and tests of the commands compare them.
                 "text" | "json" => {}

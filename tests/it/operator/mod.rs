@@ -12,7 +12,6 @@ mod exclusion;
 mod failing_pod;
 mod history;
 mod jobs;
-mod kopf;
 mod lifecycle;
 mod log_tenants;
 mod many;

@@ -50,7 +50,7 @@ pub(super) async fn grant_objects(env: &TestEnv) {
 
 fn rules_for_objects() -> Value {
     json!([
-        {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": ["kopf.dev"], "resources": ["orchestrs"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["kopf.dev"], "resources": ["orchestrs/status"], "verbs": ["patch"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ])

@@ -171,3 +171,48 @@ async fn reverts_a_change_made_during_a_write() {
     env.wait_for_status("cluster", "it is put right", |status| status.problematic_pod_count == 1).await;
     operator.stop().await;
 }
+
+/// An object as the tutorial's Kopf operator stored it under a schema without restrictions: with the result of its handler
+/// as status, and with a field that has another meaning now.
+#[tokio::test(flavor = "multi_thread")]
+async fn replaces_the_status_of_an_earlier_operator() {
+    let env = TestEnv::new("replaced-status").await;
+    env.pod("cart", crash_looping(3)).await;
+    let metadata = json!({"managedFields": [{
+        "manager": "kopf", "operation": "Update", "apiVersion": "kopf.dev/v1", "time": "2024-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {".": {}, "f:create_fn": {}, "f:problematicPods": {}, "f:conditions": {}}},
+    }]});
+    let status = json!({
+        "create_fn": {"problematicPods": ["cart"], "log": "Traceback (most recent call last)"},
+        "kopf": {"progress": {}},
+        "problematicPods": "cart",
+        "conditions": "none",
+    });
+    env.old_object("old", metadata, watch_all(), status).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_status("old", "it is reported", |status| status.problematic_pod_count == 1).await;
+    assert_eq!(listed(&status), ["cart"]);
+    let object = env.raw_objects().get("old").await.unwrap();
+    let mut fields: Vec<_> = object.data["status"].as_object().unwrap().keys().collect();
+    fields.sort_unstable();
+    assert_eq!(
+        fields,
+        [
+            "conditions",
+            "historySince",
+            "ignoredPods",
+            "incidents",
+            "lastCheckTime",
+            "observedGeneration",
+            "omittedIncidents",
+            "omittedPods",
+            "problematicPodCount",
+            "problematicPods",
+            "topCause",
+            "topReason",
+            "watchedPods",
+        ]
+    );
+    operator.stop().await;
+}
