@@ -24,8 +24,6 @@ pub struct RunConfig {
     pub streaming_lists: StreamingLists,
     /// How many container logs are read concurrently, for all objects together: 1 to 256.
     pub pod_log_reads: usize,
-    /// How many objects of a namespace are watched; 0: all.
-    pub max_objects_per_namespace: usize,
     pub webhooks: DeliveryOptions,
     /// Absent: this is the only replica.
     pub leader_election: Option<LeaseOptions>,

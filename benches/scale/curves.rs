@@ -74,12 +74,7 @@ pub async fn objects(flags: &Flags) -> Outcome {
         }
         let mut observer = Observer::new(&cluster);
         let requests = cluster.requests()?;
-        let process = Process::start(
-            &flags.binary,
-            &cluster.kubeconfig,
-            &["--max-objects-per-namespace=0"],
-            flags.log.as_deref(),
-        )?;
+        let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
         let mut last = process.started;
         while !expected.is_empty() {
             let seen = observer

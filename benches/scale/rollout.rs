@@ -36,8 +36,7 @@ pub async fn run(flags: &Flags) -> Outcome {
     }
     make_probes(&cluster).await?;
     let mut observer = Observer::new(&cluster);
-    let process =
-        Process::start(&flags.binary, &cluster.kubeconfig, &["--max-objects-per-namespace=0"], flags.log.as_deref())?;
+    let process = Process::start(&flags.binary, &cluster.kubeconfig, &[], flags.log.as_deref())?;
     let mut first = std::collections::BTreeSet::new();
     while first.len() < flags.objects + PROBES {
         let seen = observer.until("every object's status", TIMEOUT, |_, status| status.watched_pods > 0).await?;

@@ -67,7 +67,6 @@ async fn run(once: bool) -> Result<()> {
         cluster_name: None,
         streaming_lists: StreamingLists::Auto,
         pod_log_reads: 8,
-        max_objects_per_namespace: 20,
         // The demo's receiver is on this machine.
         webhooks: DeliveryOptions {
             urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },

@@ -79,8 +79,6 @@ pub mod reason {
     pub const ALERTS_NOT_SET: &str = "AlertsNotSet";
     /// Ready=False: a value of the spec is invalid; permanent until the spec changes.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Ready=False: the namespace has more objects than `--max-objects-per-namespace`, and others are older.
-    pub const TOO_MANY_OBJECTS: &str = "TooManyObjects";
     /// Ready=Unknown: the list of pods is not complete yet, or pods cannot be read at present.
     pub const SYNCING: &str = "Syncing";
     /// Ready=False: RBAC does not allow what the operator needs.

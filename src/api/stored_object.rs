@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Resource,
     core::{ApiResource, DynamicResourceScope, ObjectMeta},
@@ -21,7 +19,6 @@ pub(crate) struct StoredObject {
     pub(crate) key: NamespacedName,
     pub(crate) uid: String,
     pub(crate) generation: i64,
-    pub(crate) created: Option<Timestamp>,
     pub(crate) is_deleting: bool,
     /// About how many bytes the whole object takes as JSON.
     pub(crate) bytes: usize,
@@ -60,7 +57,6 @@ struct MetadataJson {
     uid: Option<String>,
     generation: Option<i64>,
     resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<IgnoredAny>,
 }
 
@@ -74,7 +70,6 @@ impl<'de> Deserialize<'de> for StoredObject {
             key: NamespacedName::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
-            created: metadata.creation_timestamp.map(|time| time.0),
             is_deleting: metadata.deletion_timestamp.is_some(),
             bytes,
             spec,
@@ -140,7 +135,6 @@ mod tests {
         let stored: StoredObject = serde_json::from_str(&text).unwrap();
         assert_eq!(stored.key, NamespacedName::new("shop", "cluster"));
         assert_eq!((&*stored.uid, stored.generation, stored.resource_version()), ("u-1", 3, "9"));
-        assert_eq!(stored.created, Some("2026-11-01T10:00:00Z".parse().unwrap()));
         assert!(!stored.is_deleting);
         assert!((text.len() - 80..text.len()).contains(&stored.bytes), "{} of {}", stored.bytes, text.len());
         assert_eq!(stored.metadata, ObjectMeta { resource_version: Some("9".to_owned()), ..ObjectMeta::default() });

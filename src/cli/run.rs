@@ -60,10 +60,6 @@ pub(super) struct RunFlags {
     )]
     pod_log_reads: u16,
 
-    /// How many Orchestr objects of a namespace to watch, the oldest ones; 0 for all
-    #[arg(long, env = "ORCHESTR_MAX_OBJECTS_PER_NAMESPACE", value_name = "COUNT", default_value = "20")]
-    max_objects_per_namespace: u32,
-
     #[command(flatten)]
     webhooks: WebhookFlags,
 
@@ -114,7 +110,6 @@ impl RunFlags {
             cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
             pod_log_reads: self.pod_log_reads.into(),
-            max_objects_per_namespace: self.max_objects_per_namespace as usize,
             webhooks: self.webhooks.access(),
             leader_election: self.leader_elect.then_some(lease),
             logging: Logging { format: self.log_format, filter: self.log },
@@ -184,7 +179,6 @@ fn log_start(config: &RunConfig) {
         cluster_name,
         streaming_lists,
         pod_log_reads,
-        max_objects_per_namespace,
         webhooks,
         leader_election,
         logging,
@@ -200,7 +194,6 @@ fn log_start(config: &RunConfig) {
         cluster_name,
         streaming_lists = streaming_lists.as_ref().map(PossibleValue::get_name),
         pod_log_reads,
-        max_objects_per_namespace,
         webhook_allow_http = webhooks.urls.plain_http,
         webhook_refuse_private = !webhooks.urls.addresses.private,
         webhook_allow_loopback = webhooks.urls.addresses.loopback,

@@ -240,7 +240,6 @@ impl Unwatched<'_> {
             reason::NOT_RUNNING => "the operator was not running, or could not write the status",
             reason::PAUSED => "it was paused",
             reason::ALERTS_NOT_SET | reason::INVALID_SPEC => "the spec was invalid",
-            reason::TOO_MANY_OBJECTS => "the namespace had too many objects",
             reason::POD_ACCESS_DENIED => "the operator was not allowed to watch pods",
             reason::SYNCING => "pods could not be read",
             other => other,

@@ -7,14 +7,11 @@ use std::{
 
 use crate::api::NamespacedName;
 
-use super::{object::Object, object_limit::ObjectLimit, watch_health::Scope};
+use super::{object::Object, watch_health::Scope};
 
 #[derive(Debug)]
 pub(super) struct Objects {
-    /// The watched objects.
     by_key: HashMap<NamespacedName, Object>,
-    /// All objects, including those that are not watched because their namespace has too many.
-    pub(super) limit: ObjectLimit,
     /// The objects in the list that is being received.
     listed: HashSet<NamespacedName>,
     /// The scopes whose objects are known, or are known to be inaccessible.
@@ -26,11 +23,10 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// `max` is the most watched objects of a namespace; 0: all are watched. `scopes` is the number of scopes.
-    pub(super) fn new(max: usize, scopes: usize) -> Self {
+    /// `scopes` is the number of scopes.
+    pub(super) fn new(scopes: usize) -> Self {
         Self {
             by_key: HashMap::new(),
-            limit: ObjectLimit::new(max),
             listed: HashSet::new(),
             answered: HashSet::new(),
             denied: HashSet::new(),
@@ -46,7 +42,6 @@ impl Objects {
         self.by_key.get_mut(key)
     }
 
-    /// The watched objects.
     pub(super) fn keys(&self) -> impl Iterator<Item = &NamespacedName> {
         self.by_key.keys()
     }
@@ -75,8 +70,8 @@ impl Objects {
 
     /// Returns the objects that the list did not contain. The caller removes them.
     pub(super) fn end_list(&mut self, scope: Scope) -> Vec<NamespacedName> {
-        let known = self.limit.keys().filter(|key| is_within(key, &scope));
-        let gone = known.filter(|key| !self.listed.contains(key)).collect();
+        let known = self.by_key.keys().filter(|key| is_within(key, &scope));
+        let gone = known.filter(|key| !self.listed.contains(key)).cloned().collect();
         self.listed.retain(|key| !is_within(key, &scope));
         self.answered.insert(scope);
         gone

@@ -2,7 +2,6 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::Semaphore,
@@ -11,7 +10,6 @@ use tokio::{
 };
 
 use crate::{
-    api::{NamespacedName, StoredObject},
     events::{WatchedEvent, list_events},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
     request_limiter::{RequestLimiter, RequestLimits},
@@ -26,7 +24,7 @@ use super::{
     observed::ObservedStatus,
     pattern_checks::PatternCheck,
     rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
-    status::{StatusWrite, read_object, write_notice, write_status},
+    status::{StatusWrite, write_status},
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
     write_limiter::WritePermit,
@@ -58,42 +56,13 @@ pub(super) struct Tasks {
 }
 
 pub(super) enum TaskResult {
-    StatusWritten {
-        permit: WritePermit,
-        write: Box<StatusWrite>,
-        result: Result<Box<ObservedStatus>, WriteError>,
-    },
-    /// An object that came in was read; absent if that failed.
-    ObjectRead {
-        key: NamespacedName,
-        object: Option<Box<StoredObject>>,
-    },
-    /// The status of an object that is not watched.
-    NoticeWritten {
-        key: NamespacedName,
-        is_written: bool,
-    },
-    LogRead {
-        instance: Box<ContainerInstance>,
-        result: ReadResult,
-    },
+    StatusWritten { permit: WritePermit, write: Box<StatusWrite>, result: Result<Box<ObservedStatus>, WriteError> },
+    LogRead { instance: Box<ContainerInstance>, result: ReadResult },
     LogRedacted(Box<Redacted>),
-    JobRead {
-        key: JobKey,
-        reading: JobReading,
-    },
-    EventsListed {
-        query: EventListQuery,
-        result: kube::Result<Vec<WatchedEvent>>,
-    },
-    WorkloadRead {
-        key: WorkloadKey,
-        reading: WorkloadReading,
-    },
-    RolloutRead {
-        key: RolloutKey,
-        reading: RolloutReading,
-    },
+    JobRead { key: JobKey, reading: JobReading },
+    EventsListed { query: EventListQuery, result: kube::Result<Vec<WatchedEvent>> },
+    WorkloadRead { key: WorkloadKey, reading: WorkloadReading },
+    RolloutRead { key: RolloutKey, reading: RolloutReading },
     TextsMasked(MaskAnswer),
     PatternsChecked(PatternCheck, Result<(), SpecError>),
 }
@@ -118,30 +87,6 @@ impl Tasks {
         self.writes.spawn(async move {
             let result = write_status(&client, &mut write).await.map(Box::new);
             TaskResult::StatusWritten { permit, write, result }
-        });
-    }
-
-    /// Reads an object that came in.
-    pub(super) fn read_object(&mut self, key: NamespacedName) {
-        let client = self.client.clone();
-        self.reads.spawn(async move {
-            let object = read_object(&client, &key).await.ok().map(Box::new);
-            TaskResult::ObjectRead { key, object }
-        });
-    }
-
-    /// Writes the status of an object that is not watched because its namespace has more than `max`.
-    pub(super) fn write_notice(&mut self, key: NamespacedName, max: usize, own_namespace_only: bool, wall: Timestamp) {
-        let client = self.client.clone();
-        self.writes.spawn(async move {
-            let written = write_notice(&client, &key, max, own_namespace_only, wall).await;
-            // If the object is gone, the watch will report that.
-            let is_written = matches!(written, Ok(()) | Err(WriteError::NotFound));
-            if let Err(error) = written {
-                let NamespacedName { namespace, name } = &key;
-                tracing::debug!(namespace, name, %error, "could not write that the object is not watched");
-            }
-            TaskResult::NoticeWritten { key, is_written }
         });
     }
 
@@ -292,8 +237,9 @@ mod tests {
         Tasks::new(client, log_reader)
     }
 
-    fn answer(key: &str, is_written: bool) -> TaskResult {
-        TaskResult::NoticeWritten { key: NamespacedName::new("shop", key), is_written }
+    fn answer(name: &str, is_done: bool) -> TaskResult {
+        let key = JobKey { namespace: "shop".to_owned(), name: name.to_owned(), uid: "1".to_owned() };
+        TaskResult::JobRead { key, reading: if is_done { JobReading::Gone } else { JobReading::Unavailable } }
     }
 
     #[tokio::test]
@@ -309,12 +255,12 @@ mod tests {
         let mut results = Vec::new();
         for _ in 0..3 {
             let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
-            let TaskResult::NoticeWritten { key, is_written } = result else { panic!("another result") };
-            results.push((key.name, is_written));
+            let TaskResult::JobRead { key, reading } = result else { panic!("another result") };
+            results.push((key.name, matches!(reading, JobReading::Gone)));
         }
         results.sort_unstable();
         let expected = [("first", false), ("second", true), ("third", false)];
-        assert_eq!(results, expected.map(|(name, is_written)| (name.to_owned(), is_written)));
+        assert_eq!(results, expected.map(|(name, is_done)| (name.to_owned(), is_done)));
         assert_eq!(permits.available_permits(), 1);
     }
 
@@ -328,6 +274,6 @@ mod tests {
         });
         let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
         drop(release);
-        assert!(matches!(result, TaskResult::NoticeWritten { is_written: false, .. }));
+        assert!(matches!(result, TaskResult::JobRead { reading: JobReading::Unavailable, .. }));
     }
 }

@@ -112,11 +112,6 @@ pub(super) fn most_pods(incident: &Incident) -> i64 {
 }
 
 impl History {
-    /// Whether a status has only entries of selected namespaces.
-    pub(crate) fn has_only(status: &OrchestrStatus, selects: &dyn Fn(&str) -> bool) -> bool {
-        status.history.iter().all(|own| selects(&own.namespace))
-    }
-
     /// Moves the history out of a status.
     pub(crate) fn take(status: &mut OrchestrStatus) -> Self {
         let (entries, unwatched) = (std::mem::take(&mut status.history), std::mem::take(&mut status.unwatched));

@@ -42,7 +42,7 @@ pub use watching::watching;
 pub(crate) use alert_incidents::of_spec;
 pub(crate) use change::is_own;
 pub(crate) use fit::{end_within, even_share};
-pub(crate) use history::{Gap, History, Step, is_watching};
+pub(crate) use history::{Gap, Step, is_watching};
 pub(crate) use identity::key_of_missing;
 pub(crate) use json_size::size as json_size;
 pub(crate) use known_status::KnownStatus;

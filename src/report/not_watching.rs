@@ -27,11 +27,6 @@ pub enum NotWatching {
         /// Names the field.
         message: String,
     },
-    /// The namespace has more objects than are watched, and this is not one of the oldest.
-    TooManyObjects {
-        /// The most objects of a namespace that are watched.
-        max: usize,
-    },
     /// The first list of pods is not complete.
     Syncing,
     /// The watch of the pods keeps failing.
@@ -60,7 +55,6 @@ impl NotWatching {
             Self::Paused => reason::PAUSED,
             Self::AlertsNotSet => reason::ALERTS_NOT_SET,
             Self::InvalidSpec { .. } => reason::INVALID_SPEC,
-            Self::TooManyObjects { .. } => reason::TOO_MANY_OBJECTS,
             Self::Syncing | Self::Interrupted { .. } => reason::SYNCING,
             Self::PodAccessDenied { .. } => reason::POD_ACCESS_DENIED,
         }
@@ -83,10 +77,6 @@ impl NotWatching {
             Self::Paused => "spec.alerts.checkRunningPods is false".to_owned(),
             Self::AlertsNotSet => SpecError::AlertsNotSet.to_string(),
             Self::InvalidSpec { message } | Self::PodAccessDenied { message } => message.clone(),
-            Self::TooManyObjects { max } => format!(
-                "the namespace has more than {max} Orchestr objects, and only the {max} oldest are watched; delete others, or \
-                 raise the operator's --max-objects-per-namespace"
-            ),
             Self::Syncing => "the list of pods is not complete yet".to_owned(),
             Self::Interrupted { message } => format!("pods can't be read at present: {message}"),
         }

@@ -46,7 +46,6 @@ impl OperatorBuilder {
             cluster_name: None,
             streaming_lists: StreamingLists::Auto,
             pod_log_reads: 8,
-            max_objects_per_namespace: 20,
             webhooks: DeliveryOptions {
                 urls: UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: true } },
                 proxy_from_env: false,
@@ -101,11 +100,6 @@ impl OperatorBuilder {
 
     pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
         self.config.streaming_lists = streaming_lists;
-        self
-    }
-
-    pub fn max_objects_per_namespace(mut self, max: usize) -> Self {
-        self.config.max_objects_per_namespace = max;
         self
     }
 

@@ -19,10 +19,6 @@ impl Controller {
                 self.queue.release(permit, now);
                 self.on_status_written(&write, result, now);
             }
-            TaskResult::ObjectRead { key, object } => self.object_read(&key, object.map(|object| *object), now),
-            TaskResult::NoticeWritten { key, is_written } => {
-                self.objects.limit.notice_ended(&key, is_written, now);
-            }
             TaskResult::LogRead { instance, result } => {
                 self.metrics.log_read(result.as_str());
                 for key in self.reconciler.log_read(&instance, result, now) {

@@ -87,7 +87,7 @@ impl Controller {
             clock,
             check_interval: timings.check_interval,
             own_namespace_only: config.own_namespace_only,
-            objects: Objects::new(config.max_objects_per_namespace, scopes.len()),
+            objects: Objects::new(scopes.len()),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
             pattern_checks: PatternChecks::default(),
@@ -221,12 +221,7 @@ impl Controller {
     /// When [`start_due_work`](Self::start_due_work) has something to do, unless an event comes before.
     fn work_due(&self) -> Option<Instant> {
         self.term?;
-        let now = Instant::now();
-        let due = [
-            self.queue.next_due(now),
-            self.reconciler.workloads_due(),
-            self.objects.limit.next_due(now),
-        ];
+        let due = [self.queue.next_due(Instant::now()), self.reconciler.workloads_due()];
         due.into_iter().flatten().min()
     }
 
@@ -237,12 +232,6 @@ impl Controller {
             return;
         }
         let now = Instant::now();
-        for key in self.objects.limit.take_reads(now) {
-            self.tasks.read_object(key);
-        }
-        for key in self.objects.limit.take_notices(now) {
-            self.tasks.write_notice(key, self.objects.limit.max(), self.own_namespace_only, self.clock.now());
-        }
         for query in self.reconciler.take_due_workloads(now) {
             self.tasks.read_workload(query);
         }

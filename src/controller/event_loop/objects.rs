@@ -4,19 +4,12 @@ use tokio::time::Instant;
 
 use crate::{
     api::{NamespacedName, StoredObject},
-    report::{self, Change, History, NotWatching},
     spec_error::SpecError,
     watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
-    super::{
-        object::{Object, may_show},
-        object_limit::Admission,
-        observed::settings,
-        pattern_checks::PatternCheck,
-        watch_health::Scope,
-    },
+    super::{object::Object, observed::settings, pattern_checks::PatternCheck, watch_health::Scope},
     Controller,
 };
 
@@ -33,11 +26,11 @@ impl Controller {
             }
             WatchUpdate::Synced => {
                 for key in self.objects.end_list(scope) {
-                    self.removed(&key);
+                    self.forget(&key);
                 }
             }
             WatchUpdate::Applied(object) => self.observe(object),
-            WatchUpdate::Deleted(object) => self.removed(&object.key),
+            WatchUpdate::Deleted(object) => self.forget(&object.key),
             WatchUpdate::Denied(refusal) => {
                 self.metrics.watch_failed("orchestrs");
                 tracing::error!(refusal, "not allowed to watch Orchestr objects");
@@ -62,26 +55,10 @@ impl Controller {
         let key = observed.key.clone();
         if self.objects.get(&key).is_some_and(|object| object.uid != observed.uid) {
             self.forget(&key);
-            self.objects.limit.remove(&key, now);
         }
         if observed.is_deleting {
             self.forget(&key);
-            self.objects.limit.remove(&key, now);
             return;
-        }
-        match self.objects.limit.observe(&key, observed.created) {
-            Admission::Watched { displaced } => displaced.iter().for_each(|displaced| self.abandon(displaced)),
-            Admission::Waiting => {
-                let state = NotWatching::TooManyObjects { max: self.objects.limit.max() };
-                let only = self.own_namespace_only.then_some(&*key.namespace);
-                let is_informed = observed.status().is_some_and(|old| {
-                    let new = report::not_watching(&state, observed.generation, Some(&old), self.clock.now());
-                    report::differs(Some(&old), &new) == Change::None
-                        && History::has_only(&old, &|namespace| may_show(None, only, namespace))
-                });
-                self.objects.limit.set_informed(&key, is_informed);
-                return;
-            }
         }
         let is_new = self.objects.get(&key).is_none();
         if is_new {
@@ -119,24 +96,9 @@ impl Controller {
         }
     }
 
-    /// An object is gone.
-    fn removed(&mut self, key: &NamespacedName) {
-        self.forget(key);
-        self.objects.limit.remove(key, Instant::now());
-    }
-
+    /// An object is gone, or is being deleted.
     fn forget(&mut self, key: &NamespacedName) {
         self.dispatcher.forget(key);
-        self.stop_watching(key);
-    }
-
-    /// An object still exists, but is no longer watched. Its alerts stay as they are, because its problems are not over.
-    fn abandon(&mut self, key: &NamespacedName) {
-        self.dispatcher.abandon(key);
-        self.stop_watching(key);
-    }
-
-    fn stop_watching(&mut self, key: &NamespacedName) {
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
         self.pattern_checks.forget(key);
@@ -159,13 +121,5 @@ impl Controller {
             object.withhold_texts(error);
         }
         self.queue.mark_dirty(&check.key, now);
-    }
-
-    /// An object has come in, because another of its namespace was deleted. Absent: it could not be read, or is gone.
-    pub(super) fn object_read(&mut self, key: &NamespacedName, object: Option<StoredObject>, now: Instant) {
-        if let Some(object) = object {
-            self.observe(object);
-        }
-        self.objects.limit.read_ended(key, now);
     }
 }

@@ -185,7 +185,7 @@ fn an_incident_that_lasts_through_a_gap_has_not_ended() {
 fn an_incident_that_leaves_view_has_not_ended() {
     let denied = NotWatching::PodAccessDenied { message: String::new() };
     type Sequence<'a> = &'a dyn Fn(&mut Sim);
-    let sequences: [(&str, Sequence<'_>); 7] = [
+    let sequences: [(&str, Sequence<'_>); 6] = [
         ("another spec", &|sim| _ = sim.change_spec().watch(&[])),
         ("another spec while the operator is down", &|sim| _ = sim.wait(900).restart().change_spec().watch(&[])),
         ("another spec during an outage", &|sim| {
@@ -196,9 +196,6 @@ fn an_incident_that_leaves_view_has_not_ended() {
         }),
         ("a pause", &|sim| {
             sim.change_spec().stop_watching(&NotWatching::Paused).wait(900).change_spec().watch(&[]);
-        }),
-        ("too many objects", &|sim| {
-            sim.stop_watching(&NotWatching::TooManyObjects { max: 20 }).wait(900).restart().watch(&[]);
         }),
         ("pods that cannot be judged", &|sim| {
             sim.unclear = true;

@@ -75,7 +75,6 @@ operator:
   ownNamespaceOnly: true
   streamingLists: never
   podLogReads: 16
-  maxObjectsPerNamespace: 4294967295
   metricsWithoutIncidents: true
   webhookAllowHttp: true
   webhookRefusePrivate: true

@@ -42,12 +42,7 @@ async fn hanging_writes_do_not_delay_another_namespace() {
         fine.object(&format!("works-{number}"), watch_all()).await;
     }
     let proxy = Proxy::start(stuck.client.clone()).await;
-    let operator = stuck
-        .operator()
-        .through(&proxy)
-        .namespaces(&[&stuck.namespace, &fine.namespace])
-        .max_objects_per_namespace(0)
-        .start();
+    let operator = stuck.operator().through(&proxy).namespaces(&[&stuck.namespace, &fine.namespace]).start();
     let hanging = stuck.namespace.clone();
     proxy
         .wait_for_requests("writes hang", 1, move |request| {

@@ -17,7 +17,6 @@ mod log_tenants;
 mod many;
 mod missing;
 mod never_healthy;
-mod object_limit;
 mod odd_servers;
 mod outages;
 mod own_log;

@@ -65,7 +65,7 @@ async fn logs_its_configuration_with_numbers_as_numbers() {
     let expected = json!({
         "level": "INFO", "target": "orchestr::cli::run", "message": "started", "version": env!("CARGO_PKG_VERSION"),
         "namespaces": env.namespace, "streaming_lists": "auto", "pod_log_reads": 8,
-        "own_namespace_only": false, "max_objects_per_namespace": 20,
+        "own_namespace_only": false,
         "webhook_allow_http": true, "webhook_refuse_private": false, "webhook_allow_loopback": true,
         "webhook_proxy_from_env": false, "metrics_without_incidents": false, "leader_elect": false, "heartbeat": false, "log": "info",
     });

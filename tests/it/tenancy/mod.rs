@@ -4,3 +4,4 @@ mod attack;
 mod forged;
 mod own_namespace_only;
 mod policy;
+mod quota;

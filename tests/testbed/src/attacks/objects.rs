@@ -25,9 +25,9 @@ impl PreparedAttack<'_> {
             Attack::Pods | Attack::Churn => 0,
             // The attacks that one object is enough for.
             Attack::Thresholds | Attack::Events | Attack::Owners => 1,
-            // More would only repeat the work of the first ones.
-            Attack::Patterns | Attack::Globs | Attack::Silences => self.size.objects.min(20),
-            Attack::Objects | Attack::Logs | Attack::Webhooks => self.size.objects,
+            Attack::Patterns | Attack::Globs | Attack::Silences | Attack::Objects | Attack::Logs | Attack::Webhooks => {
+                self.size.objects
+            }
         };
         let created = stream::iter(0..objects).map(|index| async move {
             self.tenant.create_orchestr(&format!("object-{index}"), &self.spec(index)).await;
@@ -108,7 +108,7 @@ impl PreparedAttack<'_> {
                 break;
             }
             ticks.tick().await;
-            let name = format!("object-{}", round % self.size.objects.min(20));
+            let name = format!("object-{}", round % self.size.objects);
             let patch = json!({"spec": {"report": {"maxPods": 1 + round % 500}}});
             self.tenant.patch_orchestr(&name, &patch).await;
         }
