@@ -16,7 +16,7 @@
 //! [`leader`] elects the replica that writes and sends.
 //! [`metrics`] counts what happens, and [`telemetry`] serves the counts and the probes.
 //! [`version`] is the version that users, receivers and the API server see.
-//! [`watchdog`] ends a process whose event loop is stuck.
+//! [`watchdog`] notices if the event loop is stuck.
 //! [`api`] contains the types of the custom resource, and [`settings`] validates a spec. [`cli`] parses the flags, and
 //! [`app`] starts the operator.
 

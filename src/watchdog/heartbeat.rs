@@ -62,8 +62,7 @@ impl Heartbeat {
         self.0.beats.fetch_add(1, Relaxed);
     }
 
-    /// Whether the loop makes progress, for a liveness probe: false from half the time on after which the
-    /// [watchdog](super) ends the process, until the loop makes progress again.
+    /// Whether the loop makes progress, for the liveness probe: false after 15 s without, until it makes progress again.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.0.is_late.load(Relaxed)

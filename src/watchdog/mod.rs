@@ -1,8 +1,9 @@
-//! Ends the process if its event loop makes no progress, so that it is started again, and receives the signals to stop
-//! even if the loop is busy.
+//! Notices if the event loop makes no progress, which fails the liveness probe, and receives the signals to stop even if the
+//! loop is busy.
 //!
 //! All tasks share one thread, so whatever blocks it blocks the operator. The watchdog is a thread of its own with a
-//! runtime of its own.
+//! runtime of its own. The kubelet restarts a container whose liveness probe fails: it sends SIGTERM, which the watchdog
+//! answers for a loop that cannot.
 
 mod heartbeat;
 mod stall;
@@ -79,10 +80,6 @@ async fn watch(heartbeat: &Heartbeat, mut signals: Signals, shutdown: &Cancellat
                     Verdict::Late if was_late => {}
                     Verdict::Late => {
                         log(move || tracing::warn!(doing, "the event loop has made no progress for 15 s"));
-                    }
-                    Verdict::Stuck => {
-                        log(move || tracing::error!(doing, "the event loop has made no progress for 30 s: aborting"));
-                        process::abort();
                     }
                     Verdict::NotStopping => {
                         log(move || tracing::error!(doing, "did not stop within 10 s of a signal: exiting"));
