@@ -323,13 +323,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_takes_the_memory_of_its_characters() {
-        let pattern = "{a,b}".repeat(6);
-        let Glob(text) = Glob::new(&pattern).unwrap();
-        assert_eq!((size_of::<Glob>(), text.len()), (16, pattern.len()));
-    }
-
-    #[test]
     fn remembers_the_last_namespaces() {
         let (cache, matched) = (NamespaceCache::default(), std::cell::Cell::new(0));
         let ask = |index: usize| {

@@ -1,6 +1,6 @@
 //! Indexes all watched pods in little memory, and returns the objects that a pod's change affects.
 //!
-//! A pod that is healthy under any thresholds takes 28 bytes: its UID, its label set, its node, and the number of the list
+//! A pod that is healthy under any thresholds takes 32 bytes: its UID, its label set, its node, and the number of the list
 //! in which it was last seen. Only the other pods, the suspects, are kept whole, to be judged with each object's own
 //! thresholds.
 

@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn long_labels_take_16_bytes_each() {
+    fn long_labels_take_a_fraction_of_their_text() {
         let long: Vec<_> =
             (0..256).map(|n| (format!("{}{n}", "k".repeat(300)).into(), "v".repeat(63).into())).collect();
         let mut encoded = Vec::new();
         LabelHasher::default().encode(&mut encoded, &long);
-        assert_eq!(encoded.len(), 1 + 256 * PAIR);
+        assert!(encoded.len() < 256 * 30, "{} bytes", encoded.len());
     }
 
     #[test]

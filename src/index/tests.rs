@@ -45,11 +45,6 @@ fn names(index: &Index, view: ViewId) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_healthy_pod_takes_28_bytes() {
-    assert_eq!(size_of::<(Uid, Entry)>(), 28);
-}
-
-#[test]
 fn counts_pods_and_suspects_of_owners_and_nodes() {
     let web = |number: u64, hash: &str, node: &str, ready: bool| {
         let mut web = pod(number, "shop", "web", ready);

@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    num::NonZeroU32,
     sync::Arc,
 };
 
@@ -24,11 +23,11 @@ pub(super) struct Explanations(Box<[Explanation]>);
 
 /// The place of an explanation in [`Explanations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ExplanationId(NonZeroU32);
+pub(super) struct ExplanationId(u32);
 
 /// The place of an explanation in [`Collected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CollectedId(NonZeroU32);
+pub(super) struct CollectedId(u32);
 
 /// What pods have in common that share an explanation.
 type Shared = (IncidentPlace, Cause, Basis, Option<Arc<Subject>>);
@@ -71,31 +70,13 @@ fn has_shown(earlier: &Explanation, present: &Explanation) -> bool {
 
 impl Explanations {
     pub(super) fn get(&self, id: ExplanationId) -> Option<&Explanation> {
-        self.0.get(id.index())
-    }
-
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        let subject = |own: &Arc<Subject>| size_of::<Subject>() + own.namespace.len() + own.name.len();
-        self.0.iter().map(|own| size_of_val(own) + own.message.len() + own.subject.as_ref().map_or(0, subject)).sum()
-    }
-}
-
-impl ExplanationId {
-    fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
-
-impl CollectedId {
-    fn index(self) -> usize {
-        self.0.get() as usize - 1
+        self.0.get(id.0 as usize)
     }
 }
 
 /// There are never as many explanations.
-fn last_of(count: usize) -> NonZeroU32 {
-    u32::try_from(count).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX)
+fn place(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 impl Collected {
@@ -118,7 +99,7 @@ impl Collected {
             self.counts.entry(incident).or_default().entry(explanation.cause).or_insert_with(|| (0, id));
         *count += 1;
         // The result must not depend on the order of the pods.
-        let message = |id: CollectedId| self.explanations.get(id.index()).map(|own| &own.message);
+        let message = |id: CollectedId| self.explanations.get(id.0 as usize).map(|own| &own.message);
         if message(id) < message(*shared) {
             *shared = id;
         }
@@ -129,7 +110,7 @@ impl Collected {
     fn id(&mut self, incident: IncidentPlace, explanation: &Explanation) -> Option<CollectedId> {
         let key = (incident, explanation.cause, explanation.basis, explanation.subject.clone());
         if let Some(id) = self.ids.get(&key) {
-            let own = self.explanations.get_mut(id.index())?;
+            let own = self.explanations.get_mut(id.0 as usize)?;
             if explanation.message < own.message {
                 own.message.clone_from(&explanation.message);
             }
@@ -141,8 +122,9 @@ impl Collected {
     }
 
     fn push(&mut self, explanation: &Explanation) -> CollectedId {
+        let id = CollectedId(place(self.explanations.len()));
         self.explanations.push(Explanation { evidence: Vec::new(), ..explanation.clone() });
-        CollectedId(last_of(self.explanations.len()))
+        id
     }
 
     /// `earlier` returns the explanation of an incident from before.
@@ -169,11 +151,11 @@ impl Collected {
             .map(|own| {
                 *known.entry(own.clone()).or_insert_with(|| {
                     explanations.push(own);
-                    ExplanationId(last_of(explanations.len()))
+                    ExplanationId(place(explanations.len() - 1))
                 })
             })
             .collect();
-        let placed = |(incident, id): (_, CollectedId)| Some((incident, *places.get(id.index())?));
+        let placed = |(incident, id): (_, CollectedId)| Some((incident, *places.get(id.0 as usize)?));
         let of_incidents = incidents.into_iter().filter_map(placed).collect();
         Finished { explanations: Explanations(explanations.into()), of_incidents, places }
     }
@@ -182,7 +164,7 @@ impl Collected {
 impl Finished {
     /// Where a collected explanation is now.
     pub(super) fn place(&self, id: CollectedId) -> Option<ExplanationId> {
-        self.places.get(id.index()).copied()
+        self.places.get(id.0 as usize).copied()
     }
 }
 

@@ -22,11 +22,6 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.0.iter().map(|(key, value)| (*key, value))
     }
-
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.0)
-    }
 }
 
 /// Of equal keys, the last one counts.

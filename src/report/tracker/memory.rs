@@ -1,7 +1,7 @@
 //! What a tracker remembers of the problems at its last update.
 //!
-//! A thousand objects may select the same hundreds of failing pods, and each has its own memory of them. So a pod takes 24
-//! bytes, an incident 68, and what these have in common with others is kept once.
+//! A thousand objects may select the same hundreds of failing pods, and each has its own memory of them. So what pods and
+//! incidents have in common is kept once.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, Debug)]
 struct StoredPod {
     /// In seconds since 1970.
-    since: u32,
+    since: i64,
     /// The place in [`Memory::problems`].
     problem: u32,
 }
@@ -105,7 +105,7 @@ impl Memory {
         let problem = self.problems.get(stored.problem as usize)?;
         let incident = self.incidents.get(problem.incident.0 as usize)?;
         Some(KnownPod {
-            since: instant(stored.since.into()),
+            since: instant(stored.since),
             kind: incident.kind,
             container: self.names.name(incident.container),
             reason: self.names.name(problem.reason),
@@ -151,17 +151,6 @@ impl Memory {
         let at = |place: &u32| self.incidents.get(*place as usize);
         let found = self.by_id.binary_search_by(|place| at(place).map(|own| own.id).cmp(&Some(id))).ok()?;
         at(self.by_id.get(found)?)
-    }
-
-    /// The bytes that it takes.
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        self.pods.bytes()
-            + size_of_val(&*self.problems)
-            + size_of_val(&*self.incidents)
-            + size_of_val(&*self.by_id)
-            + self.explanations.bytes()
-            + self.names.bytes()
     }
 }
 
@@ -209,10 +198,7 @@ impl NewMemory {
             problems.push(problem);
             place(problems.len() - 1)
         });
-        let since = finding.since.as_second();
-        // Times before 1970 and after 2106 are not those of a pod.
-        let since = u32::try_from(since.max(0)).unwrap_or(u32::MAX);
-        self.pods.push((uid, StoredPod { since, problem }));
+        self.pods.push((uid, StoredPod { since: finding.since.as_second(), problem }));
     }
 
     /// Whether the incident has a pod so far that is not ignored.

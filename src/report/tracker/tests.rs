@@ -1,22 +1,6 @@
 use super::*;
 use crate::{api::Cause, diagnosis::Basis, report::tests::crashing};
 
-/// Pods of 25 Deployments that are OOM-killed, each as often as no other.
-fn killed_pods(count: u32) -> Vec<(Pod, Finding)> {
-    let pod = |number: u32| {
-        let (pod, finding) = crashing("shop", &format!("service-{}", number % 25), "OOMKilled", number.into());
-        let explanation = Explanation {
-            cause: Cause::OutOfMemory,
-            message: format!("app was OOM-killed {number} times, 31 to 34 s after its start; limit 512Mi").into(),
-            basis: Basis::Exit(137),
-            ..Explanation::default()
-        };
-        let pod = Pod { uid: Uid::from(u128::from(number)), name: format!("pod-{number}").into(), ..pod };
-        (pod, Finding { explanation, ..finding })
-    };
-    (0..count).map(pod).collect()
-}
-
 fn update(tracker: &mut Tracker, pods: &[(Pod, Finding)]) {
     update_with(tracker, pods, &[]);
 }
@@ -66,34 +50,6 @@ fn an_incident_is_hidden_if_some_of_its_last_pods_have_left_view() {
     assert!(tracker.is_hidden(&key(&pay)), "as after a restart of the operator");
     update(&mut tracker, std::slice::from_ref(&pay));
     assert!(!tracker.is_hidden(&key(&pay)));
-}
-
-#[test]
-fn a_pod_takes_24_bytes_beside_what_it_shares() {
-    let mut tracker = Tracker::default();
-    let bytes = [500, 1000].map(|count| {
-        update(&mut tracker, &killed_pods(count));
-        tracker.bytes()
-    });
-    assert_eq!(bytes[1] - bytes[0], 500 * 24, "the same incidents, and more pods");
-    assert!(bytes[0] <= 17 * 1024, "{} bytes", bytes[0]);
-}
-
-#[test]
-fn a_pod_with_its_own_incident_takes_92_bytes_beside_what_it_shares() {
-    let mut tracker = Tracker::default();
-    let bytes = [500, 1000].map(|count| {
-        let mut pods = killed_pods(count);
-        for (_, finding) in &mut pods {
-            finding.owner = None;
-            finding.explanation.message = "app was OOM-killed; limit 512Mi".into();
-        }
-        update(&mut tracker, &pods);
-        assert_eq!(tracker.memory.reported().count(), pods.len());
-        tracker.bytes()
-    });
-    assert_eq!(bytes[1] - bytes[0], 500 * 92);
-    assert!(bytes[0] - 500 * 92 <= 200, "{} bytes", bytes[0]);
 }
 
 #[test]
