@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(super) use self::limiter::EventLimiter;
-use self::{dropped::DroppedEvents, limiter::NamespaceLimiter, recorder::Recorder};
+use self::{dropped::DroppedEvents, limiter::NamespaceLimiter, recorder::BoundedRecorder};
 use super::write_error::WriteError;
 
 /// The API limits a note to 1 kB.
@@ -56,7 +56,7 @@ pub(super) struct EventPublisher {
 impl EventPublisher {
     /// Starts the task.
     pub(super) fn new(client: Client, leadership: Leadership) -> Self {
-        let recorder = Arc::new(Recorder::new(client));
+        let recorder = Arc::new(BoundedRecorder::new(client));
         let (queue, queued) = mpsc::channel(QUEUE);
         let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
         let task = tokio::spawn(queued.for_each_concurrent(
@@ -108,7 +108,7 @@ impl EventPublisher {
     }
 }
 
-async fn publish_one(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
+async fn publish_one(recorder: &BoundedRecorder, reference: &ObjectReference, event: &Event) {
     let (namespace, name) = (&reference.namespace, &reference.name);
     match timeout(TIMEOUT, recorder.publish(event, reference)).await {
         Ok(Ok(())) => {}

@@ -2,12 +2,18 @@
 
 use std::time::Instant;
 
-use kube::api::DeleteParams;
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use orchestr_testbed::eventually;
 use serde_json::json;
 
 use crate::{
     pod_statuses::{crash_looping, healthy},
     proxy::SETTLE_TIME,
+    support::TIMEOUT,
     test_env::{TestEnv, listed, watch_all},
 };
 
@@ -27,11 +33,9 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     .await;
     env.set_status("cart", healthy()).await;
     env.wait_for_status("cluster", "it is over", |status| listed(status).is_empty()).await;
-    orchestr_testbed::eventually("both events are there", crate::support::TIMEOUT, async || {
-        match env.events("cluster").await.len() {
-            2 => Ok(()),
-            other => Err(format!("there are {other}")),
-        }
+    eventually("both events are there", TIMEOUT, async || match env.events("cluster").await.len() {
+        2 => Ok(()),
+        other => Err(format!("there are {other}")),
     })
     .await
     .unwrap();
@@ -46,6 +50,35 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     assert_eq!(fields(1), ("Normal", "Recovered", format!("{subject}, container app: OOMKilled is over").as_str()));
     let regarding = events[0].regarding.as_ref().unwrap();
     assert_eq!(regarding.uid, env.objects().get("cluster").await.unwrap().metadata.uid);
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_repeated_events_and_recreates_deleted_ones() {
+    let env = TestEnv::new("events-repeat").await;
+    env.pod("cart", healthy()).await;
+    env.object("cluster", watch_all()).await;
+    let operator = env.operator().start();
+    env.wait_for_ready("cluster", "Watching").await;
+    // The problem begins and ends again, until the event about its beginning says that it was counted so often.
+    let repeats = async |count: Option<i32>| {
+        env.set_status("cart", crash_looping(3)).await;
+        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        env.set_status("cart", healthy()).await;
+        env.wait_for_status("cluster", "it is over", |status| listed(status).is_empty()).await;
+        eventually("the event is counted", TIMEOUT, async || {
+            let events = env.events("cluster").await;
+            let counts: Vec<_> = events.iter().map(|event| event.series.as_ref().map(|series| series.count)).collect();
+            if counts == [count; 2] { Ok(()) } else { Err(format!("{counts:?}")) }
+        })
+        .await
+        .unwrap();
+    };
+    repeats(None).await;
+    repeats(Some(2)).await;
+    let events: Api<Event> = Api::namespaced(env.client.clone(), &env.namespace);
+    events.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    repeats(None).await;
     operator.stop().await;
 }
 
