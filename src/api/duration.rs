@@ -1,4 +1,5 @@
-//! Durations in Go's syntax: `90s`, `1h30m`, `1.5h`.
+//! Durations in Go's syntax: `90s`, `1h30m`, `1.5h`. jiff reads other ones: not `.5s`, `1.5h30m` or `30m1h`, which the schema
+//! accepts, but `5 minutes` and `PT5M`, which kubectl does not.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -1,5 +1,8 @@
 //! Leader election: of several replicas, one writes and sends. The others follow: they watch, and are ready to lead.
 //!
+//! kube has none, and the crates for it that are kept (kube-lease-manager, kube-leader-election) write the Lease without its
+//! resource version, so that two replicas may lead at the same time.
+//!
 //! The leader holds a Lease, which it renews every two seconds. [`decide`] decides what a replica does with the Lease it
 //! has read; it is pure. [`election`] reads and writes the Lease. [`Leadership`] is what the rest of the operator sees: it
 //! checks that the Lease is held before each write to the API server ([`fence`]) and each message to a receiver.

@@ -1,5 +1,8 @@
 //! A resilient list-and-watch stream. It backs off after errors, falls back from streaming lists to pages and from
 //! protobuf to JSON, and distinguishes a missing permission from an outage.
+//!
+//! kube's `watcher` does not do it: it reads JSON only, does not tell when a backlog ends, and notices neither a cluster that
+//! was restored to an earlier state nor which object it could not decode.
 
 pub mod collection;
 pub(crate) mod from_now;

@@ -1,5 +1,5 @@
 //! Lays out a table like kubectl's. On a terminal, no line is wider than the terminal: columns are left out or shortened, and
-//! the sentence that is the last column gets lines of its own.
+//! the sentence that is the last column gets lines of its own, which crates for tables do not do.
 
 use std::io::{self, Write};
 
