@@ -14,7 +14,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use super::secrets::{Unavailable, Unusable};
 use crate::request_limiter::{RequestLimiter, RequestLimits};
 
 /// The limits of all reads of Secrets.
@@ -23,6 +22,21 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The values of a Secret by key.
 pub(super) type Data = BTreeMap<String, Vec<u8>>;
+
+/// Why a webhook cannot be used. The text names the Secret and the key, but no values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
+/// Why nothing is known about a Secret. Unlike [`Unusable`], this says nothing about the Secret itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// With a status code other than 403 and 404, such as 500 while the key service that decrypts Secrets is down.
+    #[error("the API server answers {0} to requests for its Secrets")]
+    Answered(u16),
+    #[error("the API server does not answer requests for its Secrets")]
+    NotAnswered,
+}
 
 /// A Secret as it was read.
 #[derive(Clone)]

@@ -8,6 +8,7 @@ use kube::Client;
 use ring::digest::{Context, SHA256};
 use rustls::ClientConfig;
 
+pub use super::secret_reads::{Unavailable, Unusable};
 use super::{
     http_client::{HttpClient, private_roots},
     secret_reads::{Data, SecretReads},
@@ -40,11 +41,6 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Why a webhook cannot be used. The text names the Secret and the key, but no values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unusable(pub String);
-
 #[derive(Debug)]
 pub struct WebhookSecrets {
     /// A hash of the webhook's spec and of the UIDs and versions of its Secrets.
@@ -54,16 +50,6 @@ pub struct WebhookSecrets {
     /// How earlier versions identified it: by the format, and by the UID and version of the Secret that holds the URL.
     pub versioned_receiver: String,
     pub endpoint: Result<Arc<Endpoint>, Unusable>,
-}
-
-/// Why nothing is known about a Secret. Unlike [`Unusable`], this says nothing about the Secret itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// With a status code other than 403 and 404, such as 500 while the key service that decrypts Secrets is down.
-    #[error("the API server answers {0} to requests for its Secrets")]
-    Answered(u16),
-    #[error("the API server does not answer requests for its Secrets")]
-    NotAnswered,
 }
 
 pub struct SecretReader {
