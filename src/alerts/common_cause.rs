@@ -29,15 +29,18 @@ use jiff::Timestamp;
 
 use super::{
     incident::{Earlier, Incident, IncidentMemory, Member, Texts},
+    mute::Mute,
     plan_input::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
-    webhook_state::MAX_MEMBERS,
 };
 use crate::api::{AlertPhase, AlertStatus, Cause, Owner, Severity, WebhookStatus};
 
 /// How many members an alert about a common cause needs.
 const MEMBERS: usize = 2;
+
+/// The most members of a common cause that are stored.
+pub(super) const MAX_MEMBERS: usize = 32;
 
 /// The incidents that match a webhook.
 pub struct Grouped<'a> {
@@ -125,6 +128,27 @@ impl<'a> Grouped<'a> {
     /// How many problems of a common cause continue although its alert is resolved.
     pub fn remaining(&self, cause: &str) -> u64 {
         self.remaining.get(cause).copied().unwrap_or_default()
+    }
+
+    /// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
+    /// are.
+    pub(super) fn mutes(&self, input: &PlanInput<'_>) -> HashMap<&str, Mute> {
+        if input.mutes.is_empty() {
+            return HashMap::new();
+        }
+        let find = |incident: &Incident| input.mutes.get(&incident.key).cloned();
+        let single: HashMap<&str, &Incident> =
+            input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
+        let find_common = |common: &Incident| {
+            let members = common.members.iter().filter_map(|member| single.get(member.key.as_str()).copied());
+            let is_due =
+                |member: &&Incident| input.policy.due_at(member, input.now).is_some_and(|due| due <= input.now);
+            // It is free as soon as the first of its incidents is.
+            members.filter(is_due).map(find).collect::<Option<Vec<Mute>>>()?.into_iter().min()
+        };
+        let mute =
+            |incident: &Incident| if incident.members.is_empty() { find(incident) } else { find_common(incident) };
+        self.iter().filter_map(|incident| Some((incident.key.as_str(), mute(incident)?))).collect()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Incident> {

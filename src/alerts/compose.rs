@@ -5,14 +5,17 @@ use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
 use super::{
+    alert::Alert,
     common_cause::Grouped,
     formats::{MessageBudget, receiver},
     muted,
-    notification::{Alert, Farewell, Notification, Storm, count_reasons},
+    notification::{Farewell, Notification, Storm, count_reasons},
     plan_input::PlanInput,
-    refusal, retry, storm,
+    refusal, retry,
+    sending::Sending,
+    storm,
     times::{elapses_at, has_elapsed, later},
-    webhook_state::{WebhookState, counted_in, reverted},
+    webhook_state::{WebhookState, is_ongoing},
 };
 use crate::{
     api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, StormStatus, WebhookStatus},
@@ -39,9 +42,8 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
             .filter(|alert| !budget.try_add(alert, webhook.now))
             .map(|alert| alert.key)
             .collect();
-        for alert in webhook.status.alerts.iter_mut().filter(|alert| excess.contains(&alert.key)) {
-            alert.phase = reverted(alert.phase, alert.has_begun());
-        }
+        let excess = webhook.status.alerts.iter_mut().filter(|alert| excess.contains(&alert.key));
+        excess.for_each(|alert| Sending::from(alert).revert());
     }
 }
 
@@ -129,7 +131,7 @@ fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert], st
     let new_storm =
         webhook.status.storm.as_ref().filter(|own| own.phase == AlertPhase::Announcing && own.sent_at.is_none());
     let overflow = webhook.overflow.iter().filter(|_| new_storm.is_some());
-    let overflow = overflow.map(|incident| (counted_in(incident), incident.severity));
+    let overflow = overflow.map(|incident| (incident.counted_in(), incident.severity));
     let announced = started.iter().map(|alert| (alert.mentioned_namespace(), alert.severity)).chain(overflow);
     let joined = storm.iter().flat_map(|storm| &storm.critical).map(|_| Severity::Critical);
     let severities: Vec<Severity> = announced
@@ -252,10 +254,6 @@ pub(super) fn repeat_at(webhook: &WebhookState<'_>) -> Option<Timestamp> {
     alerts.chain(storm.map(|storm| storm.sent_at.as_ref())).filter_map(|sent| elapses_at(sent, every)).min()
 }
 
-pub(super) fn is_ongoing(alert: &AlertStatus) -> bool {
-    alert.phase == AlertPhase::Firing && alert.gone_since.is_none()
-}
-
 /// The last messages of a deleted object. They end every alert that the receiver may consider firing, and say that its
 /// pods are no longer watched.
 #[must_use]
@@ -285,27 +283,13 @@ pub(super) fn last_messages(
     };
     let mut messages: Vec<Notification> = Vec::new();
     let mut budget = MessageBudget::of(receiver(policy.format));
-    let empty = |number: usize| Notification {
-        id: format!("{}-{number}", new_id(&webhook, input, MessageKind::Resolved)),
-        kind: MessageKind::Resolved,
-        source: input.source.clone(),
-        webhook: policy.name.clone(),
-        created: now,
-        now,
-        detail: Detail::Full,
-        started: Vec::new(),
-        ongoing: Vec::new(),
-        omitted: 0,
-        unsent: 0,
-        ending: 0,
-        refused: 0,
-        muted: 0,
-        ended_while_muted: 0,
-        resolved: Vec::new(),
-        storm: None,
-        reasons: Vec::new(),
-        mentions: Vec::new(),
-        farewell: Some(farewell),
+    let empty = |number: usize| {
+        let id = format!("{}-{number}", new_id(&webhook, input, MessageKind::Resolved));
+        let (source, webhook) = (input.source.clone(), policy.name.clone());
+        Notification {
+            farewell: Some(farewell),
+            ..Notification::empty(id, MessageKind::Resolved, source, webhook, now)
+        }
     };
     let is_ended = |alert: &AlertStatus| may_be_firing(alert.phase, alert.has_begun()) && !is_kept(&alert.key);
     for mut alert in alerts_where(&webhook, is_ended) {

@@ -75,6 +75,22 @@ pub struct Incident {
     pub members: Vec<Member>,
 }
 
+impl Incident {
+    /// The namespace that takes the space for the incident's alert.
+    pub(super) fn counted_in(&self) -> &str {
+        namespace_of(&self.namespace, &self.members)
+    }
+}
+
+/// The namespace of an incident: if it is about a common cause without one, that of its members. Empty if these are in several.
+pub(super) fn namespace_of<'a>(own: &'a str, members: &'a [Member]) -> &'a str {
+    let mut namespaces = members.iter().map(|member| member.namespace.as_str());
+    match namespaces.next() {
+        Some(first) if own.is_empty() && namespaces.all(|other| other == first) => first,
+        _ => own,
+    }
+}
+
 /// What an alert shows of an incident, and what decides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {

@@ -1,6 +1,6 @@
 //! Links in messages, whose URLs contain the names of an incident.
 
-use super::{notification::Alert, sanitize};
+use super::{alert::Alert, sanitize};
 use crate::{
     api::{Link, is_link, limits},
     spec_error::{SpecError, at_most, in_force, invalid, short_enough},

@@ -6,6 +6,7 @@
 //! values of Secrets. Everything here is pure, except [`mod@delivery`], which reads Secrets, sends and stores.
 
 pub mod address;
+mod alert;
 mod common_cause;
 mod compose;
 pub mod delivery;
@@ -29,6 +30,7 @@ mod record;
 mod refusal;
 pub mod retry;
 mod sanitize;
+mod sending;
 pub mod signature;
 mod slots;
 mod storm;
@@ -39,6 +41,7 @@ mod unstored;
 mod validated_webhook;
 mod webhook_state;
 
+pub use alert::Alert;
 pub use common_cause::Grouped;
 use compose::last_messages;
 pub use compose::{deletion_notices, resend};
@@ -50,7 +53,7 @@ pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, So
 pub use link_template::LinkTemplate;
 pub(crate) use mute::MuteSearch;
 pub use mute::{CurrentMutes, MuteRules};
-pub use notification::{Alert, Farewell, Notification, Storm};
+pub use notification::{Farewell, Notification, Storm};
 pub use plan::{Plan, plan};
 pub use plan_input::PlanInput;
 pub use policy::NotificationPolicy;

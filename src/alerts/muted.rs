@@ -15,14 +15,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    common_cause::Grouped,
-    compose::is_ongoing,
     incident::Incident,
-    mute::{Mute, find_mute, mutes_everywhere},
-    plan_input::PlanInput,
+    mute::{find_mute, mutes_everywhere},
     refusal, sanitize, storm,
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::WebhookState,
+    webhook_state::{WebhookState, is_ongoing},
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatus};
 
@@ -30,25 +27,6 @@ use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatu
 const MAX_INCIDENTS: usize = 16;
 /// The longest reason that the status stores, so that it stays small. Those of the kubelet are shorter.
 const REASON: usize = 40;
-
-/// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
-/// are.
-pub(super) fn find_all<'a>(grouped: &'a Grouped<'a>, input: &PlanInput<'_>) -> HashMap<&'a str, Mute> {
-    if input.mutes.is_empty() {
-        return HashMap::new();
-    }
-    let find = |incident: &Incident| input.mutes.get(&incident.key).cloned();
-    let single: HashMap<&str, &Incident> =
-        input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
-    let find_common = |common: &Incident| {
-        let members = common.members.iter().filter_map(|member| single.get(member.key.as_str()).copied());
-        let is_due = |member: &&Incident| input.policy.due_at(member, input.now).is_some_and(|due| due <= input.now);
-        // It is free as soon as the first of its incidents is.
-        members.filter(is_due).map(find).collect::<Option<Vec<Mute>>>()?.into_iter().min()
-    };
-    let mute = |incident: &Incident| if incident.members.is_empty() { find(incident) } else { find_common(incident) };
-    grouped.iter().filter_map(|incident| Some((incident.key.as_str(), mute(incident)?))).collect()
-}
 
 /// Whether the incident of an alert that was not sent yet would be held back now if it had not ended.
 fn would_be_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
@@ -85,7 +63,7 @@ pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
             AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
             AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
         };
-        let is_withdrawn = is_unsent && (is_muted(webhook, alert) || would_be_muted(webhook, alert));
+        let is_withdrawn = is_unsent && (webhook.is_muted(alert) || would_be_muted(webhook, alert));
         if is_withdrawn && alert.began_elsewhere {
             // The earlier receiver was sent it, so its end must be sent.
             alert.phase = AlertPhase::Firing;
@@ -130,22 +108,16 @@ pub(super) fn withdraw_repetition(webhook: &mut WebhookState<'_>) {
     }
     let single = webhook.policy.pacing.single_incident;
     let is_included = |phase: AlertPhase| phase == AlertPhase::Announcing || !single && phase == AlertPhase::Firing;
-    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert.phase) && !is_muted(webhook, alert));
+    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert.phase) && !webhook.is_muted(alert));
     let storm = webhook.status.storm.as_ref().is_some_and(|storm| is_included(storm.phase));
     if !alert && (!storm || storm::is_muted(webhook)) {
-        webhook.revert_pending();
-        webhook.status.pending = None;
+        webhook.drop_pending();
     }
-}
-
-/// Whether an alert that was sent is not repeated now.
-pub(super) fn is_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
-    webhook.mutes.contains_key(alert.key.as_str())
 }
 
 /// Whether an alert is to be repeated.
 pub(super) fn is_repeated(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
-    is_ongoing(alert) && !is_muted(webhook, alert) && !refusal::waits(webhook, alert)
+    is_ongoing(alert) && !webhook.is_muted(alert) && !refusal::waits(webhook, alert)
 }
 
 /// Updates the status from the incidents that are held back now, and counts those that have ended.

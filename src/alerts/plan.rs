@@ -91,8 +91,7 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
     if let Some(pending) = &webhook.status.pending {
         if pending.kind == MessageKind::Repeat && changed {
             // The message about the changes replaces the repetition.
-            webhook.revert_pending();
-            webhook.status.pending = None;
+            webhook.drop_pending();
         } else {
             let next = webhook.status.next_attempt.as_ref().map_or(webhook.now, |next| next.0);
             return timer.is_due(Some(next)).then(|| attempt_pending(webhook, input)).flatten();

@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    notification::{Alert, Notification},
+    alert::Alert,
+    notification::Notification,
     refusal,
     retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
+    sending::Sending,
     times::{later, whole_seconds},
 };
 use crate::api::{AlertPhase, DeliveryError, Mention, MessageKind, Severity, WebhookStatus};
@@ -99,17 +101,17 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
             AlertPhase::Firing if repeats_all || named(&sent.ongoing) => AlertPhase::Firing,
             _ => continue,
         };
-        alert.phase = phase;
-        (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(now)), false);
-        alert.refused_at.take_if(|_| named(&sent.started) || named(&sent.resolved));
+        let is_news = named(&sent.started) || named(&sent.resolved);
+        Sending::from(&mut *alert).settle(phase, now);
+        alert.refused_at.take_if(|_| is_news);
     }
     record_mentions(state, sent, now);
     let Some(storm) = &mut state.storm else { return };
     match storm.phase {
         AlertPhase::Resolving => state.storm = None,
         AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
-            storm.phase = AlertPhase::Firing;
-            (storm.sent_at, storm.began_elsewhere, storm.refused_at) = (Some(whole_seconds(now)), false, None);
+            Sending::from(&mut *storm).settle(AlertPhase::Firing, now);
+            storm.refused_at = None;
         }
         _ => {}
     }

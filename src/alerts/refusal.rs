@@ -15,8 +15,9 @@ use jiff::Timestamp;
 use super::{
     notification::Notification,
     policy::NotificationPolicy,
+    sending::{self, Sending},
     times::{has_elapsed, whole_seconds},
-    webhook_state::{WebhookState, reverted},
+    webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus};
 
@@ -61,9 +62,7 @@ fn less(detail: Detail) -> Option<Detail> {
 
 /// Takes the message apart, or marks the only incident that it is about.
 fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> bool {
-    let is_included = |phase: AlertPhase| matches!(phase, AlertPhase::Announcing | AlertPhase::Resolving);
-    let alerts = state.alerts.iter().filter(|alert| is_included(alert.phase)).count();
-    let included = alerts + usize::from(state.storm.as_ref().is_some_and(|storm| is_included(storm.phase)));
+    let included = sending::all(state).filter(|own| own.phase.is_pending()).count();
     if included == 0 {
         // A repetition, which names nothing at this detail. Its alerts are repeated in parts that name them.
         let repeated = state.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
@@ -80,16 +79,8 @@ fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> 
         state.last_refusal = state.last_error.take();
     }
     let refused_at = (included == 1).then(|| whole_seconds(now));
-    for alert in state.alerts.iter_mut().filter(|alert| is_included(alert.phase)) {
-        // If an earlier attempt may have been accepted, its end must be sent, whatever happens before.
-        alert.began_elsewhere |= pending.maybe_delivered && alert.phase == AlertPhase::Announcing;
-        alert.phase = reverted(alert.phase, alert.has_begun());
-        alert.refused_at = refused_at.clone().or(alert.refused_at.take());
-    }
-    if let Some(storm) = state.storm.as_mut().filter(|storm| is_included(storm.phase)) {
-        storm.began_elsewhere |= pending.maybe_delivered && storm.phase == AlertPhase::Announcing;
-        storm.phase = reverted(storm.phase, storm.has_begun());
-        storm.refused_at = refused_at.or(storm.refused_at.take());
+    for mut own in sending::all(state).filter(|own| own.phase.is_pending()) {
+        own.refuse(refused_at.as_ref(), pending.maybe_delivered);
     }
     true
 }
@@ -105,11 +96,11 @@ fn announce_again(state: &mut WebhookStatus) {
     let mut number = 0;
     for alert in state.alerts.iter_mut().filter(|alert| alert.phase == AlertPhase::Firing && alert.refused_at.is_none())
     {
-        (alert.began_elsewhere, alert.sent_at) = (true, None);
+        Sending::from(alert).begin_again();
         number += 1;
     }
     if let Some(storm) = state.storm.as_mut().filter(|storm| storm.phase == AlertPhase::Firing) {
-        (storm.began_elsewhere, storm.sent_at) = (true, None);
+        Sending::from(storm).begin_again();
     }
     state.part_size = half(number);
     state.resend_detail = Detail::Full;
@@ -126,8 +117,7 @@ pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification) {
 
 /// Forgets what the receiver refused, because the webhook or its Secret has changed.
 pub(super) fn forget(state: &mut WebhookStatus) {
-    state.alerts.iter_mut().for_each(|alert| alert.refused_at = None);
-    state.storm.iter_mut().for_each(|storm| storm.refused_at = None);
+    sending::all(state).for_each(|own| *own.refused_at = None);
     (state.part_size, state.resend_detail, state.last_refusal) = (0, Detail::Full, None);
 }
 
@@ -182,9 +172,7 @@ pub(super) fn group_interval(state: &WebhookStatus, policy: &NotificationPolicy)
 
 /// How much a new message about the marked alerts contains at first.
 pub(super) fn detail(state: &WebhookStatus) -> Detail {
-    let is_refused = |alert: &AlertStatus| {
-        alert.refused_at.is_some() && matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Resolving)
-    };
+    let is_refused = |alert: &AlertStatus| alert.refused_at.is_some() && alert.phase.is_pending();
     let is_retried = state.alerts.iter().any(is_refused);
     if state.part_size > 0 || is_retried { Detail::Names } else { Detail::Full }
 }

@@ -9,8 +9,9 @@ use super::{
     incident::Incident,
     notification::Storm,
     refusal, sanitize,
+    sending::Sending,
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::{WebhookState, counted_in},
+    webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, Severity, StormStatus};
 
@@ -39,8 +40,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     match storm.phase {
         AlertPhase::Resolving => {
             if count > 0 && !maybe_delivered {
-                storm.phase = AlertPhase::Firing;
-                storm.gone_since = None;
+                Sending::from(&mut storm).resume();
             }
         }
         AlertPhase::Queued | AlertPhase::Announcing if !maybe_sent => {
@@ -58,7 +58,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         _ => {
             if storm.phase == AlertPhase::Announcing && !maybe_delivered && is_muted(webhook) {
                 // It is sent when the mute ends. Until then, its number counts as changed.
-                storm.phase = AlertPhase::Firing;
+                Sending::from(&mut storm).revert();
                 storm.members.clear();
             }
             if count > 0 {
@@ -68,7 +68,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             }
             if is_resolved(webhook, &storm) {
                 match storm.phase {
-                    AlertPhase::Announcing if !maybe_delivered => storm.phase = AlertPhase::Firing,
+                    AlertPhase::Announcing if !maybe_delivered => Sending::from(&mut storm).revert(),
                     AlertPhase::Firing if !webhook.policy.send_resolved => return,
                     _ => {}
                 }
@@ -134,7 +134,7 @@ pub(super) fn new_critical(webhook: &WebhookState<'_>, storm: &StormStatus) -> V
     incidents.sort_by_key(|incident| (incident.since, &incident.key));
     let mut namespaces = Vec::new();
     for incident in incidents {
-        let namespace = sanitize::single_line(counted_in(incident), 63);
+        let namespace = sanitize::single_line(incident.counted_in(), 63);
         let is_known = namespaces.contains(&namespace) || webhook.was_mentioned(&namespace, Severity::Critical);
         if !is_known && namespaces.len() < Storm::NAMESPACES {
             namespaces.push(namespace);

@@ -1,18 +1,9 @@
-//! The state of one webhook, updated from the current incidents. It decides which alerts need a message, but sends
-//! nothing.
-//!
-//! An alert goes through these phases. The arrows out of *Announcing* and *Resolving* are taken when the receiver
-//! accepts the message, the others as soon as their condition holds.
-//!
-//! ```text
-//!           older than `after`         in a message             gone long enough
-//! (none) ───────────────────▶ Queued ─────────▶ Announcing ─▶ Firing ─────▶ Resolving ─▶ Resolved
-//!     ▲                                                                                     │
-//!     └──────────── `resolved_retention` is over, or the incident returned ─────────────────┘
-//! ```
+//! The state of one webhook: its stored status, and what the update of that depends on. It decides which alerts need a
+//! message, but sends nothing.
 
 mod alert_fields;
 mod space;
+mod update;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -23,17 +14,12 @@ use super::{
     common_cause::Grouped,
     incident::{GoneAlerts, Incident, IncidentMemory},
     mute::{Mute, MuteRules},
-    muted,
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    refusal, retry,
-    times::{has_elapsed, later, whole_seconds},
+    sanitize, sending,
+    times::has_elapsed,
 };
-use crate::api::{AlertPhase, AlertStatus, MessageKind, Severity, WebhookStatus};
-
-use self::{alert_fields::is_about, space::overflow_hash};
-
-pub(super) use self::space::counted_in;
+use crate::api::{AlertPhase, AlertStatus, Owner, Severity, WebhookStatus};
 
 /// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
 pub(crate) const ALERT_BYTES: usize = 64 * 1024;
@@ -43,9 +29,6 @@ pub(crate) const ALERT_BYTES: usize = 64 * 1024;
 pub(crate) fn alert_bytes(webhooks: usize) -> usize {
     ALERT_BYTES / webhooks.max(1)
 }
-
-/// The most members of a common cause that are stored.
-pub(super) const MAX_MEMBERS: usize = 32;
 
 /// A webhook's status while it is being updated, with what the update depends on.
 pub(super) struct WebhookState<'a> {
@@ -104,52 +87,13 @@ impl<'a> WebhookState<'a> {
             grouped,
             current,
             mute_rules,
-            mutes: muted::find_all(grouped, input),
+            mutes: grouped.mutes(input),
             muted: Vec::new(),
             overflow: Vec::new(),
             overflow_hash: String::new(),
             newly_tracked: 0,
             newly_held_back: 0,
             bytes,
-        }
-    }
-
-    /// Sets the receiver. A new receiver is sent the firing alerts again, those that are muted later. It is also sent the
-    /// end of alerts that began at the old one, because people may have seen them begin.
-    pub fn set_receiver(&mut self, receiver: &str) {
-        if self.status.receiver == receiver {
-            return;
-        }
-        let was_known = !self.status.receiver.is_empty();
-        receiver.clone_into(&mut self.status.receiver);
-        if !was_known {
-            return;
-        }
-        let maybe_delivered = self.may_be_delivered();
-        match &mut self.status.pending {
-            Some(pending) if pending.kind == MessageKind::Repeat => {
-                self.revert_pending();
-                self.status.pending = None;
-            }
-            Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
-            None => {}
-        }
-        // They keep their phase: a queued alert is withdrawn when it is muted, but the end of these must be sent.
-        let begins_elsewhere = |phase: AlertPhase, sent_at: &mut Option<Time>| {
-            let was_announced = match phase {
-                AlertPhase::Firing | AlertPhase::Resolving => true,
-                AlertPhase::Announcing => sent_at.is_some() || maybe_delivered,
-                AlertPhase::Queued | AlertPhase::Resolved => false,
-            };
-            was_announced.then(|| *sent_at = None).is_some()
-        };
-        for alert in &mut self.status.alerts {
-            alert.began_elsewhere |= begins_elsewhere(alert.phase, &mut alert.sent_at);
-            alert.held_back = 0;
-        }
-        if let Some(storm) = &mut self.status.storm {
-            storm.began_elsewhere |= begins_elsewhere(storm.phase, &mut storm.sent_at);
-            storm.held_back = 0;
         }
     }
 
@@ -162,36 +106,7 @@ impl<'a> WebhookState<'a> {
     pub fn begins(&self, alert: &AlertStatus) -> bool {
         alert.phase == AlertPhase::Queued
             || Self::fires_elsewhere(alert.phase, alert.sent_at.as_ref(), alert.gone_since.as_ref())
-                && !muted::is_muted(self, alert)
-    }
-
-    /// Updates the alerts from the current incidents, and sets `overflow` to the incidents that belong to the storm.
-    pub fn update_alerts(&mut self) {
-        self.repair();
-        self.update_presence();
-        self.update_reasons();
-        self.update_labels();
-        self.update_members();
-        self.update_controllers();
-        self.withdraw_ended();
-        self.advance_phases();
-        muted::withdraw(self);
-        self.enqueue_due();
-        muted::withdraw_repetition(self);
-        muted::update(self);
-        self.overflow_hash = overflow_hash(&self.overflow);
-    }
-
-    /// Drops what is no longer needed, after alerts and storm are updated.
-    pub fn clean_up(&mut self) {
-        self.evict_resolved();
-        self.drop_empty_pending();
-        refusal::clean_up(&mut self.status);
-        if !self.may_be_delivered() && !self.announces() {
-            // The alerts that it announced were withdrawn or dropped, and the ends of others are left.
-            let announcement = self.status.pending.as_mut().filter(|pending| pending.kind == MessageKind::Firing);
-            announcement.into_iter().for_each(|pending| pending.kind = MessageKind::Resolved);
-        }
+                && !self.is_muted(alert)
     }
 
     /// Whether the pending message says that an incident or the storm began.
@@ -209,6 +124,17 @@ impl<'a> WebhookState<'a> {
                 && mention.severity >= severity
                 && !has_elapsed(Some(&mention.at), interval, self.now)
         })
+    }
+
+    /// Whether silences or quiet hours hold back news about an alert now.
+    pub fn is_muted(&self, alert: &AlertStatus) -> bool {
+        self.mutes.contains_key(alert.key.as_str())
+    }
+
+    /// Drops the pending message.
+    pub fn drop_pending(&mut self) {
+        sending::all(&mut self.status).for_each(|mut own| own.revert());
+        self.status.pending = None;
     }
 
     /// Whether the webhook matches a current incident.
@@ -247,161 +173,34 @@ impl<'a> WebhookState<'a> {
             self.policy.keep_firing_for(alert.returns)
         }
     }
+}
 
-    /// Repairs a status that was edited, or written with a clock ahead of ours. Without this, messages would wait until
-    /// that clock's time.
-    fn repair(&mut self) {
-        // A webhook is only ever stopped together with an error.
-        self.status.stopped &= self.status.last_error.is_some();
-        if self.status.pending.is_none() {
-            self.revert_pending();
-        }
-        self.repair_phases();
-        let limit = |at: &mut Option<Time>, latest: Timestamp| {
-            if let Some(at) = at {
-                at.0 = at.0.min(whole_seconds(latest).0);
-            }
-        };
-        let now = self.now;
-        limit(&mut self.status.next_attempt, later(now, retry::MAX_WAIT).unwrap_or(Timestamp::MAX));
-        limit(&mut self.status.last_success, now);
-        let mention_interval = self.policy.pacing.mention_interval;
-        for mention in &mut self.status.mentioned {
-            mention.at.0 = mention.at.0.min(now);
-        }
-        self.status.mentioned.retain(|mention| !has_elapsed(Some(&mention.at), mention_interval, now));
-        for alert in &mut self.status.alerts {
-            limit(&mut alert.sent_at, now);
-            limit(&mut alert.refused_at, now);
-            limit(&mut alert.gone_since, now);
-        }
-        if let Some(storm) = &mut self.status.storm {
-            limit(&mut storm.sent_at, now);
-            limit(&mut storm.refused_at, now);
-            limit(&mut storm.gone_since, now);
-        }
-    }
+pub(super) fn is_ongoing(alert: &AlertStatus) -> bool {
+    alert.phase == AlertPhase::Firing && alert.gone_since.is_none()
+}
 
-    /// A phase that only another version knows is read as Queued. If something was sent, its end must be sent.
-    fn repair_phases(&mut self) {
-        for alert in &mut self.status.alerts {
-            alert.phase = repaired(alert.phase, alert.has_begun());
-        }
-        if let Some(storm) = &mut self.status.storm {
-            storm.phase = repaired(storm.phase, storm.has_begun());
-        }
-    }
+/// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.
+fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
+    alert.key == *incident.key
+        && alert.kind == incident.kind
+        && alert.namespace == namespace(incident)
+        && alert.owner == owner(incident)
+        && alert.container == container(incident)
+}
 
-    /// Reverts the alerts of the pending message to the phase they had before it.
-    pub fn revert_pending(&mut self) {
-        for alert in &mut self.status.alerts {
-            alert.phase = reverted(alert.phase, alert.has_begun());
-        }
-        if let Some(storm) = &mut self.status.storm {
-            storm.phase = reverted(storm.phase, storm.has_begun());
-        }
-    }
+fn namespace(incident: &Incident) -> String {
+    sanitize::single_line(&incident.namespace, 63)
+}
 
-    /// Records since when each alert's incident is gone, and counts the incidents that returned.
-    fn update_presence(&mut self) {
-        let maybe_delivered = self.may_be_delivered();
-        for alert in &mut self.status.alerts {
-            let present = self.incidents.contains_key(alert.key.as_str());
-            match alert.phase {
-                // A returning incident becomes a new alert. This one keeps the end that Alertmanager is sent repeatedly.
-                AlertPhase::Resolved => {}
-                // The receiver may have received the end: it must be delivered before the alert can fire again.
-                AlertPhase::Resolving if maybe_delivered => {}
-                AlertPhase::Resolving if present => {
-                    alert.phase = AlertPhase::Firing;
-                    alert.gone_since = None;
-                    alert.returns = alert.returns.saturating_add(1);
-                }
-                _ if present => {
-                    if alert.gone_since.take().is_some() {
-                        alert.returns = alert.returns.saturating_add(1);
-                    }
-                }
-                _ if self.gone.unclear.contains(&alert.key) => {}
-                _ => {
-                    alert.gone_since.get_or_insert_with(|| whole_seconds(self.now));
-                }
-            }
-        }
-    }
-
-    /// Takes alerts whose incidents have ended out of the pending message, so that it does not call them firing. If the
-    /// receiver may have accepted it, their end is sent, and they begin again if the incidents return.
-    fn withdraw_ended(&mut self) {
-        let maybe_delivered = self.may_be_delivered();
-        let is_ended = |alert: &&mut AlertStatus| alert.phase == AlertPhase::Announcing && alert.gone_since.is_some();
-        for alert in self.status.alerts.iter_mut().filter(is_ended) {
-            alert.began_elsewhere |= maybe_delivered && alert.sent_at.is_none();
-            alert.phase = reverted(alert.phase, alert.has_begun());
-        }
-    }
-
-    /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
-    fn advance_phases(&mut self) {
-        let mut alerts = std::mem::take(&mut self.status.alerts);
-        alerts.retain_mut(|alert| match alert.phase {
-            AlertPhase::Queued => {
-                let drop = self.is_resolved(alert);
-                self.status.dropped = self.status.dropped.saturating_add(if drop { self.ended(alert) } else { 0 });
-                !drop
-            }
-            AlertPhase::Firing => {
-                let is_given_up = refusal::is_end_given_up(alert, self.now);
-                self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
-                if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
-                    alert.phase = AlertPhase::Resolved;
-                    (alert.sent_at, alert.began_elsewhere) = (Some(whole_seconds(self.now)), false);
-                }
-                true
-            }
-            AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => true,
-        });
-        self.status.alerts = alerts;
-    }
-
-    /// How many incidents ended with an alert: those with a common cause may go on without it.
-    fn ended(&self, alert: &AlertStatus) -> i64 {
-        if alert.members.is_empty() {
-            return 1;
-        }
-        let lasts = |key: &&String| self.current.iter().any(|incident| incident.key == **key);
-        i64::try_from(alert.members.iter().filter(|key| !lasts(key)).count()).unwrap_or(i64::MAX)
-    }
-
-    /// Drops a pending message that no alert and no storm needs any more.
-    fn drop_empty_pending(&mut self) {
-        let Some(pending) = &self.status.pending else { return };
-        let repeats = pending.kind == MessageKind::Repeat;
-        let needed = |phase: AlertPhase, gone_since: &Option<Time>| match phase {
-            AlertPhase::Announcing | AlertPhase::Resolving => true,
-            AlertPhase::Firing => repeats && gone_since.is_none(),
-            AlertPhase::Queued | AlertPhase::Resolved => false,
-        };
-        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since));
-        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since));
-        if !alerts && !storm {
-            self.status.pending = None;
-        }
+fn owner(incident: &Incident) -> Owner {
+    Owner {
+        kind: sanitize::single_line(&incident.owner.kind, 63),
+        name: sanitize::single_line(&incident.owner.name, 253),
     }
 }
 
-fn repaired(phase: AlertPhase, has_begun: bool) -> AlertPhase {
-    if phase == AlertPhase::Queued && has_begun { AlertPhase::Firing } else { phase }
-}
-
-/// The phase before the pending message.
-pub(super) fn reverted(phase: AlertPhase, has_begun: bool) -> AlertPhase {
-    match phase {
-        AlertPhase::Announcing if has_begun => AlertPhase::Firing,
-        AlertPhase::Announcing => AlertPhase::Queued,
-        AlertPhase::Resolving => AlertPhase::Firing,
-        phase => phase,
-    }
+fn container(incident: &Incident) -> String {
+    sanitize::single_line(&incident.container, 63)
 }
 
 #[cfg(test)]

@@ -304,6 +304,13 @@ open_enum! {
     } else = Queued
 }
 
+impl AlertPhase {
+    /// Whether the pending message reports a beginning or an end.
+    pub(crate) fn is_pending(self) -> bool {
+        matches!(self, Self::Announcing | Self::Resolving)
+    }
+}
+
 /// The incidents that are not sent individually; messages contain only their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,8 +1,9 @@
 //! What the status stores of the incident of an alert.
 
-use super::{MAX_MEMBERS, WebhookState};
+use super::{WebhookState, container, namespace, owner};
 use crate::{
     alerts::{
+        common_cause::MAX_MEMBERS,
         incident::{Earlier, Incident, IncidentMemory},
         policy::NotificationPolicy,
         sanitize,
@@ -74,15 +75,6 @@ impl WebhookState<'_> {
     }
 }
 
-/// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.
-pub(super) fn is_about(alert: &AlertStatus, incident: &Incident) -> bool {
-    alert.key == *incident.key
-        && alert.kind == incident.kind
-        && alert.namespace == namespace(incident)
-        && alert.owner == owner(incident)
-        && alert.container == container(incident)
-}
-
 /// The severity and the team by which the webhook matches an incident.
 fn labels(
     policy: &NotificationPolicy,
@@ -101,24 +93,9 @@ fn labels(
     (severity, sanitize::single_line(team, TEAM_LENGTH))
 }
 
-fn namespace(incident: &Incident) -> String {
-    sanitize::single_line(&incident.namespace, 63)
-}
-
-fn owner(incident: &Incident) -> Owner {
-    Owner {
-        kind: sanitize::single_line(&incident.owner.kind, 63),
-        name: sanitize::single_line(&incident.owner.name, 253),
-    }
-}
-
 /// As many as the status lists.
 pub(super) fn controllers(incident: &Incident) -> Vec<Owner> {
     let owner =
         |own: &Owner| Owner { kind: sanitize::single_line(&own.kind, 63), name: sanitize::single_line(&own.name, 253) };
     incident.controllers.iter().take(3).map(owner).collect()
-}
-
-fn container(incident: &Incident) -> String {
-    sanitize::single_line(&incident.container, 63)
 }

@@ -8,9 +8,10 @@ use std::{
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
-use super::{MAX_MEMBERS, WebhookState, alert_fields::controllers};
+use super::{WebhookState, alert_fields::controllers};
 use crate::{
     alerts::{
+        common_cause::MAX_MEMBERS,
         incident::Incident,
         slots::{Slots, Space},
         storm,
@@ -37,7 +38,7 @@ impl WebhookState<'_> {
                     is_present
                 });
             }
-            let free = freed + slots.free_bytes(counted_in(incident));
+            let free = freed + slots.free_bytes(incident.counted_in());
             let mut used = 0;
             for member in &incident.members {
                 let size = member_json_len(&member.key);
@@ -46,7 +47,7 @@ impl WebhookState<'_> {
                     used += size;
                 }
             }
-            slots.add(counted_in(incident), Space { alerts: 0, bytes: used.saturating_sub(freed) });
+            slots.add(incident.counted_in(), Space { alerts: 0, bytes: used.saturating_sub(freed) });
         }
     }
 
@@ -92,7 +93,7 @@ impl WebhookState<'_> {
         let mut slots = self.slots(active);
         let mut queues: BTreeMap<&str, VecDeque<&Incident>> = BTreeMap::new();
         for incident in due {
-            queues.entry(counted_in(incident)).or_default().push_back(incident);
+            queues.entry(incident.counted_in()).or_default().push_back(incident);
         }
         if self.status.storm.is_some() {
             queues.retain(|namespace, queue| {
@@ -139,7 +140,7 @@ impl WebhookState<'_> {
     }
 
     fn namespace_of<'b>(&'b self, alert: &'b AlertStatus) -> &'b str {
-        self.incidents.get(alert.key.as_str()).map_or(&alert.namespace, |incident| counted_in(incident))
+        self.incidents.get(alert.key.as_str()).map_or(&alert.namespace, |incident| incident.counted_in())
     }
 
     /// The space that alerts about these incidents need. Their bytes are counted only if the number may be tracked.
@@ -169,15 +170,6 @@ impl WebhookState<'_> {
             count -= 1;
             self.status.alerts.remove(index);
         }
-    }
-}
-
-/// The namespace that an alert about an incident takes space from; empty if it is about a common cause in several.
-pub(in crate::alerts) fn counted_in(incident: &Incident) -> &str {
-    let mut members = incident.members.iter().map(|member| member.namespace.as_str());
-    match members.next() {
-        Some(first) if incident.namespace.is_empty() && members.all(|other| other == first) => first,
-        _ => &incident.namespace,
     }
 }
 

@@ -1,0 +1,164 @@
+//! The order in which a webhook's state is updated from the current incidents.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{WebhookState, space::overflow_hash};
+use crate::{
+    alerts::{
+        muted, refusal, retry,
+        sending::{self, Sending},
+        times::{has_elapsed, later, whole_seconds},
+    },
+    api::{AlertPhase, AlertStatus, MessageKind},
+};
+
+impl WebhookState<'_> {
+    /// Sets the receiver. A new receiver is sent the firing alerts again, those that are muted later. It is also sent the
+    /// end of alerts that began at the old one, because people may have seen them begin.
+    pub fn set_receiver(&mut self, receiver: &str) {
+        if self.status.receiver == receiver {
+            return;
+        }
+        let was_known = !self.status.receiver.is_empty();
+        receiver.clone_into(&mut self.status.receiver);
+        if !was_known {
+            return;
+        }
+        let maybe_delivered = self.may_be_delivered();
+        match &mut self.status.pending {
+            Some(pending) if pending.kind == MessageKind::Repeat => self.drop_pending(),
+            Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
+            None => {}
+        }
+        sending::all(&mut self.status).for_each(|mut own| own.change_receiver(maybe_delivered));
+    }
+
+    /// Updates the alerts from the current incidents, and sets `overflow` to the incidents that belong to the storm.
+    pub fn update_alerts(&mut self) {
+        self.repair();
+        self.update_presence();
+        self.update_reasons();
+        self.update_labels();
+        self.update_members();
+        self.update_controllers();
+        self.withdraw_ended();
+        self.advance_phases();
+        muted::withdraw(self);
+        self.enqueue_due();
+        muted::withdraw_repetition(self);
+        muted::update(self);
+        self.overflow_hash = overflow_hash(&self.overflow);
+    }
+
+    /// Drops what is no longer needed, after alerts and storm are updated.
+    pub fn clean_up(&mut self) {
+        self.evict_resolved();
+        self.drop_empty_pending();
+        refusal::clean_up(&mut self.status);
+        if !self.may_be_delivered() && !self.announces() {
+            // The alerts that it announced were withdrawn or dropped, and the ends of others are left.
+            let announcement = self.status.pending.as_mut().filter(|pending| pending.kind == MessageKind::Firing);
+            announcement.into_iter().for_each(|pending| pending.kind = MessageKind::Resolved);
+        }
+    }
+
+    /// Repairs a status that was edited, or written with a clock ahead of ours. Without this, messages would wait until
+    /// that clock's time.
+    fn repair(&mut self) {
+        // A webhook is only ever stopped together with an error.
+        self.status.stopped &= self.status.last_error.is_some();
+        if self.status.pending.is_none() {
+            self.drop_pending();
+        }
+        let limit = |at: &mut Option<Time>, latest: Timestamp| {
+            if let Some(at) = at {
+                at.0 = at.0.min(whole_seconds(latest).0);
+            }
+        };
+        let now = self.now;
+        limit(&mut self.status.next_attempt, later(now, retry::MAX_WAIT).unwrap_or(Timestamp::MAX));
+        limit(&mut self.status.last_success, now);
+        let mention_interval = self.policy.pacing.mention_interval;
+        for mention in &mut self.status.mentioned {
+            mention.at.0 = mention.at.0.min(now);
+        }
+        self.status.mentioned.retain(|mention| !has_elapsed(Some(&mention.at), mention_interval, now));
+        sending::all(&mut self.status).for_each(|mut own| own.repair(now));
+    }
+
+    /// Records since when each alert's incident is gone, and counts the incidents that returned.
+    fn update_presence(&mut self) {
+        let maybe_delivered = self.may_be_delivered();
+        for alert in &mut self.status.alerts {
+            let present = self.incidents.contains_key(alert.key.as_str());
+            match alert.phase {
+                // A returning incident becomes a new alert. This one keeps the end that Alertmanager is sent repeatedly.
+                AlertPhase::Resolved => {}
+                // The receiver may have received the end: it must be delivered before the alert can fire again.
+                AlertPhase::Resolving if maybe_delivered => {}
+                _ if present => {
+                    let returns = Sending::from(&mut *alert).resume();
+                    alert.returns = alert.returns.saturating_add(returns.into());
+                }
+                _ if self.gone.unclear.contains(&alert.key) => {}
+                _ => {
+                    alert.gone_since.get_or_insert_with(|| whole_seconds(self.now));
+                }
+            }
+        }
+    }
+
+    /// Takes alerts whose incidents have ended out of the pending message, so that it does not call them firing. If the
+    /// receiver may have accepted it, their end is sent, and they begin again if the incidents return.
+    fn withdraw_ended(&mut self) {
+        let maybe_delivered = self.may_be_delivered();
+        let is_ended = |alert: &&mut AlertStatus| alert.phase == AlertPhase::Announcing && alert.gone_since.is_some();
+        self.status.alerts.iter_mut().filter(is_ended).for_each(|alert| Sending::from(alert).withdraw(maybe_delivered));
+    }
+
+    /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
+    fn advance_phases(&mut self) {
+        let mut alerts = std::mem::take(&mut self.status.alerts);
+        alerts.retain_mut(|alert| match alert.phase {
+            AlertPhase::Queued => {
+                let drop = self.is_resolved(alert);
+                self.status.dropped = self.status.dropped.saturating_add(if drop { self.ended(alert) } else { 0 });
+                !drop
+            }
+            AlertPhase::Firing => {
+                let is_given_up = refusal::is_end_given_up(alert, self.now);
+                self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
+                if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
+                    Sending::from(alert).settle(AlertPhase::Resolved, self.now);
+                }
+                true
+            }
+            AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => true,
+        });
+        self.status.alerts = alerts;
+    }
+
+    /// How many incidents ended with an alert: those with a common cause may go on without it.
+    fn ended(&self, alert: &AlertStatus) -> i64 {
+        if alert.members.is_empty() {
+            return 1;
+        }
+        let lasts = |key: &&String| self.current.iter().any(|incident| incident.key == **key);
+        i64::try_from(alert.members.iter().filter(|key| !lasts(key)).count()).unwrap_or(i64::MAX)
+    }
+
+    /// Drops a pending message that no alert and no storm needs any more.
+    fn drop_empty_pending(&mut self) {
+        let Some(pending) = &self.status.pending else { return };
+        let repeats = pending.kind == MessageKind::Repeat;
+        let needed = |phase: AlertPhase, gone_since: &Option<Time>| {
+            phase.is_pending() || phase == AlertPhase::Firing && repeats && gone_since.is_none()
+        };
+        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since));
+        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since));
+        if !alerts && !storm {
+            self.status.pending = None;
+        }
+    }
+}
