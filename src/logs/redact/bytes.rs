@@ -15,12 +15,10 @@ pub(super) const DOT: Class = 1 << 7;
 pub(super) const EQUALS: Class = 1 << 8;
 /// The two characters of base64 that are no letters or digits.
 pub(super) const PLUS_SLASH: Class = 1 << 9;
-pub(super) const TILDE: Class = 1 << 10;
 pub(super) const PERCENT: Class = 1 << 11;
 /// Space, tab and carriage return.
 pub(super) const BLANK: Class = 1 << 12;
 pub(super) const QUOTE: Class = 1 << 13;
-pub(super) const AT: Class = 1 << 14;
 
 pub(super) const LOWER: Class = LOWER_HEX | LOWER_REST;
 pub(super) const UPPER: Class = UPPER_HEX | UPPER_REST;
@@ -51,9 +49,7 @@ const CLASSES: [Class; 256] = {
             b'.' => DOT,
             b'=' => EQUALS,
             b'+' | b'/' => PLUS_SLASH,
-            b'~' => TILDE,
             b'%' => PERCENT,
-            b'@' => AT,
             b' ' | b'\t' | b'\r' => BLANK,
             b'"' | b'\'' | b'`' => QUOTE,
             _ => 0,

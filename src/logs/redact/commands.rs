@@ -24,9 +24,11 @@ enum Place {
     Source(&'static str),
     /// The argument so many places after a word, or after the program if the word is empty. Options are not counted.
     Argument(&'static str, usize),
+    /// The third argument after short options with a `b`, or the second if there is an `n` as well: `-nbB USER SECRET`
+    Batch,
 }
 
-use Place::{Argument, Attached, Either, Next, Pair, Source, With};
+use Place::{Argument, Attached, Batch, Either, Next, Pair, Source, With};
 
 /// Programs, separated by spaces, and where they take secrets.
 const PROGRAMS: &[(&str, &[Place])] = &[
@@ -49,26 +51,7 @@ const PROGRAMS: &[(&str, &[Place])] = &[
     ("openssl", &[Source("-pass"), Source("-passin"), Source("-passout"), Next("-k"), Next("-K")]),
     ("snmpwalk snmpget snmpset snmpbulkwalk snmpbulkget snmptrap", &[Next("-c"), Next("-A"), Next("-X")]),
     ("rabbitmqctl", &[Argument("add_user", 2), Argument("change_password", 2), Argument("authenticate_user", 2)]),
-    (
-        "htpasswd",
-        &[
-            Argument("-b", 3),
-            Argument("-bB", 3),
-            Argument("-cb", 3),
-            Argument("-cbB", 3),
-            Argument("-Bb", 3),
-            Argument("-bc", 3),
-            Argument("-bm", 3),
-            Argument("-bcB", 3),
-            Argument("-Bbc", 3),
-            Argument("-cBb", 3),
-            Argument("-nbB", 2),
-            Argument("-nb", 2),
-            Argument("-bn", 2),
-            Argument("-Bbn", 2),
-            Argument("-bnB", 2),
-        ],
-    ),
+    ("htpasswd", &[Batch]),
     ("vault", &[Argument("login", 1), Argument("unseal", 1)]),
     ("rclone", &[Argument("obscure", 1)]),
     ("mc", &[Argument("alias", 4), Argument("alias", 5)]),
@@ -143,6 +126,8 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
     for (index, range) in words.iter().enumerate() {
         let option = word(range);
         let next = words.get(index + 1);
+        let after = words.get(index + 1..).unwrap_or_default();
+        let argument = |place: usize| after.iter().filter(|range| !word(range).starts_with('-')).nth(place - 1);
         for place in *places {
             match *place {
                 Attached(name) | Either(name) if option.len() > name.len() && option.starts_with(name) => {
@@ -155,7 +140,10 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
                         push(next.clone(), false);
                     }
                 }
-                Pair(name, sign) if option == name || is_combined(option, name) => {
+                Pair(name, sign)
+                    if option == name
+                        || (is_combined(option, name) && option.ends_with(name.trim_start_matches('-'))) =>
+                {
                     if let Some(next) = next {
                         push(after_sign(text, next, sign), false);
                     }
@@ -169,9 +157,13 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
                     }
                 }
                 Argument(name, places) if option == name => {
-                    let after = words.get(index + 1..).unwrap_or_default();
-                    if let Some(value) = after.iter().filter(|range| !word(range).starts_with('-')).nth(places - 1) {
+                    if let Some(value) = argument(places) {
                         push(value.clone(), places == 1);
+                    }
+                }
+                Batch if is_combined(option, "-b") => {
+                    if let Some(value) = argument(if option.contains('n') { 2 } else { 3 }) {
+                        push(value.clone(), false);
                     }
                 }
                 _ => {}
@@ -180,12 +172,12 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
     }
 }
 
-/// Whether several short options are written as one, of which the last takes a value: `-sSu`.
+/// Whether several short options are written as one, with this one among them: `-sSu`.
 fn is_combined(option: &str, name: &str) -> bool {
     let (Some(letters), Some(letter)) = (option.strip_prefix('-'), name.strip_prefix('-')) else { return false };
     letter.len() == 1
         && letters.len() <= 6
-        && letters.ends_with(letter)
+        && letters.contains(letter)
         && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 

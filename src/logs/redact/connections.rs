@@ -4,73 +4,19 @@ use std::ops::Range;
 
 use super::{
     bytes::{
-        ALNUM, BLANK, DASH, DIGIT, DOT, PERCENT, TILDE, UNDERSCORE, URL_SAFE, WORD, is, is_at, length, line_before,
-        near, rest_of_line, run, run_before, starts_word,
+        ALNUM, BLANK, DASH, DIGIT, DOT, PERCENT, UNDERSCORE, URL_SAFE, WORD, is, is_at, length, line_before, near,
+        rest_of_line, run, run_before,
     },
-    looks::{is_random, is_reference, is_secret_like},
+    found::Found,
+    looks::{is_random, is_secret_like},
 };
 
 /// The longest user and password, in bytes.
 const MAX_USERINFO: usize = 512;
 
-/// A text near which a credential may stand.
-pub(super) struct Mark {
-    pub needle: &'static str,
-    find: fn(&str, Range<usize>, &mut usize) -> Option<Range<usize>>,
-}
-
-pub(super) const MARKS: &[Mark] = &[
-    Mark { needle: "://", find: userinfo },
-    Mark { needle: "%3A%2F%2F", find: encoded_userinfo },
-    Mark { needle: "@tcp(", find: before_at },
-    Mark { needle: "@unix(", find: before_at },
-    Mark { needle: "@//", find: oracle },
-    Mark { needle: "@(description", find: oracle },
-    Mark { needle: "@", find: oracle_or_pair },
-    Mark { needle: "code=", find: parameter },
-    Mark { needle: "&p=", find: short_parameter },
-    Mark { needle: "pin=", find: pin },
-    Mark { needle: "pin\":", find: pin },
-    Mark { needle: "<<< ", find: here_string },
-    Mark { needle: " -p ", find: with_user },
-    Mark { needle: "sig=", find: signature },
-    Mark { needle: "signature=", find: signature },
-    Mark { needle: "bearer", find: scheme },
-    Mark { needle: "basic", find: scheme },
-    Mark { needle: ":5432:", find: pgpass },
-    Mark { needle: ":*:", find: pgpass },
-    Mark { needle: "_auth", find: npm_auth },
-];
-
-/// Up to where each mark was searched.
-#[derive(Default)]
-pub(super) struct Connections {
-    searched: [usize; MARKS.len()],
-}
-
-impl Connections {
-    pub(super) fn find(&mut self, text: &str, needle: Range<usize>, mark: usize, ranges: &mut Vec<Range<usize>>) {
-        let (Some(mark), Some(searched)) = (MARKS.get(mark), self.searched.get_mut(mark)) else { return };
-        if needle.start < *searched {
-            return;
-        }
-        if let Some(value) = (mark.find)(text, needle, searched) {
-            *searched = value.end.max(*searched);
-            let found = text.get(value.clone()).unwrap_or_default();
-            if !found.is_empty() && !is_reference(found) && !is_masked(found) {
-                ranges.push(value);
-            }
-        }
-    }
-}
-
-/// Whether a value was masked by the program.
-fn is_masked(value: &str) -> bool {
-    value.bytes().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.'))
-}
-
 /// `://user:password@host`. The password extends to the last `@`, because many do not escape it.
-fn userinfo(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<Range<usize>> {
+pub(super) fn userinfo(found: &Found<'_>, searched: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
     // Most URLs have a slash or a question mark first.
     let first = length(text.as_bytes(), needle.end, |byte| matches!(byte, b':' | b'/' | b'?' | b'#' | b'@' | b' '));
     if matches!(text.as_bytes().get(needle.end + first), None | Some(b'/' | b'?' | b'#' | b' ' | b'\n')) {
@@ -116,7 +62,8 @@ fn is_port(password: &str) -> bool {
 }
 
 /// `%3A%2F%2Fuser%3Apassword%40host`
-fn encoded_userinfo(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<Range<usize>> {
+pub(super) fn encoded_userinfo(found: &Found<'_>, searched: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
     let rest = rest_of_line(text, needle.end, MAX_USERINFO);
     let rest = rest.get(..rest.find(|letter: char| letter.is_whitespace() || letter == '&').unwrap_or(rest.len()))?;
     *searched = needle.end + rest.len();
@@ -127,7 +74,8 @@ fn encoded_userinfo(text: &str, needle: Range<usize>, searched: &mut usize) -> O
 }
 
 /// `user:password@tcp(host)`, as Go's drivers write it
-fn before_at(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+pub(super) fn before_at(found: &Found<'_>, _: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
     let head = line_before(text, needle.start, MAX_USERINFO);
     let start = head
         .rfind(|letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '=' | '`'))
@@ -160,7 +108,8 @@ fn run_before_password(bytes: &[u8], end: usize) -> usize {
 }
 
 /// `user/password@//host`, as Oracle's clients write it
-fn oracle(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+pub(super) fn oracle(found: &Found<'_>, _: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
     slash_pair(text, needle.start).map(|(_, password)| password)
 }
 
@@ -171,7 +120,8 @@ const ORACLE_WORDS: &[&str] = &[
 ];
 
 /// `user/password@name`, where the line is about Oracle or a port follows; `user:password@host:port`
-fn oracle_or_pair(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
+pub(super) fn oracle_or_pair(found: &Found<'_>, _: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
     let bytes = text.as_bytes();
     if bytes.get(needle.end) == Some(&b'/') || needle.start == 0 {
         return None;
@@ -213,128 +163,4 @@ fn looks_mixed(text: &str) -> bool {
         && any(u8::is_ascii_alphabetic)
         && (any(|byte| b"!#$^*~".contains(byte))
             || (any(u8::is_ascii_digit) && any(u8::is_ascii_lowercase) && any(u8::is_ascii_uppercase)))
-}
-
-/// `?code=…`, if the value looks random
-fn parameter(text: &str, needle: Range<usize>, searched: &mut usize) -> Option<Range<usize>> {
-    let value = parameter_value(text, &needle)?;
-    *searched = value.end;
-    text.get(value.clone()).is_some_and(|value| is_random(value, true)).then_some(value)
-}
-
-/// `pin=4931`
-fn pin(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let start = needle.end + run(bytes, needle.end, BLANK | super::bytes::QUOTE, 4);
-    let length = run(bytes, start, DIGIT, 9);
-    let named = !is_at(bytes, needle.start.wrapping_sub(1), ALNUM);
-    (named && (4..=8).contains(&length) && !is_at(bytes, start + length, WORD | DOT)).then(|| start..start + length)
-}
-
-/// `-u user -p password`, of any program
-fn with_user(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let head = line_before(text, needle.start, 256);
-    let named =
-        [" -u ", " --user ", " --user=", " --username ", " --username=", " -U "].iter().any(|name| head.contains(name));
-    let value = super::cursor::Cursor::new(text, needle.end).value();
-    let is_password = |value: &str| is_secret_like(value) && !value.contains([':', '/']) && !value.starts_with('-');
-    text.get(value.clone()).is_some_and(|value| named && is_password(value)).then_some(value)
-}
-
-/// `command <<< 'secret'`
-fn here_string(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let value = super::cursor::Cursor::new(text, needle.end).value();
-    let is_frame = text.as_bytes().get(needle.start.wrapping_sub(1)) == Some(&b'<')
-        || near(text, value.end, value.end + 4) == " >>>";
-    let is_value = |value: &str| is_secret_like(value) && !value.contains(' ') && !is_frame;
-    text.get(value.clone()).is_some_and(is_value).then_some(value)
-}
-
-/// `?u=user&p=password`, as clients of InfluxDB write it
-fn short_parameter(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let head = line_before(text, needle.start, 256);
-    let query = head.rsplit([' ', '"', '\'']).next()?;
-    let rest = rest_of_line(text, needle.end, 256);
-    let length = rest.find([' ', '&', '"', '\'']).unwrap_or(rest.len());
-    (query.contains("?u=") || query.contains("&u=")).then(|| needle.end..needle.end + length)
-}
-
-/// `?sig=…`, in signed URLs
-fn signature(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    parameter_value(text, &needle).filter(|value| value.len() >= 8)
-}
-
-fn parameter_value(text: &str, needle: &Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let name = needle.start - run_before(bytes, needle.start, URL_SAFE, 16);
-    let head = text.get(..name)?;
-    // X-Amz-Signature, X-Goog-Signature; an encoded ampersand.
-    let prefix = text.get(name..needle.start)?;
-    let fits = (prefix.is_empty() || prefix.eq_ignore_ascii_case("x-amz-") || prefix.eq_ignore_ascii_case("x-goog-"))
-        && head.ends_with(['?', '&', '#', ';'])
-        || prefix == "u0026";
-    let rest = rest_of_line(text, needle.end, 1024);
-    let length = rest
-        .find(|letter: char| letter.is_whitespace() || matches!(letter, '&' | '"' | '\'' | '<' | '>' | '\\'))
-        .unwrap_or(rest.len());
-    fits.then(|| needle.end..needle.end + length)
-}
-
-/// `Bearer …`, `Basic …`, also outside of headers
-fn scheme(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    if !starts_word(bytes, needle.start) {
-        return None;
-    }
-    let gap = match bytes.get(needle.end..)? {
-        [b'%', b'2', b'0', ..] => 3,
-        [b'+', ..] => 1,
-        // A list of protocols: `bearer, …`
-        [b',', ..] => 1 + run(bytes, needle.end + 1, BLANK, 8),
-        _ => run(bytes, needle.end, BLANK, 8),
-    };
-    let start = needle.end + gap;
-    let body = run(bytes, start, URL_SAFE | DOT | TILDE | super::bytes::PLUS_SLASH, usize::MAX);
-    let padding = run(bytes, start + body, super::bytes::EQUALS, 2);
-    let token = text.get(start..start + body)?;
-    let listed = bytes.get(needle.end) == Some(&b',');
-    let fits = if listed { is_random(token, true) } else { is_token(token) };
-    (gap > 0 && body >= 8 && fits).then(|| start..start + body + padding)
-}
-
-/// Distinguishes a token from a word such as "authentication": by its length, a digit, a sign, or a capital letter after a
-/// small one.
-fn is_token(token: &str) -> bool {
-    token.len() >= 24
-        || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'~'))
-        || super::looks::has_hump(token)
-}
-
-/// `host:5432:database:user:password`, as in .pgpass
-fn pgpass(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let part = |at: usize| -> Option<usize> {
-        let length = run(bytes, at, WORD | DASH | DOT, 128) + usize::from(bytes.get(at) == Some(&b'*'));
-        (length > 0 && bytes.get(at + length) == Some(&b':')).then_some(at + length + 1)
-    };
-    let start = part(part(needle.end)?)?;
-    let rest = rest_of_line(text, start, 128);
-    let password = rest.split([' ', '"', '\'', '\t']).next()?;
-    (password.len() >= 4 && is_secret_like(password) && !password.contains([':', '/']))
-        .then(|| start..start + password.len())
-}
-
-/// npm's basic authorization: `_auth=…`
-fn npm_auth(text: &str, needle: Range<usize>, _: &mut usize) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    if !starts_word(bytes, needle.start) {
-        return None;
-    }
-    let sign = needle.end + run(bytes, needle.end, BLANK, 4);
-    if !matches!(bytes.get(sign), Some(b'=' | b':')) {
-        return None;
-    }
-    let start = sign + 1 + run(bytes, sign + 1, BLANK | super::bytes::QUOTE, 4);
-    let length = run(bytes, start, super::bytes::BASE64 | super::bytes::EQUALS | URL_SAFE, 1024);
-    (length >= 8).then(|| start..start + length)
 }

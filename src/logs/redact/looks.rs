@@ -79,6 +79,11 @@ pub(super) fn is_reference(value: &str) -> bool {
     within('{', '}') || within('<', '>') || within('%', '%') || value.starts_with("%(") || value.starts_with("YOUR_")
 }
 
+/// Whether a value was masked by the program.
+pub(super) fn is_masked(value: &str) -> bool {
+    value.bytes().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.'))
+}
+
 /// Whether the value is a path such as `/run/secrets/db`, `~/.ssh/id` or `./keys/app.pem`. AWS secrets may begin with a
 /// slash, too, but contain capitals.
 pub(super) fn is_path(value: &str) -> bool {

@@ -7,14 +7,15 @@
 //! so that lines stay readable.
 
 mod bytes;
-mod calls;
 mod commands;
 mod connections;
-mod cursor;
 mod encoded;
+mod found;
 mod headless;
+mod inserted;
 mod keys;
 mod looks;
+mod pattern;
 mod pem;
 mod phrases;
 mod repeats;

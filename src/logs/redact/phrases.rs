@@ -1,434 +1,314 @@
-//! Finds credentials in sentences and statements that announce them: "the password is …", `IDENTIFIED BY '…'`.
+//! The table of phrases: texts near which a credential stands that no key announces.
 
 use std::ops::Range;
 
 use super::{
-    bytes::{
-        BASE64, DIGIT, EQUALS, LOWER, PLUS_SLASH, URL_SAFE, ends_word, line_before, rest_of_line, run, starts_word,
-    },
-    calls,
-    cursor::Cursor,
-    looks::{is_random, is_reference, is_secret_like, is_uuid},
+    bytes::{ALNUM, BLANK, QUOTE, URL_SAFE, WORD, is, is_at, run_before, starts_word},
+    connections,
+    found::Found,
+    inserted,
+    looks::{has_hump, is_masked, is_random, is_reference, is_secret_like, is_uuid},
+    pattern::Pattern,
 };
 
-/// A text that begins a phrase, and what may follow it.
-pub(super) struct Phrase {
-    pub needle: &'static str,
-    value: fn(&str, Range<usize>) -> Option<Range<usize>>,
+/// How the value is found.
+#[derive(Clone, Copy)]
+enum Find {
+    /// What the pattern has in a group, after the needle, if it is accepted.
+    Pattern(&'static str, fn(&str) -> bool),
+    /// What a function returns. It may set up to where the needle need not be searched again.
+    Function(fn(&Found<'_>, &mut usize) -> Option<Range<usize>>),
 }
 
-pub(super) const PHRASES: &[Phrase] = &[
-    Phrase { needle: "password", value: after_password },
-    Phrase { needle: "passphrase", value: after_password },
-    Phrase { needle: "passcode", value: after_password },
-    Phrase { needle: "pass ", value: after_password },
-    Phrase { needle: "pw ", value: after_password },
-    Phrase { needle: "password", value: with_value },
-    Phrase { needle: "secret", value: with_value },
-    Phrase { needle: "token", value: with_value },
-    Phrase { needle: "key", value: with_value },
-    Phrase { needle: "credentials are ", value: stated_credentials },
-    Phrase { needle: "credentials: ", value: stated_credentials },
-    Phrase { needle: "log in with ", value: stated_credentials },
-    Phrase { needle: "login with ", value: stated_credentials },
-    Phrase { needle: "sign in with ", value: stated_credentials },
-    Phrase { needle: "login attempt [", value: stated_credentials },
-    Phrase { needle: "basic auth ", value: stated_credentials },
-    Phrase { needle: "basic auth: ", value: stated_credentials },
-    Phrase { needle: "credentials(", value: calls::second_secret },
-    Phrase { needle: "sp_addlogin ", value: calls::second_argument },
-    Phrase { needle: "-SecureString ", value: calls::quoted },
-    Phrase { needle: "contraseña", value: after_sign },
-    Phrase { needle: "пароль", value: after_sign },
-    Phrase { needle: "Пароль", value: after_sign },
-    Phrase { needle: "密码", value: after_sign },
-    Phrase { needle: "密碼", value: after_sign },
-    Phrase { needle: "パスワード", value: after_sign },
-    Phrase { needle: "비밀번호", value: after_sign },
-    Phrase { needle: "lösenord", value: after_sign },
-    Phrase { needle: "hasło", value: after_sign },
-    Phrase { needle: "verification code", value: one_time_code },
-    Phrase { needle: "confirmation code", value: one_time_code },
-    Phrase { needle: "security code", value: one_time_code },
-    Phrase { needle: "login code", value: one_time_code },
-    Phrase { needle: "one-time code", value: one_time_code },
-    Phrase { needle: "otp for ", value: one_time_code },
-    Phrase { needle: "stored cookie ", value: stored_cookie },
-    Phrase { needle: "__construct(", value: calls::third_argument },
-    Phrase { needle: "mysqli_connect(", value: calls::third_argument },
-    Phrase { needle: "mysqli(", value: calls::third_argument },
-    Phrase { needle: "PDO(", value: calls::third_argument },
-    Phrase { needle: "getConnection(", value: calls::third_argument },
-    Phrase { needle: ".connect(", value: calls::third_secret },
-    Phrase { needle: "jwt.sign(", value: calls::last_secret },
-    Phrase { needle: "jwt.verify(", value: calls::last_secret },
-    Phrase { needle: "createHmac(", value: calls::last_secret },
-    Phrase { needle: "pin code", value: one_time_code },
-    Phrase { needle: "insert into ", value: calls::inserted },
-    Phrase { needle: "\"AUTH\" \"", value: monitored_auth },
-    Phrase { needle: "identified ", value: identified },
-    Phrase { needle: "mnemonic", value: wallet },
-    Phrase { needle: "seed phrase", value: wallet },
-    Phrase { needle: "seed_phrase", value: wallet },
-    Phrase { needle: "recovery phrase", value: wallet },
-    Phrase { needle: "AUTH ", value: redis_auth },
-    Phrase { needle: "USER ", value: redis_user },
-    Phrase { needle: "private-lines: ", value: putty_lines },
+use Find::{Function, Pattern as After};
+
+/// The texts that begin a phrase, with `|` between them; what must precede them; and how the value is found.
+type Row = (&'static str, fn(&Found<'_>) -> bool, Find);
+
+const ROWS: &[Row] = &[
+    // Sentences about passwords: `password changed from … to …`, `password is …`, `password for ann was set to …`
+    (PASSWORD, word, After(r#"(?:changed|reset|updated) from ([^\s"'`]+(?: to [^\s"'`]+)?)"#, is_secret_like)),
+    (
+        PASSWORD,
+        word,
+        After(r"(?:is|was|set to|changed to|reset to|to|will be|has been set to)\b:?{gap}{value}", is_secret_like),
+    ),
+    (PASSWORD, word, After(r"for [^ \n]+{gap}={gap}'([^'\n]+)'", any)),
+    (PASSWORD, word, After(r"for [^ \n]+ (?:is|was|to):?{gap}{value}", is_secret_like)),
+    (PASSWORD, word, After(r"(?:for|of) [^\n]{0,96}? (?:is|was|to|now):? {last}", is_secret_like)),
+    // SQL, .netrc, `password … rejected`
+    (PASSWORD, is_statement, After(r"'([^'\n]+)'", any)),
+    (PASSWORD, follows_login, After(r#"([^\s"'`]+)"#, any)),
+    (
+        PASSWORD,
+        word,
+        After(r#"{value}["']?;?{gap}(?:$|(?:failed|rejected|for|is|was|does|on|accepted)\b)"#, is_secret_like),
+    ),
+    // `password for root (…): …`, also alone on the next line
+    (PASSWORD, word, After(r"[^:={}\n]{0,192}:(?:[ \t]+([^\s]+)|{gap}\n{gap}\n?{gap}([^\s]{8,}))$", is_secret_like)),
+    // Sentences about tokens: `token with value …`, `Save this token, it is shown once: …`, `token for ann: …`
+    (TOKEN, in_sentence, After(r#"["'`]? +(?:with|has|had|of) value:?{gap}{value}"#, any)),
+    ("key", names_a_key, After(r" +(?:with|has|had|of) value:?{gap}{value}", any)),
+    (TOKEN, in_sentence, After(r#"["'`]?, [^:="'({\n]{0,64}: +([^\s"'`]{24,})$"#, is_strictly_random)),
+    (TOKEN, in_sentence, After(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_random_or_uuid)),
+    (TOKEN, in_sentence, After(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random_or_uuid)),
+    (TOKEN, is_used, After(r"[ ]+([\w+/-]{20,512})\b", is_random_or_uuid)),
+    ("key", names_a_key, After(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_loosely_random)),
+    ("key", names_a_key, After(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random)),
+    ("key", is_used, After(r"[ ]+([\w+/-]{20,512})\b", is_loosely_random)),
+    // Users and passwords, and names of passwords beyond ASCII
+    (
+        "credentials are |credentials: |log in with |login with |sign in with |login attempt [|basic auth |basic auth: ",
+        any_place,
+        After(r#"[^\s/:={\[]{1,64}{gap}[/:]{gap}["'`]?([^\s"'`\]]+)"#, is_secret_like),
+    ),
+    (
+        "contraseña|пароль|Пароль|密码|密碼|パスワード|비밀번호|lösenord|hasło",
+        any_place,
+        After(r"{gap}(?:[:=]|\xEF\xBC\x9A){gap}{value}", is_secret_like),
+    ),
+    // Codes, and the words of a wallet
+    (
+        "verification code|confirmation code|security code|login code|one-time code|otp for |pin code",
+        any_place,
+        After(r#"(?:[^\d\n]{0,64}?(?:[:="]| is| was))?[ "]*(\d{4,8})\b"#, any),
+    ),
+    (
+        "mnemonic|seed phrase|seed_phrase|recovery phrase",
+        any_place,
+        After(r"[^a-zA-Z0-9\n]{0,4}((?:[a-z]{3,8} ){11,23}[a-z]{3,8})", any),
+    ),
+    // Arguments of calls and statements
+    ("credentials(", any_place, After("{argument}{quoted}", is_secret_like)),
+    ("sp_addlogin ", any_place, After("{argument}{quoted}", any)),
+    ("-SecureString ", any_place, After("{quoted}", any)),
+    ("__construct(|mysqli_connect(|mysqli(|PDO(|getConnection(", any_place, After("{argument}{argument}{quoted}", any)),
+    (".connect(", any_place, After("{argument}{argument}{quoted}", is_secret_like)),
+    (
+        "jwt.sign(|jwt.verify(|createHmac(",
+        any_place,
+        After(r#"[^)\n]{0,256}?["']([^"' )\n]+)["'][^"')\n]*(?:\)|$)"#, is_secret_like),
+    ),
+    ("identified ", any_place, After(r"(?:with [^ \n]+ +)?(?:by|as) (?:password )?{quoted}", any)),
+    ("insert into ", any_place, Function(inserted::find)),
+    // Logs of wget, Redis and PuTTY
+    ("stored cookie ", any_place, After(r"[^\n]{0,1024}? ([^ \n]+)$", any)),
+    ("\"AUTH\" \"", any_place, After(r#"(?:[^"\n]*" ")?([^"\n]+)""#, any)),
+    ("AUTH ", is_redis_command, After(r#"(?:default )?{value}["']?$"#, is_secret_like)),
+    ("USER ", is_redis_command, After(r"[^ \n]+ +on [^\n>]{0,128}>{value}", any)),
+    ("private-lines: ", any_place, After(r"\d{1,4}\n((?:[0-9A-Za-z+/=]{4,128}\n?)+)", any)),
+    // URLs and data source names
+    ("://", any_place, Function(connections::userinfo)),
+    ("%3A%2F%2F", any_place, Function(connections::encoded_userinfo)),
+    ("@tcp(|@unix(", any_place, Function(connections::before_at)),
+    ("@//|@(description", any_place, Function(connections::oracle)),
+    ("@", any_place, Function(connections::oracle_or_pair)),
+    (":5432:|:*:", any_place, After(r#"[\w.*-]{1,128}:[\w.*-]{1,128}:([^ "'\t\n]{4,})"#, is_password)),
+    // Parameters: `?code=…`, `&p=…` of InfluxDB, `?sig=…` of signed URLs, `pin=4931`
+    ("code=", is_parameter, After(PARAMETER, is_strictly_random)),
+    ("sig=|signature=", is_parameter, After(PARAMETER, has_eight)),
+    ("&p=", follows_user_parameter, After(r#"([^ &"'\n]+)"#, any)),
+    ("pin=|pin\":", is_own_word, After(r#"[ \t"'`]{0,4}(\d{4,8})(?:[^\w.]|$)"#, any)),
+    // Options of any program, `command <<< '…'`
+    (" -p ", follows_user_option, After("{value}", is_password)),
+    ("<<< ", is_here_string, After(r#"["']?([^\s"'`]+)["']?(?:[^ ]|$| [^>])"#, is_secret_like)),
+    // `Bearer …`, `Basic …`, also outside of headers; lists of protocols: `bearer, …`; npm's `_auth=…`
+    ("bearer|basic", word, After(r"(?:%20|\+|[ \t]+)([\w.~+/-]{8,}={0,2})", is_token)),
+    ("bearer|basic", word, After(r",{gap}([\w.~+/-]{8,})", is_strictly_random)),
+    ("_auth", word, After(r#"{gap}[=:][ \t"'`]{0,4}([\w+/=-]{8,})"#, any)),
 ];
 
-pub(super) fn find(text: &str, needle: Range<usize>, phrase: usize, ranges: &mut Vec<Range<usize>>) {
-    let Some(phrase) = PHRASES.get(phrase) else { return };
-    if let Some(value) = (phrase.value)(text, needle)
-        && !is_reference(text.get(value.clone()).unwrap_or_default())
-    {
-        ranges.push(value);
+const PASSWORD: &str = "password |password) |passphrase |passcode |pass |pw ";
+const TOKEN: &str = "password|secret|token";
+const PARAMETER: &str = r#"([^\s&"'<>\\]+)"#;
+/// Pieces of the patterns above: what announces a value, and a value at the end of a line or of a part of a sentence.
+const PIECES: &[(&str, &str)] = &[
+    (
+        "{stated}",
+        r#"(?:(?:is|was):? *|(?:created|generated|issued|rotated|renewed|now|set|added|received)[\w .@-]{0,64}: +|(?:for|of) [^:="'\n]{0,64}: +|(?:for|of) [^\n]{0,64}? (?:is|was|to|now):? +)?"#,
+    ),
+    ("{last}", r#"(?:{value}(?:["']|$)|([^\s"'`]+?)[.,;][ \n])"#),
+];
+
+/// A row whose pattern is parsed.
+pub(super) struct Phrase {
+    before: fn(&Found<'_>) -> bool,
+    finder: Finder,
+}
+
+enum Finder {
+    Pattern(Pattern, fn(&str) -> bool),
+    Function(fn(&Found<'_>, &mut usize) -> Option<Range<usize>>),
+}
+
+/// Every phrase with its needles. None if a pattern is not supported.
+pub(super) fn phrases() -> Option<Vec<(&'static str, Phrase)>> {
+    let rows = ROWS.iter().map(|&(needles, before, find)| {
+        let finder = match find {
+            After(pattern, accepts) => Finder::Pattern(parsed(pattern)?, accepts),
+            Function(find) => Finder::Function(find),
+        };
+        Some((needles, Phrase { before, finder }))
+    });
+    rows.collect()
+}
+
+fn parsed(pattern: &str) -> Option<Pattern> {
+    Pattern::new(&PIECES.iter().fold(pattern.to_owned(), |whole, (name, piece)| whole.replace(name, piece)))
+}
+
+impl Phrase {
+    /// Whether the phrase may begin here.
+    pub(super) fn begins(&self, found: &Found<'_>) -> bool {
+        (self.before)(found)
+    }
+
+    /// The value of the phrase, if there is one. `searched` is where the needle must be searched again.
+    pub(super) fn find(&self, found: &Found<'_>, searched: &mut usize) -> Option<Range<usize>> {
+        let value = match &self.finder {
+            Finder::Function(find) => find(found, searched)?,
+            Finder::Pattern(pattern, accepts) => {
+                let value = found.without_stop(pattern.value(found.text, found.end())?);
+                found.text.get(value.clone()).filter(|text| accepts(text)).map(|_| value)?
+            }
+        };
+        *searched = value.end.max(*searched);
+        let text = found.text.get(value.clone())?;
+        (!text.is_empty() && !is_reference(text) && !is_masked(text)).then_some(value)
     }
 }
 
-/// The value without the sign that ends a sentence.
-fn without_stop(text: &str, value: Range<usize>) -> Range<usize> {
-    let found = text.get(value.clone()).unwrap_or_default();
-    value.start..value.start + found.trim_end_matches(['.', ',', ';', ')', ':', '!']).len()
+// What must precede a needle.
+
+fn any_place(_: &Found<'_>) -> bool {
+    true
 }
 
-/// `password is …`, `password … failed`, `PASSWORD '…'`, `login … password …`, `password … : …`
-fn after_password(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut cursor = Cursor::new(text, needle.end);
-    let spaced = text.get(needle.clone())?.ends_with(' ');
-    if !starts_word(bytes, needle.start) || !(spaced || ends_word(bytes, needle.end)) {
-        return None;
-    }
-    // Setting --password (password) to …
-    cursor.eat(")");
-    if !spaced && !cursor.blanks() {
-        return None;
-    }
-    let after = cursor;
-    let likely = |value: &Range<usize>| text.get(value.clone()).is_some_and(is_secret_like);
-    let stated = |mut cursor: Cursor<'_>| {
-        cursor.eat(":");
-        cursor.blanks();
-        Some(without_stop(text, cursor.value())).filter(likely)
+fn word(found: &Found<'_>) -> bool {
+    starts_word(found.bytes(), found.needle.start)
+}
+
+fn is_own_word(found: &Found<'_>) -> bool {
+    !is_at(found.bytes(), found.needle.start.wrapping_sub(1), ALNUM)
+}
+
+/// Whether words may follow, perhaps after a quote or a comma: not `token=`.
+fn in_sentence(found: &Found<'_>) -> bool {
+    is_at(found.bytes(), found.needle.end, BLANK | QUOTE) || found.bytes().get(found.needle.end) == Some(&b',')
+}
+
+/// `… with password '…'`, or the keyword of SQL
+fn is_statement(found: &Found<'_>) -> bool {
+    let is_upper = found.needle().bytes().all(|byte| !byte.is_ascii_lowercase());
+    word(found) && (is_upper || found.head().trim_end().ends_with("with"))
+}
+
+/// `login NAME password …`, in .netrc
+fn follows_login(found: &Found<'_>) -> bool {
+    word(found) && found.head().split_whitespace().rev().nth(1) == Some("login")
+}
+
+/// Whether one of these words precedes, without regard to case and to signs between words.
+fn head_ends_with(found: &Found<'_>, words: &[&str]) -> bool {
+    let head = found.bytes().get(..found.needle.start).unwrap_or_default();
+    let signs = head.iter().rev().take(4).take_while(|&&byte| matches!(byte, b' ' | b'_' | b'-')).count();
+    let head = head.get(..head.len() - signs).unwrap_or_default();
+    let ends = |word: &&str| {
+        let end = head.get(head.len().saturating_sub(word.len())..).unwrap_or_default();
+        end.eq_ignore_ascii_case(word.as_bytes())
     };
-    // changed from … to …
-    if cursor.eat_word(&["changed from", "reset from", "updated from"]) {
-        let old = cursor.value();
-        cursor.blanks();
-        let new = if cursor.eat_word(&["to"]) { without_stop(text, cursor.value()) } else { old.clone() };
-        if likely(&old) {
-            return Some(old.start..new.end);
-        }
-    }
-    cursor = after;
-    if cursor.eat_word(&["is", "was", "set to", "changed to", "reset to", "to", "will be", "has been set to"])
-        && let Some(value) = stated(cursor)
-    {
-        return Some(value);
-    }
-    // SQL, and a quoted password.
-    cursor = after;
-    if cursor.eat_word(&["for"]) {
-        cursor.until(128, |byte| byte == b' ');
-        cursor.blanks();
-        if cursor.eat("=") {
-            cursor.blanks();
-            return (cursor.peek() == Some(b'\'')).then(|| cursor.value());
-        }
-        if cursor.eat_word(&["is", "was", "to"])
-            && let Some(value) = stated(cursor)
-        {
-            return Some(value);
-        }
-    }
-    if let Some(value) = stated_later(text, after).filter(likely) {
-        return Some(value);
-    }
-    cursor = after;
-    let quoted = cursor.peek() == Some(b'\'');
-    let value = cursor.value();
-    let ends_quote = quoted && cursor.peek() == Some(b'\'');
-    let upper = text.get(needle.clone())?.bytes().all(|byte| !byte.is_ascii_lowercase());
-    let head = line_before(text, needle.start, 128);
-    if ends_quote && !value.is_empty() && (upper || head.trim_end().ends_with("with")) {
-        return Some(value);
-    }
-    // .netrc
-    if !value.is_empty() && !quoted && follows_login(head) {
-        return Some(value);
-    }
-    if value.len() >= 6 && likely(&value) {
-        let mut next = cursor;
-        next.at += usize::from(next.peek() == Some(b'"') || next.peek() == Some(b'\''));
-        next.eat(";");
-        next.blanks();
-        if next.at_line_end() || next.eat_word(&["failed", "rejected", "for", "is", "was", "does", "on", "accepted"]) {
-            return Some(without_stop(text, value));
-        }
-    }
-    announced(text, after)
+    words.iter().any(ends)
 }
 
-/// The value in `of user ann was set to …`, `for ann is …`.
-fn stated_later(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
-    if !cursor.eat_word(&["for", "of"]) {
-        return None;
-    }
-    let rest = rest_of_line(text, cursor.at, 96);
-    // The word before the last blank: after it comes the value.
-    let verb = |(at, _): &(usize, &str)| {
-        let head = rest.get(..*at).unwrap_or_default().trim_end_matches(':');
-        [" is", " was", " to", " now"].iter().any(|verb| head.ends_with(verb))
+fn names_a_key(found: &Found<'_>) -> bool {
+    head_ends_with(found, &["api", "secret", "access", "license", "app"])
+}
+
+/// `using token …`, `api key … rejected`: the value may also look like a hash.
+fn is_used(found: &Found<'_>) -> bool {
+    head_ends_with(found, &["using", "with", "api", "access"])
+        && (!found.needle().eq_ignore_ascii_case("key") || names_a_key(found))
+}
+
+/// Not a word of a sentence: `AUTH …` on its own, `USER` in an access list
+fn is_redis_command(found: &Found<'_>) -> bool {
+    let is_alone = !found.head().bytes().any(|byte| is(byte, WORD));
+    matches!(found.needle(), "USER " | "user ") || (found.needle() == "AUTH " && is_alone)
+}
+
+/// The name of a parameter in a URL, also those of AWS and Google, and after an encoded ampersand
+fn is_parameter(found: &Found<'_>) -> bool {
+    let start = found.needle.start - run_before(found.bytes(), found.needle.start, URL_SAFE, 16);
+    let (Some(head), Some(prefix)) = (found.text.get(..start), found.text.get(start..found.needle.start)) else {
+        return false;
     };
-    let end = rest.rmatch_indices(' ').find(verb).map(|(at, _)| at + 1)?;
-    cursor.at += end;
-    let value = without_stop(text, cursor.value());
-    (cursor.at_line_end() || text.as_bytes().get(value.end).is_some_and(|byte| b".,;\"'".contains(byte)))
-        .then_some(value)
+    let is_name = ["", "x-amz-", "x-goog-"].iter().any(|name| prefix.eq_ignore_ascii_case(name));
+    (is_name && head.ends_with(['?', '&', '#', ';'])) || prefix == "u0026"
 }
 
-/// `password for root (…): …` at the end of a line, or alone on the next one
-fn announced(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
-    cursor.until(192, |byte| matches!(byte, b':' | b'=' | b'{' | b'}'));
-    if !cursor.eat(":") {
-        return None;
-    }
-    if cursor.at_line_end() {
-        return below(text, cursor.at);
-    }
-    if !cursor.blanks() {
-        return None;
-    }
-    let value = cursor.until(256, |byte| byte.is_ascii_whitespace());
-    let value = without_stop(text, value);
-    (cursor.at_line_end() && text.get(value.clone()).is_some_and(is_secret_like)).then_some(value)
+fn follows_user_parameter(found: &Found<'_>) -> bool {
+    let query = found.head().rsplit([' ', '"', '\'']).next().unwrap_or_default();
+    query.contains("?u=") || query.contains("&u=")
 }
 
-/// The single word of the next line, after at most one empty line.
-fn below(text: &str, at: usize) -> Option<Range<usize>> {
-    let rest = text.get(at..)?;
-    let start = at + rest.bytes().take(64).take_while(u8::is_ascii_whitespace).count();
-    let breaks = text.get(at..start)?.matches('\n').count();
-    let line = rest_of_line(text, start, 256).trim_end();
-    ((1..=2).contains(&breaks) && !line.contains(char::is_whitespace) && line.len() >= 8 && is_secret_like(line))
-        .then(|| start..start + line.len())
+fn follows_user_option(found: &Found<'_>) -> bool {
+    [" -u ", " --user ", " --user=", " --username ", " --username=", " -U "]
+        .iter()
+        .any(|name| found.head().contains(name))
 }
 
-/// Whether a line so far ends with `login NAME`.
-fn follows_login(head: &str) -> bool {
-    let mut words = head.split_whitespace().rev();
-    let (last, before) = (words.next(), words.next());
-    before == Some("login") && last.is_some()
+fn is_here_string(found: &Found<'_>) -> bool {
+    !found.head().ends_with('<')
 }
 
-/// `token with value …`, `apikey …`
-fn with_value(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut cursor = Cursor::new(text, needle.end);
-    cursor.at += usize::from(matches!(cursor.peek(), Some(b'"' | b'\'' | b'`')));
-    let is_key = text.get(needle.clone()).is_some_and(|needle| needle.eq_ignore_ascii_case("key"));
-    if !is_key && cursor.eat(", ") {
-        return ends_line(text, cursor);
-    }
-    if !ends_word(bytes, needle.end) || !cursor.blanks() {
-        return None;
-    }
-    let after = cursor;
-    if cursor.eat_word(&["with", "has", "had", "of"]) && cursor.eat("value") {
-        cursor.eat(":");
-        cursor.blanks();
-        let value = cursor.value();
-        return (!value.is_empty()).then_some(value);
-    }
-    cursor = after;
-    if cursor.eat_word(&["is", "was"]) {
-        cursor.eat(":");
-        cursor.blanks();
-    } else if let Some(value) = announced_value(cursor) {
-        cursor = value;
-    } else if let Some(value) = stated_later(text, cursor) {
-        cursor.at = value.start;
-    } else if cursor.eat_word(&["for", "of"]) {
-        // The token for a user: …
-        cursor.until(64, |byte| matches!(byte, b':' | b'=' | b'"' | b'\''));
-        if !cursor.eat(":") || !cursor.blanks() {
-            return None;
+// Which values are accepted.
+
+fn any(_: &str) -> bool {
+    true
+}
+
+fn has_eight(value: &str) -> bool {
+    value.len() >= 8
+}
+
+fn is_strictly_random(value: &str) -> bool {
+    is_random(value, true)
+}
+
+fn is_loosely_random(value: &str) -> bool {
+    is_random(value, false)
+}
+
+fn is_random_or_uuid(value: &str) -> bool {
+    is_random(value, false) || is_uuid(value)
+}
+
+fn is_strictly_random_or_uuid(value: &str) -> bool {
+    is_random(value, true) || is_uuid(value)
+}
+
+fn is_password(value: &str) -> bool {
+    is_secret_like(value) && !value.contains([':', '/']) && !value.starts_with('-')
+}
+
+/// Distinguishes a token from a word such as "authentication": by its length, a digit, a sign, or a capital letter after a
+/// small one.
+fn is_token(token: &str) -> bool {
+    token.len() >= 24
+        || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'~'))
+        || has_hump(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_supported() {
+        for (needles, _, find) in ROWS {
+            if let After(pattern, _) = find {
+                assert!(parsed(pattern).is_some(), "{needles}: {pattern}");
+            }
         }
     }
-    let quoted = matches!(cursor.peek(), Some(b'"' | b'\'' | b'`'));
-    cursor.at += usize::from(quoted);
-    let start = cursor.at;
-    let length = run(bytes, start, URL_SAFE | PLUS_SLASH, 512);
-    let value = text.get(start..start + length)?;
-    if is_key && !follows_key_word(line_before(text, needle.start, 16)) {
-        return None;
-    }
-    // "using token …", "api key … rejected": also one that looks like a hash.
-    let head = line_before(text, needle.start, 32).to_ascii_lowercase();
-    let used = ["using ", "with ", "api ", "access "].iter().any(|word| head.ends_with(word));
-    let is_value = is_random(value, !(quoted || used)) || (!is_key && is_uuid(value));
-    let shortest = if used { 20 } else { 24 };
-    (length >= shortest && is_value && ends_word(bytes, start + length)).then(|| start..start + length)
-}
-
-/// After a few words that announce a value: `token generated for ann: …`, `key created: …`.
-fn announced_value(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
-    if !cursor.eat_word(&["created", "generated", "issued", "rotated", "renewed", "now", "set", "added", "received"]) {
-        return None;
-    }
-    cursor.until(64, |byte| !(byte.is_ascii_alphanumeric() || b" _-.@".contains(&byte)));
-    (cursor.eat(":") && cursor.blanks()).then_some(cursor)
-}
-
-/// A random value at the end of a line about a token: `Save this token, it is shown once: …`.
-fn ends_line(text: &str, mut cursor: Cursor<'_>) -> Option<Range<usize>> {
-    cursor.until(64, |byte| matches!(byte, b':' | b'=' | b'"' | b'\'' | b'(' | b'{'));
-    if !cursor.eat(":") || !cursor.blanks() {
-        return None;
-    }
-    let value = cursor.value();
-    let found = text.get(value.clone())?;
-    (value.len() >= 24 && cursor.at_line_end() && is_random(found, true)).then_some(value)
-}
-
-/// Whether `api`, with or without a sign after it, precedes "key".
-fn follows_key_word(head: &str) -> bool {
-    let head = head.trim_end_matches([' ', '_', '-']).to_ascii_lowercase();
-    ["api", "secret", "access", "license", "app"].iter().any(|word| head.ends_with(word))
-}
-
-/// `IDENTIFIED BY '…'`, `IDENTIFIED WITH plugin BY '…'`
-fn identified(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let mut cursor = Cursor::new(text, needle.end);
-    if cursor.eat_word(&["with"]) {
-        cursor.until(128, |byte| byte == b' ');
-        cursor.blanks();
-    }
-    if !cursor.eat_word(&["by", "as"]) {
-        return None;
-    }
-    cursor.eat_word(&["password"]);
-    matches!(cursor.peek(), Some(b'\'' | b'"')).then(|| cursor.value()).filter(|value| !value.is_empty())
-}
-
-/// `credentials are admin / …`, `credentials: admin:…`
-fn stated_credentials(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let mut cursor = Cursor::new(text, needle.end);
-    let user = cursor.until(64, |byte| byte.is_ascii_whitespace() || matches!(byte, b'/' | b':' | b'=' | b'{' | b'['));
-    cursor.blanks();
-    if user.is_empty() || !(cursor.eat("/") || cursor.eat(":")) {
-        return None;
-    }
-    cursor.blanks();
-    let value = without_stop(text, cursor.value());
-    let length = text.get(value.clone())?.trim_end_matches(']').len();
-    Some(value.start..value.start + length).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
-}
-
-/// `verification code for ann is 493027`
-fn one_time_code(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut cursor = Cursor::new(text, needle.end);
-    cursor.until(64, |byte| byte.is_ascii_digit());
-    let start = cursor.at;
-    let length = run(bytes, start, DIGIT, 9);
-    let head = text.get(needle.end..start)?.trim_end();
-    let stated = head.is_empty() || head.ends_with([':', '=', '"']) || head.ends_with(" is") || head.ends_with(" was");
-    ((4..=8).contains(&length) && stated && ends_word(bytes, start + length)).then(|| start..start + length)
-}
-
-/// `Stored cookie example.org 443 / … name value`, as wget logs it
-fn stored_cookie(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let line = rest_of_line(text, needle.end, 1024).trim_end();
-    let value = line.rsplit(' ').next()?;
-    (line.len() > value.len()).then(|| needle.end + line.len() - value.len()..needle.end + line.len())
-}
-
-/// A sign and a value, after a name that is not in ASCII.
-fn after_sign(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let mut cursor = Cursor::new(text, needle.end);
-    cursor.blanks();
-    if !(cursor.eat(":") || cursor.eat("=") || cursor.eat("：")) {
-        return None;
-    }
-    cursor.blanks();
-    Some(without_stop(text, cursor.value())).filter(|value| text.get(value.clone()).is_some_and(is_secret_like))
-}
-
-/// `"AUTH" "…"`, `"AUTH" "user" "…"`, as Redis monitors it
-fn monitored_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let rest = rest_of_line(text, needle.end, 512);
-    let end = rest.rfind('"')?;
-    let start = rest.get(..end)?.rfind('"').map_or(0, |at| at + 1);
-    (start < end).then(|| needle.end + start..needle.end + end)
-}
-
-/// The words of a wallet: 12 to 24 short ones.
-fn wallet(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut at = needle.end;
-    at += bytes.get(at..)?.iter().take(4).take_while(|byte| !byte.is_ascii_alphanumeric()).count();
-    let start = at;
-    let (mut words, mut end) = (0, start);
-    while words < 24 {
-        let letters = run(bytes, at, LOWER, 9);
-        if !(3..=8).contains(&letters) {
-            break;
-        }
-        words += 1;
-        end = at + letters;
-        at = end + usize::from(bytes.get(end) == Some(&b' '));
-        if at == end {
-            break;
-        }
-    }
-    (words >= 12).then_some(start..end)
-}
-
-/// `AUTH …` on a line of its own, as clients of Redis log it
-fn redis_auth(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let head = line_before(text, needle.start, 64);
-    if text.get(needle.clone())? != "AUTH " || head.bytes().any(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return None;
-    }
-    let mut cursor = Cursor::new(text, needle.end);
-    cursor.eat_word(&["default"]);
-    let value = cursor.value();
-    cursor.at += usize::from(matches!(cursor.peek(), Some(b'"' | b'\'')));
-    (cursor.at_line_end() && is_secret_like(text.get(value.clone())?)).then_some(value)
-}
-
-/// `USER name on … >password`, in an access list of Redis
-fn redis_user(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    if !matches!(text.get(needle.clone())?, "USER " | "user ") {
-        return None;
-    }
-    let mut cursor = Cursor::new(text, needle.end);
-    cursor.until(128, |byte| byte == b' ');
-    cursor.blanks();
-    if !cursor.eat_word(&["on"]) {
-        return None;
-    }
-    cursor.until(128, |byte| byte == b'>');
-    if !cursor.eat(">") {
-        return None;
-    }
-    Some(cursor.value()).filter(|value| !value.is_empty())
-}
-
-fn putty_lines(text: &str, needle: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut at = needle.end + run(bytes, needle.end, DIGIT, 4);
-    if bytes.get(at) != Some(&b'\n') {
-        return None;
-    }
-    let start = at + 1;
-    loop {
-        let length = run(bytes, at + 1, BASE64 | EQUALS, 128);
-        if length < 4 || matches!(bytes.get(at + 1 + length), Some(byte) if *byte != b'\n') {
-            break;
-        }
-        at += 1 + length;
-    }
-    (at > start).then_some(start..at)
 }

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{
-    bytes::{BASE64, BLANK, Class, DASH, DOT, UNDERSCORE, is_at, length, run, run_before},
+    bytes::{BASE64, Class, DASH, DOT, UNDERSCORE, length, run, run_before},
     commands,
-    connections::{self, Connections},
     encoded::{self, KEY_TYPE},
+    found::Found,
     keys::{self, Keys},
-    phrases,
+    phrases::{self, Phrase},
     tokens::{self, Shape},
 };
 
@@ -26,8 +26,8 @@ enum Rule {
     Token(Box<Shape>),
     Program(usize),
     Pipe,
+    /// By its index.
     Phrase(usize),
-    Connection(usize),
     KeyType,
 }
 
@@ -35,6 +35,7 @@ struct Rules {
     needles: AhoCorasick,
     /// By the index of the needle.
     rules: Vec<Vec<Rule>>,
+    phrases: Vec<Phrase>,
 }
 
 /// None if the needles cannot be indexed. They are constant, so this happens never or always.
@@ -48,13 +49,16 @@ impl Rules {
         tokens::shapes()?.into_iter().for_each(|(prefix, shape)| add(prefix, Rule::Token(Box::new(shape))));
         commands::programs().for_each(|(name, program)| add(name, Rule::Program(program)));
         commands::PIPES.iter().for_each(|pipe| add(pipe, Rule::Pipe));
-        phrases::PHRASES.iter().enumerate().for_each(|(index, phrase)| add(phrase.needle, Rule::Phrase(index)));
-        connections::MARKS.iter().enumerate().for_each(|(index, mark)| add(mark.needle, Rule::Connection(index)));
+        let mut phrases = Vec::new();
+        for (needles, phrase) in phrases::phrases()? {
+            needles.split('|').for_each(|needle| add(needle, Rule::Phrase(phrases.len())));
+            phrases.push(phrase);
+        }
         add(KEY_TYPE, Rule::KeyType);
         // An automaton that is faster takes some megabytes.
         let kind = AhoCorasickKind::ContiguousNFA;
         let needles = AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(all.keys()).ok()?;
-        Some(Self { needles, rules: all.into_values().collect() })
+        Some(Self { needles, rules: all.into_values().collect(), phrases })
     }
 }
 
@@ -80,10 +84,10 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
         return;
     };
     let mut keys = Keys::default();
-    let mut connections = Connections::default();
+    let mut searched = vec![0; rules.phrases.len()];
     let mut tokens_end = 0;
     let mut key_types_end = 0;
-    let (mut examined, mut masked_end) = (0, 0);
+    let (mut examined, mut last_examined, mut masked_end) = (0, 0, 0);
     let found = rules.needles.find_overlapping_iter(text);
     let found = found.filter_map(|found| Some((found.range(), rules.rules.get(found.pattern().as_usize())?)));
     for (range, rule) in found.flat_map(|(range, rules)| rules.iter().map(move |rule| (range.clone(), rule))) {
@@ -100,17 +104,24 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
             Rule::Pipe => commands::find_piped(text, range, ranges),
             Rule::Phrase(_) if range.start < masked_end => {}
             Rule::Phrase(phrase) => {
-                if is_at(text.as_bytes(), range.end, BLANK) || text.as_bytes().get(range.end - 1) == Some(&b' ') {
-                    examined += 1;
+                let (Some(phrase), Some(searched)) = (rules.phrases.get(*phrase), searched.get_mut(*phrase)) else {
+                    continue;
+                };
+                let found = Found { text, needle: range };
+                if found.needle.start < *searched || !phrase.begins(&found) {
+                    continue;
                 }
-                if examined > most_examined(range.start) {
-                    masked_end = range.end + length(text.as_bytes(), range.end, |_| false);
-                    ranges.push(range.end..masked_end);
+                if found.is_in_sentence() && last_examined < found.needle.end {
+                    examined += 1;
+                    last_examined = found.needle.end;
+                }
+                if examined > most_examined(found.needle.start) {
+                    masked_end = found.needle.end + length(text.as_bytes(), found.needle.end, |_| false);
+                    ranges.push(found.needle.end..masked_end);
                 } else {
-                    phrases::find(text, range, *phrase, ranges);
+                    ranges.extend(phrase.find(&found, searched));
                 }
             }
-            Rule::Connection(mark) => connections.find(text, range, *mark, ranges),
             Rule::KeyType if range.start >= key_types_end => {
                 key_types_end = encoded::find_key(text, range.start, key_types_end, ranges);
             }

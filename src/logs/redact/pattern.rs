@@ -1,0 +1,257 @@
+//! Matches a text from one position on with a pattern, which is written as a regular expression.
+//!
+//! No automata are compiled: those of all rules took 25 MiB. The parsed expression is interpreted, which suffices because a
+//! pattern is tried only where its needle was found. It differs from a regular expression in two ways. Repetitions such as
+//! `\d{4,8}` take all they can and give nothing back, and a run of a class fails if it is longer than its bound; `*?` and its
+//! like take as few as the rest of the pattern allows. And `\b` is the end of a word, `$` that of a line, perhaps after blanks.
+//!
+//! Names in braces stand for pieces, such as `{value}`. A group is the value to mask.
+
+use std::ops::Range;
+
+use regex_syntax::{
+    ParserBuilder,
+    hir::{self, Hir, HirKind, Look},
+};
+
+use super::bytes::{BLANK, ends_word, run};
+
+/// The pieces of patterns.
+const PIECES: &[(&str, &str)] = &[
+    ("{argument}", r#"{gap}(?:"[^"\n]*"|'[^'\n]*'){gap},"#),
+    ("{quoted}", r#"{gap}(?:"([^"\n]+)"|'([^'\n]+)')"#),
+    ("{value}", r#"(?:"([^"\n]*)|'([^'\n]*)|`([^`\n]*)|([^\s"'`]+))"#),
+    ("{gap}", r"[ \t\r]*"),
+];
+
+/// The longest run that is examined if something must follow, in bytes.
+const MAX_RUN: usize = 1024;
+
+/// A parsed pattern.
+#[derive(Debug)]
+pub(super) struct Pattern(Box<[Node]>);
+
+#[derive(Debug)]
+enum Node {
+    Text(Box<[u8]>),
+    One(Class),
+    Run { class: Class, min: usize, max: usize, is_lazy: bool },
+    Any(Box<[Box<[Node]>]>),
+    Repeated { nodes: Box<[Node]>, min: u32, max: u32 },
+    Value(Box<[Node]>),
+    WordEnd,
+    LineEnd,
+}
+
+/// Bytes: those of ASCII as bits, and whether all others belong to the class.
+#[derive(Debug)]
+struct Class {
+    ascii: u128,
+    others: bool,
+}
+
+/// The result of a match.
+#[derive(Debug, Default)]
+pub(super) struct Match {
+    pub end: Option<usize>,
+    pub value: Option<Range<usize>>,
+    /// Where the text ended before the pattern, if it did.
+    pub cut: Option<usize>,
+}
+
+impl Pattern {
+    /// None if the pattern contains what is not supported.
+    pub(super) fn new(pattern: &str) -> Option<Self> {
+        let whole = PIECES.iter().fold(pattern.to_owned(), |whole, (name, piece)| whole.replace(name, piece));
+        let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(&whole).ok()?;
+        nodes(&hir).map(Self)
+    }
+
+    /// Matches the pattern from a position on, if asked without regard to the case of its texts.
+    pub(super) fn match_at(&self, bytes: &[u8], at: usize, ignores_case: bool) -> Match {
+        let mut search = Search { bytes, ignores_case, found: Match::default() };
+        search.found.end = search.follow(at, &Rest { nodes: &self.0, value: None, next: None });
+        search.found
+    }
+
+    /// The value in a text that the pattern matches from a position on, without regard to the case of its texts.
+    pub(super) fn value(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        let found = self.match_at(text.as_bytes(), at, true);
+        found.end.and(found.value)
+    }
+
+    /// For a pattern that is a run of ASCII bytes: how many precede a position, if these are neither too few nor too many.
+    pub(super) fn length_before(&self, bytes: &[u8]) -> Option<usize> {
+        let [Node::Run { class, min, max, .. }] = &*self.0 else { return Some(0) };
+        let length = bytes.iter().rev().take(max.saturating_add(1)).take_while(|&&byte| class.has(byte)).count();
+        (*min..=*max).contains(&length).then_some(length)
+    }
+}
+
+fn nodes(hir: &Hir) -> Option<Box<[Node]>> {
+    match hir.kind() {
+        HirKind::Empty => Some(Box::default()),
+        HirKind::Concat(parts) => parts.iter().map(node).collect(),
+        _ => Some([node(hir)?].into()),
+    }
+}
+
+fn node(hir: &Hir) -> Option<Node> {
+    Some(match hir.kind() {
+        HirKind::Literal(text) => Node::Text(text.0.clone()),
+        HirKind::Class(_) => Node::One(Class::new(hir)?),
+        HirKind::Capture(group) => Node::Value(nodes(&group.sub)?),
+        HirKind::Alternation(all) => Node::Any(all.iter().map(nodes).collect::<Option<_>>()?),
+        HirKind::Repetition(repeated) => match (repeated.min, repeated.max, Class::new(&repeated.sub)) {
+            (0, Some(1), _) => Node::Any([nodes(&repeated.sub)?, Box::default()].into()),
+            (min, max, Some(class)) => {
+                let max = max.map_or(usize::MAX, |max| max as usize);
+                Node::Run { class, min: min as usize, max, is_lazy: !repeated.greedy }
+            }
+            (min, max, None) => Node::Repeated { nodes: nodes(&repeated.sub)?, min, max: max.unwrap_or(u32::MAX) },
+        },
+        HirKind::Look(Look::WordAscii) => Node::WordEnd,
+        HirKind::Look(Look::End) => Node::LineEnd,
+        HirKind::Empty | HirKind::Look(_) | HirKind::Concat(_) => return None,
+    })
+}
+
+impl Class {
+    /// The class of a single byte.
+    fn new(hir: &Hir) -> Option<Self> {
+        let ranges = match hir.kind() {
+            HirKind::Literal(text) if text.0.len() == 1 => vec![(text.0[0], text.0[0])],
+            HirKind::Class(hir::Class::Bytes(class)) => {
+                class.ranges().iter().map(|range| (range.start(), range.end())).collect()
+            }
+            _ => return None,
+        };
+        let others = ranges.iter().any(|(_, to)| *to == u8::MAX);
+        let bits = ranges.into_iter().flat_map(|(from, to)| from..=to.min(127)).map(|byte| 1 << byte);
+        Some(Self { ascii: bits.fold(0, |class, bit| class | bit), others })
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        if byte < 128 { self.ascii & (1 << byte) != 0 } else { self.others }
+    }
+}
+
+/// The nodes that follow, the value that ends after them, with its start, and what follows then.
+struct Rest<'a> {
+    nodes: &'a [Node],
+    value: Option<usize>,
+    next: Option<&'a Rest<'a>>,
+}
+
+struct Search<'a> {
+    bytes: &'a [u8],
+    ignores_case: bool,
+    found: Match,
+}
+
+impl Search<'_> {
+    /// Where the match ends, if the rest matches from this position on.
+    fn follow(&mut self, mut at: usize, rest: &Rest<'_>) -> Option<usize> {
+        for (index, node) in rest.nodes.iter().enumerate() {
+            let after = Rest { nodes: rest.nodes.get(index + 1..)?, ..*rest };
+            match node {
+                Node::Text(text) => at += self.text(at, text)?,
+                Node::One(class) => {
+                    self.note_end(at);
+                    if !self.bytes.get(at).is_some_and(|&byte| class.has(byte)) {
+                        return None;
+                    }
+                    at += 1;
+                }
+                Node::Run { class, min, max, is_lazy: true } => {
+                    let length = self.length(at, class, (*max).min(MAX_RUN));
+                    for end in at + *min..=at + length {
+                        if self.may_begin(end, after.nodes)
+                            && let Some(end) = self.follow(end, &after)
+                        {
+                            return Some(end);
+                        }
+                    }
+                    return None;
+                }
+                Node::Run { class, min, max, is_lazy: false } => {
+                    let is_last = after.nodes.is_empty() && after.next.is_none();
+                    let longest = if is_last { usize::MAX } else { MAX_RUN };
+                    let length = self.length(at, class, max.saturating_add(1).min(longest));
+                    at += length;
+                    if length < *min {
+                        self.note_end(at);
+                    }
+                    if !(*min..=*max).contains(&length) {
+                        return None;
+                    }
+                }
+                Node::Any(all) => {
+                    for nodes in all {
+                        if self.may_begin(at, nodes)
+                            && let Some(end) = self.follow(at, &Rest { nodes, value: None, next: Some(&after) })
+                        {
+                            return Some(end);
+                        }
+                    }
+                    return None;
+                }
+                Node::Repeated { nodes, min, max } => {
+                    let once = Rest { nodes, value: None, next: None };
+                    let mut count = 0;
+                    while count < *max
+                        && let Some(end) = self.follow(at, &once).filter(|&end| end > at)
+                    {
+                        (at, count) = (end, count + 1);
+                    }
+                    if count < *min {
+                        return None;
+                    }
+                }
+                Node::Value(nodes) => {
+                    return self.follow(at, &Rest { nodes, value: Some(at), next: Some(&after) });
+                }
+                Node::WordEnd if !ends_word(self.bytes, at) => return None,
+                Node::LineEnd if !self.ends_line(at) => return None,
+                Node::WordEnd | Node::LineEnd => {}
+            }
+        }
+        if let Some(start) = rest.value {
+            self.found.value = Some(start..at);
+        }
+        rest.next.map_or(Some(at), |next| self.follow(at, next))
+    }
+
+    /// Whether nodes may match from a position on: most are ruled out by the first byte of a text.
+    fn may_begin(&self, at: usize, nodes: &[Node]) -> bool {
+        let Some(Node::Text(text)) = nodes.first() else { return true };
+        self.bytes.get(at).zip(text.first()).is_none_or(|(found, first)| found.eq_ignore_ascii_case(first))
+    }
+
+    fn text(&mut self, at: usize, text: &[u8]) -> Option<usize> {
+        let found = self.bytes.get(at..at + text.len()).unwrap_or_default();
+        let is_equal = if self.ignores_case { found.eq_ignore_ascii_case(text) } else { found == text };
+        if !is_equal {
+            self.note_end(at);
+        }
+        is_equal.then_some(text.len())
+    }
+
+    fn length(&self, at: usize, class: &Class, limit: usize) -> usize {
+        let bytes = self.bytes.get(at..).unwrap_or_default();
+        bytes.iter().take(limit).take_while(|&&byte| class.has(byte)).count()
+    }
+
+    fn ends_line(&self, at: usize) -> bool {
+        let at = at + run(self.bytes, at, BLANK, MAX_RUN);
+        self.bytes.get(at).is_none_or(|&byte| byte == b'\n')
+    }
+
+    /// Notes if the text ends at a position, perhaps with a line break.
+    fn note_end(&mut self, at: usize) {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        if rest.len() <= 8 && rest.trim_ascii().is_empty() {
+            self.found.cut = Some(at);
+        }
+    }
+}
