@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod as FullPod;
 use kube::{client::Body, core::ObjectList};
 use orchestr::{
     api::LogSource,
-    diagnosis::{Facts, Finding, Health, Thresholds, judge},
+    diagnosis::{Facts, Finding, Health, Thresholds, assess},
     logs::{LogPolicy, Tail, clean},
     pods::{JsonPod, Pod, from_json, protobuf},
     report::{Input, PodFinding, Tracker, Workload, differs, watching},
@@ -78,7 +78,7 @@ fn judging(c: &mut Criterion) {
     let (thresholds, now) = (Thresholds::default(), Timestamp::now());
     let mut group = c.benchmark_group("judging");
     for (name, pod) in [("healthy", &healthy), ("crash-looping", &failing)] {
-        group.bench_function(name, |b| b.iter(|| judge(black_box(pod), &Facts::default(), &thresholds, now)));
+        group.bench_function(name, |b| b.iter(|| assess(black_box(pod), &Facts::default(), &thresholds, now)));
     }
     group.finish();
 }
@@ -99,7 +99,7 @@ fn status(c: &mut Criterion) {
     let (pods, now) = (failing(), Timestamp::now());
     let findings: Vec<Box<Finding>> = pods
         .iter()
-        .filter_map(|pod| match judge(pod, &Facts::default(), &Thresholds::default(), now).health {
+        .filter_map(|pod| match assess(pod, &Facts::default(), &Thresholds::default(), now).health {
             Health::Problem(finding) => Some(finding),
             _ => None,
         })

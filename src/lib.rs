@@ -7,6 +7,7 @@
 //! - [`events`] watches Warning events, which are evidence for causes.
 //! - `namespaces` watches the annotations of namespaces, which say who is responsible.
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
+//! - `jobs` reads the Jobs that decide about failed pods.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
 //! - [`report`] builds an object's status and its incidents from the problems.
@@ -34,6 +35,7 @@ pub mod events;
 mod glob;
 mod hex;
 pub mod index;
+mod jobs;
 pub mod leader;
 pub mod logs;
 pub mod metrics;

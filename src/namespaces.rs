@@ -30,6 +30,14 @@ pub(crate) fn watch_namespaces(
     watch_either(Box::new(collection), None, StreamingLists::Never, forbidden_confirmation)
 }
 
+/// The annotations of a namespace, if it has any that are used.
+///
+/// # Errors
+/// When the API server does not return it.
+pub(crate) async fn read_ownership(client: &Client, namespace: &str) -> kube::Result<Option<Box<Ownership>>> {
+    Ok(watched(Api::all(client.clone()).get_metadata(namespace).await?).ownership)
+}
+
 fn watched(namespace: PartialObjectMeta<Namespace>) -> WatchedNamespace {
     let mut ownership = Ownership::default();
     for (name, value) in namespace.metadata.annotations.iter().flatten() {

@@ -28,14 +28,34 @@ pub(super) async fn get_text(
     let response = timeout(limit, cluster.client.request_text(request)).await;
     match response.map_err(|_| cluster.target.timed_out(limit.as_secs()))? {
         Ok(text) => Ok(text),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            let kind = kind.singular();
-            Err(Failure::new(format!("there is no {kind} {name:?} in namespace {namespace:?}")))
-        }
-        Err(error) => {
-            let resource = kind.resource();
-            let permission = Permission { verb: "get", resource, namespace: Some(namespace), grant: Grant::View };
-            Err(cluster.target.describe_denied(&error, &permission))
-        }
+        Err(error) => Err(not_read(cluster, namespace, (kind.singular(), kind.resource()), name, &error)),
     }
+}
+
+/// The error for an object of this kind, named as by kubectl and as by RBAC, that does not exist or may not be read.
+pub(super) fn not_read(
+    cluster: &Cluster,
+    namespace: &str,
+    (kind, resource): (&str, &'static str),
+    name: &str,
+    error: &kube::Error,
+) -> Failure {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            Failure::new(format!("there is no {kind} {name:?} in namespace {namespace:?}"))
+        }
+        error => denied(cluster, namespace, "get", resource, error),
+    }
+}
+
+/// The error for a request that is not allowed, or that failed for another reason.
+pub(super) fn denied(
+    cluster: &Cluster,
+    namespace: &str,
+    verb: &'static str,
+    resource: &'static str,
+    error: &kube::Error,
+) -> Failure {
+    let permission = Permission { verb, resource, namespace: Some(namespace), grant: Grant::View };
+    cluster.target.describe_denied(error, &permission)
 }

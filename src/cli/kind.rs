@@ -8,9 +8,6 @@ use kube::core::Resource;
 
 use crate::pods::JsonPod;
 
-/// The longest name of an object.
-const NAME_LIMIT: usize = 253;
-
 /// A kind of object that commands accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -96,21 +93,9 @@ impl Kind {
     }
 }
 
-/// Whether the API server accepts this as the name of an object. Anything else must not become part of a URL.
-pub(super) fn is_object_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    name.len() <= NAME_LIMIT && name.bytes().all(is_inner) && is_end(name.bytes().next()) && is_end(name.bytes().last())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_the_length_of_names() {
-        assert!(!is_object_name(&"a".repeat(NAME_LIMIT + 1)) && is_object_name(&"a".repeat(NAME_LIMIT)));
-    }
 
     #[test]
     fn distinguishes_kinds_of_other_groups() {

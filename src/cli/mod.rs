@@ -5,6 +5,7 @@ mod api_error;
 mod complete;
 mod connect;
 mod duration;
+mod event_lists;
 mod explain;
 mod failure;
 mod get;

@@ -2,12 +2,11 @@
 
 use clap::Args;
 
-use crate::clock::ClusterClock;
+use crate::{api::is_object_name, clock::ClusterClock};
 
 use super::{
     Failure,
     connect::{Cluster, ConnectionFlags, Retries, connect},
-    kind::is_object_name,
 };
 
 #[derive(Debug, Args)]

@@ -12,6 +12,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
+use crate::{diagnosis::revision_hash, pods::Pod};
+
 use super::kind::Kind;
 
 /// That of the API server.
@@ -184,6 +186,27 @@ impl Workload {
     /// Whether it has ended for good, which only a Job does.
     pub(super) fn has_ended(&self) -> bool {
         matches!((self, self.progress()), (Self::Job(_), Progress::Done(_) | Progress::Failed { .. }))
+    }
+
+    /// The sentence about a pod of an earlier revision that keeps a StatefulSet from replacing any pod, also by a mended
+    /// revision. Its controller waits until all pods are ready, unless they are managed in parallel.
+    pub(super) fn held_up<'a>(&self, pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
+        let Self::StatefulSet(object) = self else { return None };
+        let is_parallel = object.spec.as_ref()?.pod_management_policy.as_deref() == Some("Parallel");
+        let newest = object.status.as_ref()?.update_revision.as_deref()?;
+        let holds_up = |pod: &&Pod| {
+            let is_own = pod.controller.as_ref().is_some_and(|own| own.uid == self.uid());
+            is_own && pod.deletion.is_none() && revision_hash(pod) != Some(newest) && !pod.is_true("Ready")
+        };
+        // Its controller looks at the pods in the order of their numbers.
+        let first = pods.filter(holds_up).min_by_key(|pod| (pod.name.len(), pod.name.clone()))?;
+        let name = &first.name;
+        (!is_parallel).then(|| {
+            format!(
+                "{name} of an earlier revision is not ready, and its controller replaces no pod before it is: delete {name} \
+                 if it cannot become ready"
+            )
+        })
     }
 
     /// Why its pods cannot be created and since when, if its status says so. Only a Deployment's does.

@@ -145,7 +145,7 @@ fn owner_key(pod: &Pod, finding: &Finding) -> OwnerKey {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Facts, Health, PodOwner, Thresholds, judge},
+        diagnosis::{Facts, Health, PodOwner, Thresholds, assess},
         pods::from_json,
     };
 
@@ -158,7 +158,7 @@ mod tests {
             created: Timestamp::from_second(created).ok(),
             ..pod
         };
-        let verdict = judge(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH);
+        let verdict = assess(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH);
         let Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
         finding.owner = Some(PodOwner { kind: "StatefulSet".into(), name: format!("db-{owner}").into() });
         (pod, *finding)

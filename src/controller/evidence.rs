@@ -276,11 +276,11 @@ mod tests {
             let json = serde_json::json!({
                 "metadata": {"namespace": "shop", "name": uid, "uid": uid}, "spec": {"containers": [{"name": "app"}]},
                 "status": {"phase": "Running", "containerStatuses": [{"name": "app", "state": {"terminated": {
-                    "exitCode": 3, "finishedAt": finished.to_string()}}}]},
+                    "exitCode": 137, "finishedAt": finished.to_string()}}}]},
             });
             let pod = crate::pods::from_json(&json.to_string()).unwrap();
             let thresholds = crate::diagnosis::Thresholds::default();
-            let verdict = crate::diagnosis::judge(&pod, &crate::diagnosis::Facts::default(), &thresholds, wall());
+            let verdict = crate::diagnosis::assess(&pod, &crate::diagnosis::Facts::default(), &thresholds, wall());
             let crate::diagnosis::Health::Problem(finding) = verdict.health else { panic!("{verdict:?}") };
             (pod, finding)
         };

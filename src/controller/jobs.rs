@@ -3,20 +3,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::api::batch::v1::{CronJob, Job};
-use kube::{Api, Client};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
     backoff::doubled,
     diagnosis::JobFacts,
-    pods::{Controller, Pod},
+    jobs::{JobKey, JobReading},
 };
 
-use super::object_name::is_object_name;
-
-/// How long one read may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay until a Job is read again after one of its pods ended. It doubles with each further read, up to
 /// [`SLOWEST`].
 const SOONEST: Duration = Duration::from_secs(1);
@@ -27,22 +21,11 @@ const USUAL: Duration = Duration::from_secs(60);
 const SLOWEST: Duration = Duration::from_secs(15 * 60);
 /// The longest delay for a Job that was never read, since a status may be waiting for it.
 const UNREAD: Duration = Duration::from_secs(15);
-/// How much of the API server's message is kept when it denies access, in bytes.
-const DENIAL_LIMIT: usize = 512;
 
 /// The Jobs that were asked for, with the results of their reads.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     known: BTreeMap<JobKey, State>,
-}
-
-/// A Job as a pod's owner reference names it. The key contains all three, so that a pod with a forged reference affects no
-/// other pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct JobKey {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
 }
 
 #[derive(Debug)]
@@ -62,24 +45,6 @@ struct State {
     ends: u32,
 }
 
-/// The result of reading a Job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum JobReading {
-    Read {
-        facts: Arc<JobFacts>,
-        /// The API server's message if it denied access to the CronJob; else empty.
-        denial: String,
-        /// Whether the CronJob is gone, or another one has its name. This is final.
-        is_orphan: bool,
-    },
-    /// The Job is gone, or another Job has its name. This is final.
-    Gone,
-    /// RBAC denies access to Jobs, with the API server's message.
-    Denied(String),
-    /// It could not be read for another reason.
-    Unavailable,
-}
-
 /// The answer to [`Jobs::ask`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct JobAnswer {
@@ -93,41 +58,6 @@ pub(super) struct JobAnswer {
     pub(super) query: Option<JobKey>,
     /// When the next read will be due.
     pub(super) read_at: Option<Instant>,
-}
-
-impl JobKey {
-    /// The key of the Job that controls a pod.
-    pub(super) fn new(pod: &Pod, job: &Controller) -> Self {
-        Self { namespace: pod.namespace.to_string(), name: job.name.to_string(), uid: job.uid.to_string() }
-    }
-}
-
-impl JobReading {
-    /// Whether another read would give the same result.
-    fn is_final(&self) -> bool {
-        match self {
-            Self::Read { facts, is_orphan, .. } => {
-                let has_cron_job = facts.cron_job.is_some() && !is_orphan;
-                facts.complete || facts.superseded || facts.failed.is_some() && !has_cron_job
-            }
-            Self::Gone => true,
-            Self::Denied(_) | Self::Unavailable => false,
-        }
-    }
-
-    fn facts(&self) -> Arc<JobFacts> {
-        match self {
-            Self::Read { facts, .. } => Arc::clone(facts),
-            Self::Gone | Self::Denied(_) | Self::Unavailable => Arc::default(),
-        }
-    }
-
-    fn denial(&self) -> &str {
-        match self {
-            Self::Read { denial, .. } | Self::Denied(denial) => denial,
-            Self::Gone | Self::Unavailable => "",
-        }
-    }
 }
 
 impl Jobs {
@@ -238,47 +168,6 @@ impl Jobs {
     /// Forgets the Jobs that are no longer needed.
     pub(super) fn retain(&mut self, is_needed: impl Fn(&JobKey) -> bool) {
         self.known.retain(|key, state| state.is_reading || is_needed(key));
-    }
-}
-
-/// Reads a Job, and if it failed, its CronJob.
-pub(super) async fn read(client: &Client, query: &JobKey) -> JobReading {
-    // The name comes from the owner reference of a pod, which may contain anything.
-    if !is_object_name(&query.name) {
-        return JobReading::Gone;
-    }
-    let api: Api<Job> = Api::namespaced(client.clone(), &query.namespace);
-    let job = match timeout(TIMEOUT, api.get(&query.name)).await {
-        Ok(Ok(job)) if job.metadata.uid.as_deref() == Some(&query.uid) => job,
-        Ok(Ok(_)) => return JobReading::Gone,
-        Ok(Err(error)) => return unread(error),
-        Err(_) => return JobReading::Unavailable,
-    };
-    let mut facts = JobFacts::of(&job);
-    let (mut denial, mut is_orphan) = (String::new(), false);
-    if let (Some(name), Some(_)) = (&facts.cron_job, facts.failed) {
-        let api: Api<CronJob> = Api::namespaced(client.clone(), &query.namespace);
-        match timeout(TIMEOUT, api.get(name)).await {
-            Ok(Ok(cron_job)) if JobFacts::belongs_to(&job, &cron_job) => facts.add_cron_job(&job, &cron_job),
-            Ok(Ok(_)) => is_orphan = true,
-            Ok(Err(error)) => match unread(error) {
-                JobReading::Denied(message) => denial = message,
-                JobReading::Unavailable => return JobReading::Unavailable,
-                JobReading::Gone | JobReading::Read { .. } => is_orphan = true,
-            },
-            Err(_) => return JobReading::Unavailable,
-        }
-    }
-    JobReading::Read { facts: Arc::new(facts), denial, is_orphan }
-}
-
-fn unread(error: kube::Error) -> JobReading {
-    match error {
-        kube::Error::Api(status) if status.is_not_found() => JobReading::Gone,
-        kube::Error::Api(status) if status.is_forbidden() => {
-            JobReading::Denied(status.message[..status.message.floor_char_boundary(DENIAL_LIMIT)].to_owned())
-        }
-        _ => JobReading::Unavailable,
     }
 }
 

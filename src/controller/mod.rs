@@ -16,7 +16,6 @@ mod lookback;
 mod masked_texts;
 mod namespaces;
 mod object;
-mod object_name;
 mod objects;
 mod observed;
 mod pace;

@@ -11,6 +11,7 @@ use tokio::{
 
 use crate::{
     events::{WatchedEvent, list_events},
+    jobs::{self, JobKey, JobReading},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
     request_limiter::{RequestLimiter, RequestLimits},
     spec_error::SpecError,
@@ -18,7 +19,6 @@ use crate::{
 
 use super::{
     event_lists::EventListQuery,
-    jobs::{self, JobKey, JobReading},
     log_requests::DueRead,
     masked_texts::{MaskAnswer, MaskRequest},
     observed::ObservedStatus,
@@ -30,6 +30,8 @@ use super::{
     write_limiter::WritePermit,
 };
 
+/// How long each request for a Job or its CronJob may take.
+const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limits of requests that read Jobs and other workloads, or list events.
 const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
 /// The limits of comparisons of revisions. Statuses do not wait for them as they do for Jobs.
@@ -114,7 +116,7 @@ impl Tasks {
         let (client, limiter) = (self.client.clone(), self.side_requests.clone());
         self.reads.spawn(async move {
             let _permit = limiter.acquire(&key.namespace).await;
-            let reading = jobs::read(&client, &key).await;
+            let reading = jobs::read(&client, &key, JOB_TIMEOUT).await;
             TaskResult::JobRead { key, reading }
         });
     }

@@ -1,21 +1,27 @@
 //! Judges the suspect pods of one object. The verdict on a failed pod of a Job depends on the Job. No I/O: the caller starts
 //! the reads of Jobs.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+    sync::Arc,
+    time::Duration,
+};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, Thresholds, explain, judge, needs_job},
+    diagnosis::{Finding, Health, JobFacts, Thresholds, World, assess, needs_job},
     events::Event,
-    pods::Pod,
+    jobs::JobKey,
+    pods::{Controller, Pod},
     report::Tracker,
 };
 
 use super::{
-    jobs::{JobKey, Jobs},
+    jobs::{JobAnswer, Jobs},
     unread_jobs::{StoredProblems, UnreadJobs},
 };
 
@@ -69,7 +75,8 @@ pub(super) fn judge_pods<'p>(
     waiting_since: &mut Option<Instant>,
     context: &JudgeContext<'_>,
 ) -> Verdicts<'p> {
-    let &JudgeContext { thresholds, tracker, stored, is_replaced, events, now, wall } = context;
+    let &JudgeContext { thresholds, tracker, stored, now, wall, .. } = context;
+    let world = Watched { context, jobs: RefCell::new(jobs), answer: Cell::new(None) };
     let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
@@ -81,10 +88,8 @@ pub(super) fn judge_pods<'p>(
     let mut lacks_jobs = false;
     let mut texts = Interner::default();
     for pod in pods {
-        let mut facts = Facts { job: None, replaced: pod.phase == "Failed" && is_replaced(pod), ..Facts::default() };
-        let mut verdict = judge(pod, &facts, thresholds, wall);
-        if let (Health::Problem(_), false, Some(job)) = (&verdict.health, pod.ignored, needs_job(pod)) {
-            let answer = jobs.ask(JobKey::new(pod, job), now);
+        let verdict = assess(pod, &world, thresholds, wall);
+        if let (Some(answer), Some(job)) = (world.answer.take(), needs_job(pod)) {
             verdicts.queries.extend(answer.query);
             if let Some(at) = answer.read_at {
                 next_read = next_read.into_iter().chain([at]).min();
@@ -93,7 +98,7 @@ pub(super) fn judge_pods<'p>(
             if !answer.denial.is_empty() {
                 verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.denial));
             }
-            if answer.facts.is_none() {
+            if verdict.lacks_job {
                 lacks_jobs = true;
                 let had_problem = tracker.had_problem(pod.uid) || stored.has(pod, job);
                 let asked = wall.saturating_sub(now.saturating_duration_since(answer.asked_since)).unwrap_or(wall);
@@ -115,15 +120,11 @@ pub(super) fn judge_pods<'p>(
                     continue;
                 }
             }
-            facts.job = answer.facts;
-            verdict = judge(pod, &facts, thresholds, wall);
         }
         verdict.recheck.into_iter().for_each(|at| verdicts.recheck_at(at));
         match verdict.health {
             Health::Problem(_) if pod.ignored => verdicts.ignored += 1,
             Health::Problem(mut finding) => {
-                facts.events = events(pod);
-                explain(pod, &mut finding, &facts, wall);
                 finding.for_each_text(&mut |text| texts.intern(text));
                 verdicts.found.push((pod, finding));
             }
@@ -141,6 +142,35 @@ pub(super) fn judge_pods<'p>(
         }
     }
     verdicts
+}
+
+/// What the operator knows about the pods that it watches.
+struct Watched<'a> {
+    context: &'a JudgeContext<'a>,
+    jobs: RefCell<&'a mut Jobs>,
+    /// What is known about the Job of the pod that is assessed, if it was asked for.
+    answer: Cell<Option<JobAnswer>>,
+}
+
+impl World for Watched<'_> {
+    fn is_replaced(&self, pod: &Pod) -> bool {
+        (self.context.is_replaced)(pod)
+    }
+
+    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
+        // No Job is read for a pod that is only counted.
+        if pod.ignored {
+            return Some(Arc::default());
+        }
+        let answer = self.jobs.borrow_mut().ask(JobKey::new(pod, job), self.context.now);
+        let facts = answer.facts.clone();
+        self.answer.set(Some(answer));
+        facts
+    }
+
+    fn events(&self, pod: &Pod) -> Arc<[Event]> {
+        (self.context.events)(pod)
+    }
 }
 
 /// Lets findings share equal texts: of thousands of pods that fail at the same time, most have the same few.
@@ -173,7 +203,7 @@ mod tests {
     use super::*;
     use crate::{
         api::OrchestrStatus,
-        controller::jobs::JobReading,
+        jobs::JobReading,
         pods::{self, Uid},
         report::UpdateContext,
     };

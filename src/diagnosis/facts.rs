@@ -99,7 +99,7 @@ mod tests {
         };
         let needs = |cause, status| {
             let thresholds = crate::diagnosis::Thresholds::default();
-            let verdict = crate::diagnosis::judge(&pod(status), &Facts::default(), &thresholds, Timestamp::UNIX_EPOCH);
+            let verdict = crate::diagnosis::assess(&pod(status), &Facts::default(), &thresholds, Timestamp::UNIX_EPOCH);
             let crate::diagnosis::Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
             finding.explanation.cause = cause;
             needs_events(&finding)

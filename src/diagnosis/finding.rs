@@ -19,6 +19,8 @@ pub struct Verdict {
     /// When the health may change without a change of the pod: a threshold is reached, or a failure is old enough. Always
     /// after the time of the verdict.
     pub recheck: Option<Timestamp>,
+    /// Whether the pod's Job was not read yet. It may show that a problem is none.
+    pub lacks_job: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +72,7 @@ pub struct OtherProblem {
     pub explanation: Explanation,
 }
 
-/// Why a pod has its problem. Empty until [`explain`](super::explain) fills it in.
+/// Why a pod has its problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Explanation {
     /// Unknown unless the API proves a cause.

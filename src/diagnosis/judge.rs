@@ -35,12 +35,11 @@ use super::{
 /// 4. A pod of phase Unknown.
 /// 5. A state that has lasted too long: not scheduled, an init container running, containers being created, not ready.
 ///
-/// A state without any credible start time has lasted too long. The caller must check [`Pod::ignored`].
-#[must_use]
-pub fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
+/// A state without any credible start time has lasted too long.
+pub(super) fn judge(pod: &Pod, facts: &Facts, thresholds: &Thresholds, now: Timestamp) -> Verdict {
     let mut clock = PodClock::new(pod, now);
     let health = health(pod, facts, thresholds, &mut clock);
-    Verdict { health, recheck: clock.recheck() }
+    Verdict { health, recheck: clock.recheck(), lacks_job: false }
 }
 
 /// Whether the pod is healthy until its next change, whatever the thresholds are, as long as `restarted` is at most

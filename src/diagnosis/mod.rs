@@ -1,5 +1,7 @@
-//! Computes what is wrong with a pod. Pure functions: the pod, facts, thresholds and the time in, a verdict out.
+//! Computes what is wrong with a pod. Pure: [`assess`] takes the pod, the [`World`] around it, the thresholds and the time,
+//! and returns a verdict.
 
+mod assess;
 mod causes;
 mod container;
 mod facts;
@@ -13,10 +15,11 @@ mod overdue;
 mod owner;
 mod pod_clock;
 mod reasons;
+mod replaced;
 mod rollout;
 mod thresholds;
 
-pub use causes::explain;
+pub use assess::{World, assess};
 pub(crate) use causes::{classify_failed_create, is_full_quota, refusing_quota};
 pub(crate) use causes::{continues, is_image_refused, is_proven};
 pub(crate) use facts::needs_events;
@@ -24,7 +27,7 @@ pub use facts::{Facts, JobFacts};
 pub use finding::{
     Basis, ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
 };
-pub use judge::{is_healthy_under_any_thresholds, judge};
+pub use judge::is_healthy_under_any_thresholds;
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
 pub use owner::{PodOwner, owner};
@@ -32,6 +35,7 @@ pub(crate) use owner::{
     is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
 };
 pub(crate) use reasons::{is_known_reason, near_reason, specificity};
+pub(crate) use replaced::{Replacements, replaces_older_than, replacing_owner};
 pub use rollout::{
     ChangeDetail, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
 };

@@ -1,4 +1,4 @@
-//! Lists the Warning events about one pod.
+//! Lists the Warning events about one pod, or about all pods and controllers of a namespace.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::{
     pods::Uid,
     watch::{
-        collection::{Collection, Part, Selection, WrongEncoding},
+        collection::{Collection, PAGE_SIZE, Part, Selection, WrongEncoding},
         json::Json,
         protobuf::Protobuf,
     },
@@ -18,8 +18,10 @@ use crate::{
 
 use super::{WatchedEvent, json, protobuf::DecodeEvent};
 
-/// How many events are requested. More are rare, because those that occur again are counted.
-const LIMIT: u32 = 50;
+/// How many events about one pod are requested. More are rare, because those that occur again are counted.
+const OF_POD: u32 = 50;
+/// How many events of a namespace are read. Some thousand are possible if hundreds of pods are broken.
+const OF_NAMESPACE: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first Warning events about a pod.
@@ -27,17 +29,33 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the API server does not return them in time. There is no need to retry, because events are only evidence.
 pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> kube::Result<Vec<WatchedEvent>> {
-    let selection = Selection {
-        page_size: LIMIT,
-        list_fields: Some(format!("involvedObject.uid={pod},type=Warning")),
-        ..Selection::default()
-    };
+    let fields = format!("involvedObject.uid={pod},type=Warning");
+    list(client, namespace, fields, OF_POD, OF_POD as usize).await
+}
+
+/// The Warning events of a namespace. The API server reads as much for them as for those about one pod, because it has no
+/// index of the pods that events are about.
+///
+/// # Errors
+/// As those of [`list_events`].
+pub(crate) async fn list_namespace_events(client: &Client, namespace: &str) -> kube::Result<Vec<WatchedEvent>> {
+    list(client, namespace, "type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE).await
+}
+
+async fn list(
+    client: &Client,
+    namespace: &str,
+    fields: String,
+    page_size: u32,
+    limit: usize,
+) -> kube::Result<Vec<WatchedEvent>> {
+    let selection = Selection { page_size, list_fields: Some(fields), ..Selection::default() };
     let list = async {
         let protobuf = Protobuf::<DecodeEvent>::new(client.clone(), Some(namespace), selection.clone());
-        match first_page(&protobuf).await {
+        match first_objects(&protobuf, limit).await {
             Err(kube::Error::Service(error)) if error.is::<WrongEncoding>() => {
                 let api = Api::<ApiEvent>::namespaced(client.clone(), namespace);
-                first_page(&Json { api, selection, map: json::convert }).await
+                first_objects(&Json { api, selection, map: json::convert }, limit).await
             }
             result => result,
         }
@@ -46,15 +64,26 @@ pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> k
     timeout(TIMEOUT, list).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// The objects of a page. At most [`LIMIT`], also if the server sends more.
-async fn first_page(events: &impl Collection<Object = WatchedEvent>) -> kube::Result<Vec<WatchedEvent>> {
-    let mut parts = events.page(None).await?;
-    let mut found = Vec::new();
-    while let Some(Part::Object(event)) = parts.try_next().await? {
-        found.push(event);
-        if found.len() >= LIMIT as usize {
-            break;
+/// The first objects of a list. At most `limit`, also if the server sends more.
+async fn first_objects(
+    events: &impl Collection<Object = WatchedEvent>,
+    limit: usize,
+) -> kube::Result<Vec<WatchedEvent>> {
+    let (mut found, mut next) = (Vec::new(), None);
+    loop {
+        let mut parts = events.page(next.as_deref()).await?;
+        next = loop {
+            match parts.try_next().await? {
+                Some(Part::Object(event)) => found.push(event),
+                Some(Part::End { token, .. }) => break token,
+                None => break None,
+            }
+            if found.len() >= limit {
+                return Ok(found);
+            }
+        };
+        if next.is_none() {
+            return Ok(found);
         }
     }
-    Ok(found)
 }

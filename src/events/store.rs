@@ -93,7 +93,7 @@ impl Default for EventStore {
 }
 
 impl EventStore {
-    fn with_limit(max_bytes: usize) -> Self {
+    pub(crate) fn with_limit(max_bytes: usize) -> Self {
         Self { namespaces: HashMap::new(), next_place: 0, bytes: 0, max_bytes, dropped: 0 }
     }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{owner_names, revision_label},
+    diagnosis::{owner_names, replacing_owner, revision_label},
     pods::Pod,
 };
 
@@ -14,10 +14,6 @@ use super::{
     PodCount, RevisionPods,
     stored_labels::{LabelHasher, LongLabels, StoredLabels, push},
 };
-
-/// The kinds of owners that replace a failed pod by one of another name. Other controllers delete a pod before they
-/// replace it.
-const REPLACING_OWNERS: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
 
 /// The index of a label set in [`LabelSets`]. The indexes of removed label sets are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,9 +89,8 @@ impl LabelSets {
 
     /// Whether the pod's owner has, or had, a healthy pod that was created later. It counts even if it became unready since.
     pub(super) fn is_replaced(&self, pod: &Pod) -> bool {
-        let (Some((kind, name)), Some(created)) = (owner_names(pod), pod.created) else { return false };
-        REPLACING_OWNERS.contains(&kind)
-            && self.of_owner(&pod.namespace, kind, name).any(|label_set| label_set.youngest_healthy > seconds(created))
+        let Some(((kind, name), created)) = replacing_owner(pod).zip(pod.created) else { return false };
+        self.of_owner(&pod.namespace, kind, name).any(|label_set| label_set.youngest_healthy > seconds(created))
     }
 
     /// Whether an owner has any pod.

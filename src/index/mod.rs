@@ -23,7 +23,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job},
+    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job, replaces_older_than},
     pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
@@ -176,9 +176,7 @@ impl Index {
         let previous = self.suspects.get(&uid).filter(|_| follows);
         pod.update_history(previous.map(|suspect| &*suspect.pod), now);
         let changed = if is_healthy_under_any_thresholds(&pod, self.restart_lookback, now) {
-            if pod.phase == "Running" {
-                self.label_sets.record_healthy(label_set, pod.created);
-            }
+            self.label_sets.record_healthy(label_set, replaces_older_than(&pod));
             self.remove_suspect(uid)
         } else if self.suspects.get(&uid).is_some_and(|suspect| suspect.label_set == label_set && suspect.pod == pod) {
             false
@@ -311,8 +309,7 @@ impl Index {
         self.suspects.retain(|_, suspect| {
             let is_healthy = is_healthy_under_any_thresholds(&suspect.pod, self.restart_lookback, now);
             if is_healthy {
-                let created = suspect.pod.created.filter(|_| suspect.pod.phase == "Running");
-                label_sets.record_healthy(suspect.label_set, created);
+                label_sets.record_healthy(suspect.label_set, replaces_older_than(&suspect.pod));
                 label_sets.set_suspect(suspect.label_set, false);
                 nodes.set_suspect(suspect.node, false);
                 memory.remove(&suspect.pod.namespace, suspect.size as usize);

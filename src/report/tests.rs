@@ -19,7 +19,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ContainerKind, ContainerStateName, LogSource, OrchestrStatus, Owner, Ownership, ProblemKind},
-    diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, PodOwner, Thresholds, explain, judge},
+    diagnosis::{ContainerFinding, Facts, Finding, Health, LogChoice, PodOwner, Thresholds, assess},
     events::{Event, InvolvedObject},
     logs::Tail,
     pods::{Pod, Terminated, Uid},
@@ -283,7 +283,7 @@ fn every_incident_has_an_example_before_any_has_many() {
 fn a_single_check_lists_every_incident_and_pod() {
     let pods: Vec<_> = (0..600).map(|n| crashing("shop", &format!("d{:03}", n / 2), "Error", n)).collect();
     let scenario = Scenario::of(pods);
-    let (incidents, rows) = scenario.with_input(None, |input| in_full(&input.findings, &|_, _| None));
+    let (incidents, rows) = scenario.with_input(None, |input| in_full(&input.findings, &|_| None, &|_, _| None));
     let owners: Vec<_> = incidents.iter().map(|incident| (&*incident.owner.name, incident.pods)).collect();
     assert_eq!((owners.len(), owners[0], owners[299]), (300, ("d299", 2), ("d000", 2)));
     let pods: Vec<_> = rows.iter().map(|row| (&*row.name, row.container_issues.len())).collect();
@@ -479,10 +479,9 @@ fn masks_credentials_that_control_characters_hide_in_events_and_messages() {
         let event = Event { involved, reason: "Unhealthy".to_owned(), message: words, count: 3, ..Event::default() };
         let facts = Facts { events: vec![event].into(), ..Facts::default() };
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
-        let Health::Problem(mut finding) = judge(&pod, &facts, &Thresholds::default(), now).health else {
+        let Health::Problem(finding) = assess(&pod, &facts, &Thresholds::default(), now).health else {
             panic!("it is not ready")
         };
-        explain(&pod, &mut finding, &facts, now);
         let status = serde_json::to_string(&Scenario::of([(pod, *finding)]).status(None)).unwrap();
         assert!(status.contains("Unhealthy ×3") && !status.contains("hunter2"), "{status}");
     }

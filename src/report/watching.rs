@@ -9,7 +9,7 @@ use super::{
     conditions::Conditions,
     fair, fit, health,
     incidents::{self, Group},
-    input::{FindTail, Input, PodFinding, Report, Workload},
+    input::{FindOwnership, FindTail, Input, PodFinding, Report, Workload},
     json_size,
     omitted::OmittedIncidents,
     problem::{self, Problem},
@@ -105,10 +105,14 @@ fn list(incidents: &[Group<'_>]) -> (Vec<Incident>, OmittedIncidents) {
 
 /// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it
 /// is for single checks such as `orchestr scan`.
-pub(crate) fn in_full(findings: &[PodFinding<'_>], find_tail: FindTail<'_>) -> (Vec<Incident>, Vec<PodProblem>) {
+pub(crate) fn in_full(
+    findings: &[PodFinding<'_>],
+    ownership: FindOwnership<'_>,
+    find_tail: FindTail<'_>,
+) -> (Vec<Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
-    let lookup = incidents::Lookup { workload: &|_, _| Workload::default(), ownership: &|_| None };
+    let lookup = incidents::Lookup { workload: &|_, _| Workload::default(), ownership };
     let incidents = incidents::ordered(&problems, &[], None, &tracker, lookup);
     // Nobody has counted the owners' pods, so only an annotation says how severe a problem is.
     let listed = incidents.iter().map(|own| Incident { severity: own.annotated_severity(), ..own.incident() });

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     api::Cause,
-    diagnosis::{Facts, Health, Thresholds, explain, judge},
+    diagnosis::{Facts, Health, Thresholds, assess},
     events::{Event, InvolvedObject},
     pods::Pod,
 };
@@ -59,11 +59,8 @@ fn event(container: &str, reason: &str, message: &str, count: u32, first: Timest
 
 fn cause(pod: &Pod, events: Vec<Event>, now: Timestamp) -> Option<Cause> {
     let facts = Facts { events: events.into(), ..Facts::default() };
-    match judge(pod, &facts, &Thresholds::default(), now).health {
-        Health::Problem(mut finding) => {
-            explain(pod, &mut finding, &facts, now);
-            Some(finding.explanation.cause)
-        }
+    match assess(pod, &facts, &Thresholds::default(), now).health {
+        Health::Problem(finding) => Some(finding.explanation.cause),
         Health::Healthy | Health::Settling => None,
     }
 }
@@ -279,8 +276,7 @@ proptest! {
     ) {
         let pod = case.decode();
         let facts = Facts { events: events.into(), ..Facts::default() };
-        if let Health::Problem(mut finding) = judge(&pod, &facts, &Thresholds::default(), at(now)).health {
-            explain(&pod, &mut finding, &facts, at(now));
+        if let Health::Problem(finding) = assess(&pod, &facts, &Thresholds::default(), at(now)).health {
             let others = finding.others.iter().map(|other| &other.explanation);
             for explanation in others.chain([&finding.explanation]) {
                 prop_assert!(explanation.message.len() <= 1024 && !explanation.message.contains('\n'));

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    batch::v1::{CronJob, Job},
     core::v1::{ConfigMap, Event, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount},
 };
 use kube::{
@@ -173,8 +174,35 @@ async fn distinguishes_healthy_and_settling_pods_and_reports_wrong_names() {
     let sentence = format!("there is no pod \"nosuch\" in namespace \"{}\"", env.namespace);
     assert_fails(&mut explain("nosuch"), &sentence);
     assert_fails(&mut explain("deploy/nosuch"), &sentence.replace("no pod", "no deployment"));
-    assert_usage_error(&mut explain("cronjob/x"), &["is of a kind that cannot be explained"]);
+    assert_usage_error(&mut explain("service/x"), &["is of a kind that cannot be explained"]);
     assert_usage_error(&mut explain("deploy/../x"), &["is not the name of an object"]);
+}
+
+#[tokio::test]
+async fn explains_the_newest_run_of_a_cron_job() {
+    let env = TestEnv::new("explain-cron-job").await;
+    let template =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}]}});
+    let spec = json!({"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}});
+    let cron_job: CronJob = create(&env, json!({"metadata": {"name": "nightly"}, "spec": spec})).await;
+    let (code, nothing) = explained(&env, "cronjob/nightly");
+    assert_eq!((code, &nothing["target"]), (0, &json!("cronjob/nightly")));
+    let progress = nothing["workload"]["progress"].as_str().unwrap();
+    assert_eq!(progress, "it has not succeeded yet, and none of its Jobs exists");
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": cron_job.metadata.uid, "controller": true}]);
+    let metadata = json!({"name": "nightly-1", "ownerReferences": owner});
+    create::<Job>(&env, json!({"metadata": metadata, "spec": {"template": template}})).await;
+    let (code, run) = explained(&env, "cj/nightly");
+    assert_eq!(
+        (code, &run["target"], &run["workload"]["name"]),
+        (0, &json!("cronjob/nightly"), &json!("job/nightly-1"))
+    );
+    let progress = run["workload"]["progress"].as_str().unwrap();
+    assert!(progress.starts_with("the newest run of cronjob/nightly, which has not succeeded yet: "), "{progress}");
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let sentence = format!("there is no cronjob \"nosuch\" in namespace \"{}\"", env.namespace);
+    let args = ["explain", "--kubeconfig", kubeconfig, "-n", &env.namespace, "cronjob/nosuch"];
+    assert_fails(&mut orchestr(&args), &sentence);
 }
 
 #[tokio::test]

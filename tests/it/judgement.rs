@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use orchestr::{
     api::{ContainerKind, ContainerStateName, ProblemKind},
     diagnosis::{
-        Facts, Finding, Health, JobFacts, LogChoice, Thresholds, Verdict, is_healthy_under_any_thresholds, judge,
+        Facts, Finding, Health, JobFacts, LogChoice, Thresholds, Verdict, assess, is_healthy_under_any_thresholds,
     },
+    pods::Pod,
 };
 
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use crate::cases::{
 
 /// The verdict this many seconds after the pod's creation, with the default thresholds.
 fn verdict(case: &Case, seconds: i64) -> Verdict {
-    judge(&case.decode(), &Facts::default(), &Thresholds::default(), at(seconds))
+    assess(&case.decode(), &Facts::default(), &Thresholds::default(), at(seconds))
 }
 
 #[track_caller]
@@ -45,7 +46,7 @@ fn settles(name: &str, until: i64, since: i64, reason: &str, container: &str, me
     let case = named(name);
     assert_eq!(
         verdict(&case, until - 1),
-        Verdict { health: Health::Settling, recheck: Some(at(until)) },
+        Verdict { health: Health::Settling, recheck: Some(at(until)), lacks_job: false },
         "{name} before",
     );
     assert_eq!(verdict(&case, until).recheck, None, "{name} after");
@@ -57,7 +58,12 @@ fn settles(name: &str, until: i64, since: i64, reason: &str, container: &str, me
 
 #[track_caller]
 fn healthy(case: &Case, seconds: i64) {
-    assert_eq!(verdict(case, seconds), Verdict { health: Health::Healthy, recheck: None }, "{}", case.name());
+    assert_eq!(
+        verdict(case, seconds),
+        Verdict { health: Health::Healthy, recheck: None, lacks_job: false },
+        "{}",
+        case.name()
+    );
 }
 
 /// Whether the index may drop the pod if all thresholds for restarts are at most ten minutes.
@@ -219,18 +225,23 @@ fn reports_failed_pods() {
     assert_eq!(verdict(&earlier, 51).recheck, None);
 }
 
+/// A case whose pod belongs to a Job.
+fn of_job(name: &str) -> Pod {
+    named(name).owned_by("Job", "sums").decode()
+}
+
 #[test]
 fn ignores_failed_pods_of_a_complete_job() {
     let job = JobFacts { complete: true, ..JobFacts::default() };
     let complete = Facts { job: Some(Arc::new(job)), ..Facts::default() };
     for name in ["job-complete", "evicted"] {
-        let verdict = judge(&named(name).decode(), &complete, &Thresholds::default(), at(51));
-        assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None }, "{name}");
+        let verdict = assess(&of_job(name), &complete, &Thresholds::default(), at(51));
+        assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None, lacks_job: false }, "{name}");
     }
     is("job-complete", 51, "Error", "app", "container app exited with code 1");
     let superseded = JobFacts { superseded: true, cron_job: Some("nightly".into()), ..JobFacts::default() };
     let facts = Facts { job: Some(Arc::new(superseded)), ..Facts::default() };
-    assert_eq!(judge(&named("job-failed").decode(), &facts, &Thresholds::default(), at(51)).health, Health::Healthy);
+    assert_eq!(assess(&of_job("job-failed"), &facts, &Thresholds::default(), at(51)).health, Health::Healthy);
     let attempts = |attempts| JobFacts { attempts, ..JobFacts::default() };
     for (job, suffix) in [
         (attempts(Some((2, 6))), "; its Job retries: 2 of at most 7 attempts failed"),
@@ -243,13 +254,13 @@ fn ignores_failed_pods_of_a_complete_job() {
             [("job-failed", "container app exited with code 11"), ("failed-silently", "the pod has failed")]
         {
             let facts = Facts { job: Some(Arc::new(job.clone())), ..Facts::default() };
-            let verdict = judge(&named(name).decode(), &facts, &Thresholds::default(), at(51));
+            let verdict = assess(&of_job(name), &facts, &Thresholds::default(), at(51));
             let Health::Problem(found) = verdict.health else { panic!("{name} has failed") };
             assert_eq!(found.message, format!("{message}{suffix}"), "{job:?}");
         }
     }
     // A running pod is judged as usual even if its Job is complete.
-    let verdict = judge(&named("crash-loop-oom").decode(), &complete, &Thresholds::default(), at(51));
+    let verdict = assess(&of_job("crash-loop-oom"), &complete, &Thresholds::default(), at(51));
     assert!(matches!(verdict.health, Health::Problem(_)));
 }
 
@@ -258,7 +269,7 @@ fn a_replaced_failed_pod_clears_after_its_threshold() {
     for name in ["evicted-killed", "failed-oom"] {
         let judged = |replaced, seconds| {
             let facts = Facts { replaced, ..Facts::default() };
-            judge(&named(name).decode(), &facts, &Thresholds::default(), at(seconds))
+            assess(&named(name).decode(), &facts, &Thresholds::default(), at(seconds))
         };
         assert!(matches!(judged(false, 1_000_000).health, Health::Problem(_)), "{name}");
         let replaced = judged(true, 50 + 3599);
@@ -519,7 +530,7 @@ fn ignores_restarts_by_a_resize() {
     let after = policy(case("resized").app(after(termination(137, "Error", 50), 1, running("app", 51))).ready(51));
     let mut pod = after.decode();
     pod.update_history(Some(&before.decode()), at(51));
-    assert_eq!(judge(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
+    assert_eq!(assess(&pod, &Facts::default(), &Thresholds::default(), at(52)).health, Health::Healthy);
     assert_eq!(problem(&after, 52).kind, ProblemKind::Crash, "unless the resize was not observed");
 }
 
@@ -661,8 +672,8 @@ fn reports_pods_that_are_not_scheduled() {
 fn a_gate_that_is_removed_starts_the_wait_again() {
     let mut pod = named("unschedulable").decode();
     pod.update_history(Some(&named("gated").decode()), at(500));
-    let verdict = |seconds| judge(&pod, &Facts::default(), &Thresholds::default(), at(seconds));
-    assert_eq!(verdict(501), Verdict { health: Health::Settling, recheck: Some(at(560)) });
+    let verdict = |seconds| assess(&pod, &Facts::default(), &Thresholds::default(), at(seconds));
+    assert_eq!(verdict(501), Verdict { health: Health::Settling, recheck: Some(at(560)), lacks_job: false });
     let Health::Problem(found) = verdict(560).health else { panic!("{:?}", verdict(560)) };
     assert_eq!((found.reason.as_str(), found.since), ("Unschedulable", at(500)));
     let mut later = named("unschedulable").decode();
@@ -776,7 +787,7 @@ fn ignores_pods_within_their_grace_period() {
     let crashing = named("crash-loop-oom").deleted(30, &[]);
     let killed = named("terminating-killed");
     for (case, seconds) in [(&crashing, 0), (&crashing, 89), (&killed, 89)] {
-        let settling = Verdict { health: Health::Settling, recheck: Some(at(90)) };
+        let settling = Verdict { health: Health::Settling, recheck: Some(at(90)), lacks_job: false };
         assert_eq!(verdict(case, seconds), settling, "{} {seconds}", case.name());
     }
 }
@@ -866,7 +877,7 @@ fn ignores_times_in_the_future() {
     assert_eq!(problem(&hour_ahead, 125).since, at(5));
     assert_eq!(verdict(&hour_ahead, 125).recheck, Some(at(3600 - 600)), "when it can be believed");
     let skewed = case("skewed").app(unready("app", 5)).condition(condition("Ready", "False", "", "", 100));
-    assert_eq!(verdict(&skewed, 90), Verdict { health: Health::Settling, recheck: Some(at(220)) });
+    assert_eq!(verdict(&skewed, 90), Verdict { health: Health::Settling, recheck: Some(at(220)), lacks_job: false });
 }
 
 #[test]
@@ -886,8 +897,8 @@ fn messages_are_one_bounded_line() {
 fn uses_the_given_thresholds() {
     let pod = named("not-ready").decode();
     let thresholds = Thresholds { not_ready: Duration::from_secs(7), ..Thresholds::default() };
-    assert_eq!(judge(&pod, &Facts::default(), &thresholds, at(11)).recheck, Some(at(12)));
-    assert!(matches!(judge(&pod, &Facts::default(), &thresholds, at(12)).health, Health::Problem(_)));
+    assert_eq!(assess(&pod, &Facts::default(), &thresholds, at(11)).recheck, Some(at(12)));
+    assert!(matches!(assess(&pod, &Facts::default(), &thresholds, at(12)).health, Health::Problem(_)));
     let never = Thresholds { not_ready: Duration::MAX, ..Thresholds::default() };
-    assert_eq!(judge(&pod, &Facts::default(), &never, at(12)).health, Health::Settling);
+    assert_eq!(assess(&pod, &Facts::default(), &never, at(12)).health, Health::Settling);
 }

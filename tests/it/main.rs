@@ -23,6 +23,7 @@ mod leader;
 mod logs;
 mod messages;
 mod module_order;
+mod one_answer;
 mod operator;
 mod pod_statuses;
 mod protobuf;

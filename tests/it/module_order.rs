@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 31] = [
+const ORDER: [&str; 32] = [
     "hex",
     "escapes",
     "partial_text",
@@ -30,6 +30,7 @@ const ORDER: [&str; 31] = [
     "events",
     "namespaces",
     "diagnosis",
+    "jobs",
     "index",
     "logs",
     "settings",

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     alerts,
     api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Facts, Finding, Health, explain, judge},
+    diagnosis::{Facts, Finding, Health, assess},
     events::Event,
     index::{Index, ViewId},
     pods::{Pod, from_json},
@@ -116,10 +116,9 @@ impl Replay {
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.suspects(self.view) {
             let facts = Facts { job: None, replaced: self.index.is_replaced(pod), events: Arc::clone(&self.events) };
-            let verdict = judge(pod, &facts, &self.settings.thresholds, self.now);
+            let verdict = assess(pod, &facts, &self.settings.thresholds, self.now);
             recheck = recheck.into_iter().chain(verdict.recheck).min();
-            if let Health::Problem(mut finding) = verdict.health {
-                explain(pod, &mut finding, &facts, self.now);
+            if let Health::Problem(finding) = verdict.health {
                 found.push((pod, finding));
             }
         }

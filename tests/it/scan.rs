@@ -5,12 +5,16 @@ mod logs;
 mod outputs;
 mod watch;
 
-use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
-use kube::{Api, api::PostParams};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod, ServiceAccount};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::{
     command::{assert_fails, assert_usage_error, ends, fed, list, orchestr},
+    one_answer::{replaced, superseded},
     pod_statuses::{crash_looping, healthy},
     test_env::TestEnv,
 };
@@ -251,6 +255,39 @@ fn uses_the_events_in_a_file_as_evidence() {
     }
     let other = "5f0c2a91-0000-4000-8000-000000000002";
     assert_eq!(cause(&[not_ready("shop"), failed_probe("shop", other)]).1, "null", "the event of another pod");
+}
+
+/// As the operator judges them.
+#[test]
+fn a_file_shows_which_pods_were_replaced_and_which_runs_superseded() {
+    let now = jiff::Timestamp::now();
+    let scan = |objects: &[Value]| {
+        let (code, out, _) = fed(&["scan", "-f", "-", "-o", "json"], &list(objects));
+        let output: Value = serde_json::from_str(&out).unwrap();
+        (code, output["problematicPodCount"].clone())
+    };
+    for state in [replaced(now), superseded(now)] {
+        assert_eq!(scan(&state.objects), (0, json!(0)), "{}", state.name);
+        // Without the pod that replaced it, or the CronJob that has succeeded.
+        let lacks = |object: &&Value| object["kind"] != "CronJob" && object["status"]["phase"] != "Running";
+        let others: Vec<_> = state.objects.iter().filter(lacks).cloned().collect();
+        assert_eq!(scan(&others), (1, json!(1)), "{}", state.name);
+    }
+}
+
+#[tokio::test]
+async fn annotations_of_the_namespace_apply_to_a_scan() {
+    let env = TestEnv::new("scan-team").await;
+    let namespaces: Api<Namespace> = Api::all(env.plane.admin().unwrap());
+    let annotations =
+        json!({"metadata": {"annotations": {"kopf.dev/team": "checkout", "kopf.dev/severity": "critical"}}});
+    namespaces.patch(&env.namespace, &PatchParams::default(), &Patch::Merge(&annotations)).await.unwrap();
+    env.pod("cart", crash_looping(7)).await;
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let (_, out, err) = ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", &env.namespace, "-o", "json"]));
+    let output: Value = serde_json::from_str(&out).unwrap();
+    let incident = &output["incidents"][0];
+    assert_eq!((&incident["team"], &incident["severity"]), (&json!("checkout"), &json!("critical")), "{out}{err}");
 }
 
 #[tokio::test]

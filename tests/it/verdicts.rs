@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use orchestr::{
     diagnosis::{
-        Facts, Health, JobFacts, Thresholds, Verdict, is_healthy_under_any_thresholds, judge, kubectl_status, owner,
-        ready_counts, restarts,
+        Explanation, Facts, Health, JobFacts, Thresholds, Verdict, assess, is_healthy_under_any_thresholds,
+        kubectl_status, owner, ready_counts, restarts,
     },
     pods::Pod,
 };
@@ -48,12 +48,15 @@ fn facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// Omits `since`, which is the time of the verdict if the pod contains no time for it.
+/// Omits `since`, which is the time of the verdict if the pod contains no time for it, and the explanation, which may say
+/// more as time passes.
 fn timeless(verdict: Verdict) -> Health {
     match verdict.health {
         Health::Problem(mut finding) => {
-            finding.since = Timestamp::UNIX_EPOCH;
-            finding.others.iter_mut().for_each(|cause| cause.since = Timestamp::UNIX_EPOCH);
+            (finding.since, finding.explanation) = (Timestamp::UNIX_EPOCH, Explanation::default());
+            for other in &mut finding.others {
+                (other.since, other.explanation) = (Timestamp::UNIX_EPOCH, Explanation::default());
+            }
             Health::Problem(finding)
         }
         other => other,
@@ -87,21 +90,21 @@ proptest! {
         pod in any_pod(), facts in facts(), thresholds in thresholds(), now in now(), part in 0.0..1.0_f64,
     ) {
         let pod = pod.decode();
-        let verdict = judge(&pod, &facts, &thresholds, now);
+        let verdict = assess(&pod, &facts, &thresholds, now);
         check(&pod, &verdict, now);
-        prop_assert_eq!(&verdict, &judge(&pod, &facts, &thresholds, now), "the same again");
+        prop_assert_eq!(&verdict, &assess(&pod, &facts, &thresholds, now), "the same again");
 
         // Until the recheck, the verdict stays the same. At the recheck, it changes.
         let end = verdict.recheck.unwrap_or(Timestamp::MAX);
         let span = end.duration_since(now).as_secs_f64() * part;
         let between = now.checked_add(SignedDuration::from_secs_f64(span)).unwrap_or(now).clamp(now, end);
         if between < end {
-            let then = judge(&pod, &facts, &thresholds, between);
+            let then = assess(&pod, &facts, &thresholds, between);
             prop_assert_eq!(then.recheck, verdict.recheck);
             prop_assert_eq!(timeless(then), timeless(verdict.clone()));
         }
         if let Some(recheck) = verdict.recheck {
-            let then = judge(&pod, &facts, &thresholds, recheck);
+            let then = assess(&pod, &facts, &thresholds, recheck);
             prop_assert!(then.recheck.is_none_or(|later| later > recheck));
             prop_assert_ne!(then, verdict);
         }
@@ -112,7 +115,7 @@ proptest! {
         let pod = pod.decode();
         let (mut now, mut rechecks) = (now, 0);
         loop {
-            let verdict = judge(&pod, &Facts::default(), &thresholds, now);
+            let verdict = assess(&pod, &Facts::default(), &thresholds, now);
             let Some(recheck) = verdict.recheck else {
                 prop_assert_ne!(verdict.health, Health::Settling);
                 break;
@@ -132,17 +135,17 @@ proptest! {
         let thresholds = Thresholds { restarted: thresholds.restarted.min(lookback), ..thresholds };
         if is_healthy_under_any_thresholds(&pod, lookback, now) {
             let later = now.checked_add(jiff::SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
-            let verdict = judge(&pod, &facts, &thresholds, later);
-            prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None });
+            let verdict = assess(&pod, &facts, &thresholds, later);
+            prop_assert_eq!(verdict, Verdict { health: Health::Healthy, recheck: None, lacks_job: false });
         }
     }
 
     #[test]
     fn a_complete_job_affects_only_failed_pods(pod in any_pod(), thresholds in thresholds(), now in now()) {
-        let pod = pod.decode();
+        let pod = pod.owned_by("Job", "sums").decode();
         let [complete, other] = [true, false].map(|complete| {
             let job = Some(Arc::new(JobFacts { complete, ..JobFacts::default() }));
-            judge(&pod, &Facts { job, ..Facts::default() }, &thresholds, now)
+            assess(&pod, &Facts { job, ..Facts::default() }, &thresholds, now)
         });
         if pod.phase == "Failed" && pod.deletion.is_none() {
             prop_assert_eq!(complete.health, Health::Healthy);

@@ -206,6 +206,20 @@ pub(super) struct WorkloadPart {
     pub(super) events: Events,
 }
 
+impl WorkloadPart {
+    pub(super) fn without_pods(name: String, progress: String) -> Self {
+        Self {
+            name,
+            progress,
+            pods: None,
+            revision: None,
+            missing_pods: None,
+            incidents: Vec::new(),
+            events: Events::default(),
+        }
+    }
+}
+
 /// How many of the pods are in which state.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

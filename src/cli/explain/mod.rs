@@ -3,6 +3,7 @@
 //! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails ends
 //! nothing: the explanation lists it.
 
+mod cron_job;
 mod describe;
 mod events;
 mod explanation;
@@ -25,7 +26,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use crate::{
-    api::Incident,
+    api::{Incident, is_object_name},
     diagnosis::Finding,
     pods::Pod,
     report::{PodFinding, in_full},
@@ -36,7 +37,7 @@ use super::{
     connect::Retries,
     get::get_text,
     ignore_broken_pipe,
-    kind::{Kind, is_object_name},
+    kind::Kind,
     object_flags::{ConnectedNamespace, ObjectFlags},
     show::text::Layout,
     workload::Workload,
@@ -58,9 +59,9 @@ const EXAMPLES: usize = 3;
 /// The flags of `orchestr explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainFlags {
-    /// A pod by its name, or a deployment, statefulset, daemonset, job or pod as KIND/NAME, such as deploy/cart
+    /// A pod by its name, or a deployment, statefulset, daemonset, job, cronjob or pod as KIND/NAME, such as deploy/cart
     #[arg(value_name = "POD|KIND/NAME", value_parser = target)]
-    target: (Kind, String),
+    target: Target,
 
     /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -79,22 +80,30 @@ enum Output {
     Json,
 }
 
+/// What is explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Object(Kind, String),
+    /// Its newest run.
+    CronJob(String),
+}
+
 /// Parses `POD` or `KIND/NAME`.
-fn target(text: &str) -> Result<(Kind, String), String> {
-    let (kind, name) = match text.split_once('/') {
-        None => (Kind::Pod, text),
-        Some((kind, name)) => {
-            let kind = Kind::parse(kind).ok_or(
-                "is of a kind that cannot be explained: deployment, statefulset, daemonset, job and pod can, and their \
-                 short names",
-            )?;
-            (kind, name)
-        }
-    };
-    if is_object_name(name) {
-        Ok((kind, name.to_owned()))
-    } else {
-        Err(format!("{name:?} is not the name of an object"))
+fn target(text: &str) -> Result<Target, String> {
+    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
+    let is_cron_job = ["cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"].contains(&&*kind.to_lowercase());
+    let kind = Kind::parse(kind);
+    if !is_cron_job && kind.is_none() {
+        return Err(
+            "is of a kind that cannot be explained: deployment, statefulset, daemonset, job, cronjob and pod can, \
+                    and their short names"
+                .to_owned(),
+        );
+    }
+    match kind {
+        _ if !is_object_name(name) => Err(format!("{name:?} is not the name of an object")),
+        Some(kind) => Ok(Target::Object(kind, name.to_owned())),
+        None => Ok(Target::CronJob(name.to_owned())),
     }
 }
 
@@ -111,14 +120,34 @@ pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
 
 async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<Explanation, Failure> {
     let ConnectedNamespace { cluster, clock, namespace } = connected;
-    let (kind, name) = &flags.target;
+    let now = clock.now();
+    let (kind, name, cron_job) = match &flags.target {
+        Target::Object(kind, name) => (*kind, name.clone(), None),
+        Target::CronJob(name) => {
+            let found = cron_job::read(cluster, namespace, name).await?;
+            let Some(job) = found.newest else {
+                let progress = format!("it {}, and none of its Jobs exists", found.what);
+                let part = WorkloadPart::without_pods(format!("cronjob/{name}"), progress);
+                return Ok(Explanation {
+                    target: format!("cronjob/{name}"),
+                    namespace: namespace.clone(),
+                    time: events::seconds(now),
+                    state: State::Healthy,
+                    workload: Some(part),
+                    pods: Vec::new(),
+                    not_read: Vec::new(),
+                });
+            };
+            (Kind::Job, job, Some((name, found.what)))
+        }
+    };
+    let (kind, name) = (&kind, &name);
     let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
     let reader = Reader::new(&cluster.client, namespace);
-    let now = clock.now();
     let gathering = Gathering { reader: &reader, log_lines: flags.objects.log_lines, now };
     let workload = workload::decode(*kind, &json);
     let workload = workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
-    let (state, workload, pods) = match workload {
+    let (state, mut workload, pods) = match workload {
         Some(workload) => gathering.workload(workload).await,
         None => {
             let subject = Subject::decode(&json)
@@ -126,8 +155,13 @@ async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<
             gathering.pod(subject).await
         }
     };
+    let mut target = format!("{}/{name}", kind.singular());
+    if let (Some((name, what)), Some(run)) = (cron_job, &mut workload) {
+        target = format!("cronjob/{name}");
+        run.progress = format!("the newest run of {target}, which {what}: {}", run.progress);
+    }
     Ok(Explanation {
-        target: format!("{}/{name}", kind.singular()),
+        target,
         namespace: namespace.clone(),
         time: events::seconds(now),
         state,
@@ -148,8 +182,12 @@ impl Gathering<'_> {
     /// Explains a pod, with the state of its workload.
     async fn pod(&self, subject: Subject) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
         let Self { reader, log_lines, now } = *self;
-        let (events, workload) = futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod));
-        let siblings = workload.as_ref().map(|workload| workload.siblings(now)).unwrap_or_default();
+        let (events, workload) =
+            futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod, now));
+        let siblings = match &workload {
+            Some(workload) => workload.siblings(now),
+            None => workload::siblings(reader, &subject.pod, now).await,
+        };
         let Explained { part, pod, .. } = explain_pod(reader, subject, events, &siblings, log_lines, now).await;
         let workload = workload.map(|workload| WorkloadPart {
             name: workload.name(),
@@ -166,7 +204,7 @@ impl Gathering<'_> {
     /// Explains a workload, with one pod of each of its largest incidents.
     async fn workload(&self, workload: Workload) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
         let Self { reader, now, .. } = *self;
-        let workload = workload::gather(reader, workload).await;
+        let workload = workload::gather(reader, workload, now).await;
         let (events, more) = workload.events(reader).await;
         let missing_pods = workload.missing(reader, &events).await;
         let verdicts = workload.verdicts(now);
@@ -218,7 +256,7 @@ impl Gathering<'_> {
 /// The incidents of these pods, the largest first.
 fn incidents(problems: &[(Pod, Finding)]) -> Vec<Incident> {
     let findings: Vec<_> = problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
-    let (mut incidents, _) = in_full(&findings, &|_, _| None);
+    let (mut incidents, _) = in_full(&findings, &|_| None, &|_, _| None);
     incidents.sort_by_key(|incident| Reverse(incident.pods));
     incidents
 }
@@ -252,7 +290,10 @@ mod tests {
             ("ds/cart", Kind::DaemonSet),
             ("Job/cart", Kind::Job),
         ] {
-            assert_eq!(target(text), Ok((kind, "cart".to_owned())), "{text}");
+            assert_eq!(target(text), Ok(Target::Object(kind, "cart".to_owned())), "{text}");
+        }
+        for text in ["cronjob/cart", "cj/cart", "CronJob/cart", "cronjobs.batch/cart"] {
+            assert_eq!(target(text), Ok(Target::CronJob("cart".to_owned())), "{text}");
         }
         for (text, message) in [
             ("", "\"\" is not the name of an object"),
@@ -263,6 +304,6 @@ mod tests {
         ] {
             assert_eq!(target(text), Err(message.to_owned()), "{text}");
         }
-        assert!(target("cronjob/cart").unwrap_err().starts_with("is of a kind that cannot be explained: deployment,"));
+        assert!(target("service/cart").unwrap_err().starts_with("is of a kind that cannot be explained: deployment,"));
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     cli::printable::{clean, printable},
-    diagnosis::{Facts, Finding, Health, Thresholds, explain, judge, kubectl_status, owner},
+    diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
     events::{Event, EventStore, WatchedEvent},
     pods::{JsonPod, Pod},
     report::{PodFinding, in_full},
@@ -76,13 +76,12 @@ pub(super) async fn explain_pod(
 ) -> Explained {
     let Subject { mut pod, spec, .. } = subject;
     pod.update_history(None, now);
-    let facts = Facts { events: warnings(&pod, &all_events), ..siblings.facts(&pod) };
-    let verdict = judge(&pod, &facts, &Thresholds::default(), now);
+    let facts = siblings.facts(&pod, warnings(&pod, &all_events));
+    let verdict = assess(&pod, &facts, &Thresholds::default(), now);
     let (state, finding, scope) = match verdict.health {
         Health::Healthy => (State::Healthy, None, Scope::default()),
         Health::Settling => (State::Settling, None, Scope::ALL),
-        Health::Problem(mut finding) => {
-            explain(&pod, &mut finding, &facts, now);
+        Health::Problem(finding) => {
             let scope = Scope::of(finding.kind);
             (State::Problem, Some(*finding), scope)
         }
@@ -98,8 +97,8 @@ pub(super) async fn explain_pod(
     let (tails, node_state, objects) = futures::join!(logs, node, objects::read(reader, wanted));
     let (explanation, problem) = match &finding {
         Some(finding) => {
-            let (incidents, rows) =
-                in_full(&[PodFinding { pod: &pod, finding }], &|_, container| tails.get(&container.name).cloned());
+            let finding = PodFinding { pod: &pod, finding };
+            let (incidents, rows) = in_full(&[finding], &|_| None, &|_, container| tails.get(&container.name).cloned());
             let explanation = incidents.into_iter().next().map(|incident| printable(&incident.message));
             (explanation.unwrap_or_default(), rows.into_iter().next())
         }

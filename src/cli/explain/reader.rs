@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::cli::{kind::is_object_name, printable::printable};
+use crate::{api::is_object_name, cli::printable::printable};
 
 /// The most requests, and how many are sent concurrently.
 const REQUESTS: usize = 30;

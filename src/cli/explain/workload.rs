@@ -25,7 +25,7 @@ use super::{
     objects,
     reader::Reader,
 };
-pub(super) use read::{decode, gather, of_pod};
+pub(super) use read::{decode, gather, of_pod, siblings};
 use revisions::Revision;
 pub(super) use verdicts::{Siblings, Verdicts};
 
@@ -73,7 +73,11 @@ impl Gathered {
             Progress::Waiting(text) if self.workload.kind() == Kind::Job => {
                 (format!("it is not complete: {text}"), false)
             }
-            Progress::Waiting(text) => (format!("its rollout is not complete: {text}"), false),
+            Progress::Waiting(text) => {
+                let pods = self.pods.iter().flat_map(|pods| &pods.pods);
+                let held_up = self.workload.held_up(pods).map(|sentence| format!("; {sentence}")).unwrap_or_default();
+                (format!("its rollout is not complete: {text}{held_up}"), false)
+            }
             Progress::Done(text) if self.workload.kind() == Kind::Job => (format!("it is complete: {text}"), false),
             Progress::Done(text) => (format!("it is rolled out: {text}"), false),
             Progress::Failed { message, .. } => match self.job.as_ref().filter(|job| job.superseded) {
@@ -137,7 +141,8 @@ impl Gathered {
     /// Why its pods cannot be created, if they cannot.
     pub(super) async fn missing(&self, reader: &Reader<'_>, events: &[ApiEvent]) -> Option<MissingPart> {
         let message = match self.workload.replica_failure() {
-            Some((message, _)) => message.to_owned(),
+            // The condition keeps the message of the first refusal.
+            Some((message, _)) => latest_refusal(events).unwrap_or(message).to_owned(),
             None if self.workload.kind() == Kind::Deployment || !self.is_under_way() => return None,
             None => refused(events)?.to_owned(),
         };
@@ -145,6 +150,12 @@ impl Gathered {
         let quotas = if cause == Cause::QuotaExceeded { objects::quotas(reader).await } else { Vec::new() };
         Some(MissingPart { cause, message: clean(&sentence), quotas })
     }
+}
+
+/// The message about the last pod that could not be created.
+fn latest_refusal(events: &[ApiEvent]) -> Option<&str> {
+    let refusals = events.iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
+    refusals.max_by_key(|event| events::last(event))?.message.as_deref()
 }
 
 /// The message about the last pod that could not be created, unless another one was created later.

@@ -3,26 +3,25 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::{
-    api::{batch::v1::Job, core::v1::Namespace},
-    apimachinery::pkg::apis::meta::v1::ListMeta,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ListMeta};
 use kube::{
     Api,
     api::{GetParams, ListParams},
     core::{Request, Resource},
 };
 use serde::Deserialize;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     cli::{
         Failure,
         api_error::{Grant, Permission},
         connect::Cluster,
+        event_lists::EventLists,
+        jobs::{self, Jobs},
     },
     clock::ClusterClock,
-    events::list_events,
+    namespaces::read_ownership as read_ownership_of,
     pods::{JsonPod, WatchedPod},
 };
 
@@ -33,10 +32,9 @@ use super::{
 
 /// Pods in a page, the same as kubectl's: larger pages take more memory and are not faster.
 const PAGE_SIZE: u32 = 500;
-/// Concurrent reads of Jobs or events.
+
+/// Concurrent reads of namespaces.
 const CONCURRENT_READS: usize = 8;
-/// For how many pods events are read: each list of events costs the API server about as much as a list of a namespace.
-const EVENT_LISTS: usize = 20;
 
 /// A cluster, and how long one request to it may take.
 pub(super) struct Source {
@@ -160,58 +158,55 @@ async fn read_from(
 
 /// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read.
 pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> usize {
-    let jobs = collector.needed_jobs();
-    let mut unread = jobs.len();
-    let mut responses = stream::iter(jobs)
-        .map(|(namespace, name)| read_job(source, namespace, name))
+    let needed = collector.needed_jobs();
+    let count = needed.len();
+    let mut jobs = Jobs::new(source.cluster.client.clone(), source.timeout, Duration::ZERO);
+    jobs.read(needed, Instant::now());
+    // After an error, the requests that follow might take as long.
+    while jobs.is_reading() && jobs.next().await != Some(jobs::FAILED) {}
+    jobs.answered().for_each(|(job, facts)| collector.add_job(&job.uid, facts));
+    count - jobs.answered().count()
+}
+
+/// Reads the events that may explain problems. Returns for how many pods they could not be read.
+pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> usize {
+    let mut unread = collector.troubled_namespaces();
+    let mut lists = EventLists::new(source.cluster.client.clone());
+    unread.keys().for_each(|namespace| lists.ask(namespace));
+    let deadline = Instant::now() + source.timeout;
+    while lists.is_reading()
+        && let Ok((namespace, events)) = timeout_at(deadline, lists.next()).await
+    {
+        if let Some(events) = events {
+            unread.remove(&namespace);
+            events.into_iter().for_each(|event| collector.add_event(event));
+        }
+    }
+    unread.values().sum()
+}
+
+/// Reads the annotations of the namespaces with problems. Returns of how many they could not be read.
+pub(super) async fn read_ownership(source: &Source, collector: &mut Collector) -> usize {
+    let namespaces = collector.troubled_namespaces();
+    let mut unread = namespaces.len();
+    let mut reads = stream::iter(namespaces.into_keys())
+        .map(async |namespace| {
+            let read = within(source, read_ownership_of(&source.cluster.client, &namespace)).await;
+            (namespace, read)
+        })
         .buffer_unordered(CONCURRENT_READS);
-    while let Some(response) = responses.next().await {
-        match response {
-            Ok(Ok(job)) => {
+    while let Some((namespace, read)) = reads.next().await {
+        match read {
+            Ok(Ok(ownership)) => {
                 unread -= 1;
-                collector.add_job(&job);
+                collector.ownership.extend(ownership.map(|ownership| (namespace, *ownership)));
             }
             Ok(Err(_)) => {}
             // The requests that follow would take as long.
             Err(_timed_out) => break,
         }
     }
-    collector.apply_jobs();
     unread
-}
-
-/// Reads the events that may explain problems. Returns for how many pods they could not be read.
-pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> usize {
-    let pods = collector.needed_events(EVENT_LISTS);
-    let mut unread = pods.len();
-    let mut responses = stream::iter(pods)
-        .map(async |(namespace, pod)| within(source, list_events(&source.cluster.client, &namespace, pod)).await)
-        .buffer_unordered(CONCURRENT_READS);
-    while let Some(response) = responses.next().await {
-        match response {
-            Ok(Ok(events)) => {
-                unread -= 1;
-                events.into_iter().for_each(|event| collector.add_event(event));
-            }
-            Ok(Err(_)) => {}
-            Err(_timed_out) => break,
-        }
-    }
-    unread
-}
-
-/// An empty Job if it does not exist. Fails if there is no response in time.
-async fn read_job(source: &Source, namespace: String, name: String) -> Result<kube::Result<Job>, Failure> {
-    let request = Request::new(Job::url_path(&(), Some(&namespace)));
-    let request = match request.get(&name, &GetParams::default()) {
-        Ok(request) => request,
-        Err(error) => return Ok(Err(kube::Error::BuildRequest(error))),
-    };
-    Ok(match within(source, source.cluster.client.request_text(request)).await? {
-        Ok(text) => serde_json::from_str(&text).map_err(kube::Error::SerdeError),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Job::default()),
-        Err(error) => Err(error),
-    })
 }
 
 /// The token with which a list continues after its snapshot has expired, which takes some minutes. The API server sends it

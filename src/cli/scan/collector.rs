@@ -2,20 +2,24 @@
 //! others.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use tokio::time::Instant;
 
 use crate::{
-    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge, needs_events, needs_job},
-    events::{EventStore, WatchedEvent},
-    pods::{Pod, Uid},
+    api::Ownership,
+    cli::event_lists::event_store,
+    diagnosis::{
+        Finding, Health, JobFacts, Replacements, Thresholds, World, assess, is_healthy_under_any_thresholds, needs_job,
+    },
+    events::{Event, EventStore, WatchedEvent},
+    jobs::JobKey,
+    pods::{Controller, Pod},
 };
 
 use super::{namespaces::Namespaces, selector::LabelSelector};
@@ -60,8 +64,14 @@ pub(super) struct Collector {
     pub(super) other_objects: u64,
     /// The kind of the first of them.
     pub(super) other_kind: Option<String>,
+    /// The annotations of namespaces that say how severe their problems are and who is responsible.
+    pub(super) ownership: HashMap<String, Ownership>,
+    replacements: Replacements,
     /// By UID.
     jobs: HashMap<String, Arc<JobFacts>>,
+    /// Of a file: the Jobs that have failed, and the CronJobs by UID.
+    failed_runs: Vec<Job>,
+    cron_jobs: HashMap<String, CronJob>,
     events: EventStore,
 }
 
@@ -81,8 +91,12 @@ impl Collector {
             undecodable_names: Vec::new(),
             other_objects: 0,
             other_kind: None,
+            ownership: HashMap::new(),
+            replacements: Replacements::default(),
             jobs: HashMap::new(),
-            events: EventStore::default(),
+            failed_runs: Vec::new(),
+            cron_jobs: HashMap::new(),
+            events: event_store(),
         }
     }
 
@@ -111,6 +125,11 @@ impl Collector {
 
     /// Checks a pod.
     pub(super) fn add_pod(&mut self, mut pod: Pod) {
+        pod.update_history(None, self.now);
+        let is_healthy = is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, self.now);
+        if is_healthy {
+            self.replacements.add(&pod);
+        }
         let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
             self.excluded += 1;
@@ -120,18 +139,17 @@ impl Collector {
         if !pod.node.is_empty() {
             *self.nodes.entry(Box::from(&*pod.node)).or_default() += 1;
         }
-        if pod.ignored {
-            return;
-        }
-        if let Health::Problem(finding) = self.judge(&mut pod) {
+        if !is_healthy
+            && !pod.ignored
+            && let Health::Problem(finding) = self.assess(&pod)
+        {
             self.problems.push((pod, *finding));
         }
     }
 
-    /// The health of a pod, whether or not it was added.
-    pub(super) fn judge(&self, pod: &mut Pod) -> Health {
-        pod.update_history(None, self.now);
-        judge(pod, &Facts::default(), &self.thresholds, self.now).health
+    /// The health of a pod, whether or not it was added, by what has been read so far.
+    pub(super) fn assess(&self, pod: &Pod) -> Health {
+        assess(pod, self, &self.thresholds, self.now).health
     }
 
     /// Counts a pod that cannot be decoded, unless the filter excludes its namespace or labels. An absent namespace or
@@ -161,55 +179,68 @@ impl Collector {
         self.other_kind.get_or_insert(kind);
     }
 
-    /// Keeps a Job for [`apply_jobs`](Self::apply_jobs).
-    pub(super) fn add_job(&mut self, job: &Job) {
-        if let Some(uid) = &job.metadata.uid {
-            self.jobs.insert(uid.clone(), Arc::new(JobFacts::of(job)));
+    /// Keeps what a Job says about its pods.
+    pub(super) fn add_job(&mut self, uid: &str, job: Arc<JobFacts>) {
+        self.jobs.insert(uid.to_owned(), job);
+    }
+
+    /// Keeps the Job of a file.
+    pub(super) fn add_job_object(&mut self, job: Job) {
+        let facts = JobFacts::of(&job);
+        let is_failed_run = facts.failed.is_some() && facts.cron_job.is_some();
+        self.add_job(job.metadata.uid.as_deref().unwrap_or_default(), Arc::new(facts));
+        if is_failed_run {
+            self.failed_runs.push(Job { spec: None, ..job });
         }
     }
 
-    /// Keeps a Warning event as evidence for [`explain_problems`](Self::explain_problems).
+    /// Keeps the CronJob of a file.
+    pub(super) fn add_cron_job(&mut self, cron_job: CronJob) {
+        self.cron_jobs.insert(cron_job.metadata.uid.clone().unwrap_or_default(), cron_job);
+    }
+
+    /// All objects of a file were read: its CronJobs decide about their failed Jobs.
+    pub(super) fn apply_cron_jobs(&mut self) {
+        for job in std::mem::take(&mut self.failed_runs) {
+            let owners = job.metadata.owner_references.iter().flatten();
+            let cron_job = owners.filter_map(|owner| self.cron_jobs.get(&owner.uid)).next();
+            if let (Some(cron_job), Some(uid)) = (cron_job, &job.metadata.uid) {
+                let mut facts = JobFacts::of(&job);
+                facts.add_cron_job(&job, cron_job);
+                self.jobs.insert(uid.clone(), Arc::new(facts));
+            }
+        }
+    }
+
+    /// Keeps a Warning event as evidence.
     pub(super) fn add_event(&mut self, event: WatchedEvent) {
         if let WatchedEvent { id, event: Some(event), .. } = event {
             self.events.record(id, *event, Instant::now());
         }
     }
 
-    /// The Jobs that decide whether a failed pod is a problem, as unique pairs of namespace and name.
-    pub(super) fn needed_jobs(&self) -> Vec<(String, String)> {
-        let jobs = self.problems.iter().filter_map(|(pod, _)| {
-            let job = needs_job(pod)?;
-            Some((pod.namespace.to_string(), job.name.to_string()))
-        });
-        let mut jobs: Vec<_> = jobs.collect();
-        jobs.sort_unstable();
-        jobs.dedup();
-        jobs
+    /// The Jobs that decide whether a failed pod is a problem.
+    pub(super) fn needed_jobs(&self) -> HashSet<JobKey> {
+        self.problems.iter().filter_map(|(pod, _)| Some(JobKey::new(pod, needs_job(pod)?))).collect()
     }
 
-    /// The namespaces and UIDs of pods whose events may explain more than the pods: one pod of each owner, those with the
-    /// most recent problems, at most `limit`.
-    pub(super) fn needed_events(&self, limit: usize) -> Vec<(String, Uid)> {
-        let needs_events = |(pod, finding): &&(Pod, Finding)| {
-            let mut finding = finding.clone();
-            self.explain(pod, &mut finding);
-            needs_events(&finding)
+    /// The namespaces with problems, and how many pods with a problem each has.
+    pub(super) fn troubled_namespaces(&self) -> BTreeMap<String, usize> {
+        let mut namespaces = BTreeMap::new();
+        for (pod, _) in &self.problems {
+            *namespaces.entry(pod.namespace.to_string()).or_default() += 1;
+        }
+        namespaces
+    }
+
+    /// Checks the pods with a problem again, with what was read since: replacements, Jobs and events.
+    pub(super) fn assess_again(&mut self) {
+        let problems = std::mem::take(&mut self.problems);
+        let again = |(pod, _): (Pod, Finding)| match self.assess(&pod) {
+            Health::Problem(finding) => Some((pod, *finding)),
+            Health::Healthy | Health::Settling => None,
         };
-        let mut pods: Vec<_> = self.problems.iter().filter(needs_events).collect();
-        pods.sort_by_key(|(pod, finding)| (Reverse(finding.since), pod.uid));
-        let mut owners = HashSet::new();
-        pods.retain(|(pod, finding)| match &finding.owner {
-            Some(owner) => owners.insert((&pod.namespace, owner, &finding.container)),
-            None => true,
-        });
-        pods.into_iter().take(limit).map(|(pod, _)| (pod.namespace.to_string(), pod.uid)).collect()
-    }
-
-    /// Explains each problem with the Jobs and events that are known. To be called once, when all of them are.
-    pub(super) fn explain_problems(&mut self) {
-        let mut problems = std::mem::take(&mut self.problems);
-        problems.iter_mut().for_each(|(pod, finding)| self.explain(pod, finding));
-        self.problems = problems;
+        self.problems = problems.into_iter().filter_map(again).collect();
     }
 
     /// Leaves out the pods whose problems have lasted for longer than this, and counts them.
@@ -224,25 +255,19 @@ impl Collector {
     pub(super) fn older_pods(&self) -> usize {
         self.older.map_or(0, |older| older.pods)
     }
+}
 
-    fn explain(&self, pod: &Pod, finding: &mut Finding) {
-        let job = needs_job(pod).and_then(|job| self.jobs.get(job.uid.as_str())).map(Arc::clone);
-        explain(pod, finding, &Facts { job, events: self.events.about(pod), ..Facts::default() }, self.now);
+/// A Job that was not read is unknown for good, so its failed pods stay problems.
+impl World for Collector {
+    fn is_replaced(&self, pod: &Pod) -> bool {
+        self.replacements.has_replaced(pod)
     }
 
-    /// Checks the pods of Jobs again with the state of their Jobs. A pod whose Job is not known stays a problem.
-    pub(super) fn apply_jobs(&mut self) {
-        let (thresholds, now, jobs) = (&self.thresholds, self.now, &self.jobs);
-        self.problems.retain_mut(|(pod, finding)| {
-            let Some(job) = needs_job(pod).and_then(|job| jobs.get(job.uid.as_str())) else { return true };
-            let facts = Facts { job: Some(Arc::clone(job)), ..Facts::default() };
-            match judge(pod, &facts, thresholds, now).health {
-                Health::Problem(found) => {
-                    *finding = *found;
-                    true
-                }
-                Health::Healthy | Health::Settling => false,
-            }
-        });
+    fn job(&self, _: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
+        Some(self.jobs.get(job.uid.as_str()).cloned().unwrap_or_default())
+    }
+
+    fn events(&self, pod: &Pod) -> Arc<[Event]> {
+        self.events.about(pod)
     }
 }

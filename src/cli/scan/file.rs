@@ -93,8 +93,8 @@ mod tests {
         // A small buffer, so that every token is split across two reads in some test.
         let input = io::BufReader::with_capacity(7, bytes);
         read(input, &mut collector, &mut |_| {}).map_err(|error| error.to_string())?;
-        collector.apply_jobs();
-        collector.explain_problems();
+        collector.apply_cron_jobs();
+        collector.assess_again();
         Ok(collector)
     }
 

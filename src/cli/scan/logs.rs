@@ -175,7 +175,8 @@ impl Read<'_> {
         if statuses.any(|status| status.name == *name && status.restarts == restarts) {
             return Restarted::No;
         }
-        if let Health::Problem(finding) = self.collector.judge(&mut pod)
+        pod.update_history(None, self.collector.now());
+        if let Health::Problem(finding) = self.collector.assess(&pod)
             && let Some(container) = finding.containers.iter().find(|container| container.name == *name)
         {
             return Restarted::Yes(LogRequest::plan(&pod, container, &request.policy), container.restarts);

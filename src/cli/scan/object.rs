@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{batch::v1::Job, core, events};
+use k8s_openapi::api::{
+    batch::v1::{CronJob, Job},
+    core, events,
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -79,7 +82,8 @@ pub(super) fn add_object(collector: &mut Collector, object: &impl Object) {
         },
         Some(kind) => {
             match kind {
-                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(&job)),
+                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job_object(job)),
+                "CronJob" => _ = object.decode::<CronJob>().map(|cron_job| collector.add_cron_job(cron_job)),
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
                     _ = object.decode::<events::v1::Event>().map(|event| collector.add_event(event.into()));

@@ -51,9 +51,11 @@ pub(super) async fn scan_cluster(
     collector.source = source.cluster.target.name().to_owned();
     cluster::read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
     let unread = cluster::read_jobs(&source, &mut collector).await;
+    collector.assess_again();
     let unexplained = cluster::read_events(&source, &mut collector).await;
-    collector.explain_problems();
+    collector.assess_again();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
+    let unowned = cluster::read_ownership(&source, &mut collector).await;
     let logs = match flags.logs {
         true => logs::read(&source.cluster, &collector, flags.log_timeout.unwrap_or(logs::TIMEOUT)).await,
         false => Logs::default(),
@@ -66,6 +68,12 @@ pub(super) async fn scan_cluster(
     if unexplained > 0 {
         let pods = counted(unexplained as u64, "pod");
         notes.push(format!("cannot read the events of {pods}: causes that only events prove are missing"));
+    }
+    if unowned > 0 {
+        let namespaces = counted(unowned as u64, "namespace");
+        notes.push(format!(
+            "cannot read the annotations of {namespaces}: the severity and team that they set are missing"
+        ));
     }
     Ok(Scanned { context: context.map(str::to_owned), collector, logs, notes })
 }
@@ -89,8 +97,8 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     if let Some(wanted) = collector.namespaces().unmatched().next() {
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
-    collector.apply_jobs();
-    collector.explain_problems();
+    collector.apply_cron_jobs();
+    collector.assess_again();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     Ok(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() })
 }

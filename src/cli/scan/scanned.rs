@@ -76,7 +76,8 @@ impl Scanned {
     pub(super) fn report(&self) -> Report {
         let Self { context, collector, logs, .. } = self;
         let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
-        let (incidents, problematic_pods) = in_full(&problems, &|pod, container| logs.get(pod, container));
+        let ownership = |namespace: &str| collector.ownership.get(namespace).cloned();
+        let (incidents, problematic_pods) = in_full(&problems, &ownership, &|pod, container| logs.get(pod, container));
         Report {
             context: context.clone(),
             watched_pods: collector.pods,
@@ -99,7 +100,9 @@ impl Scanned {
             let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
             sentences.push(format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
         }
-        if let Some(kind) = collector.other_kind.as_ref().filter(|kind| *kind != "Job" && *kind != "Event") {
+        if let Some(kind) =
+            collector.other_kind.as_ref().filter(|kind| !["Job", "CronJob", "Event"].contains(&kind.as_str()))
+        {
             let skipped = counted(collector.other_objects, "object");
             sentences.push(format!("skipped {skipped} of another kind, such as a {kind}"));
         }

@@ -1,10 +1,14 @@
 //! Decides about one target: it is waited for, done, or failed. Pure.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::{api::Cause, cli::jobs::KnownJob, events::Event, pods::Pod};
+use crate::{
+    diagnosis::{JobFacts, Replacements, Thresholds, World, is_healthy_under_any_thresholds, needs_job},
+    events::Event,
+    pods::{Controller, Pod},
+};
 
 use super::{
     newest::{Newest, Revision, Youngest},
@@ -34,11 +38,47 @@ pub(super) struct Facts<'a> {
     pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
     /// The FailedCreate events about the object with this UID.
     pub(super) refusals: &'a dyn Fn(&str) -> Vec<Event>,
-    /// The Jobs of failed pods, by UID, as far as they were read.
-    pub(super) jobs: &'a HashMap<String, KnownJob>,
+    /// What the Job of a failed pod says, if it was read.
+    pub(super) job: &'a dyn Fn(&Pod, &Controller) -> Option<Arc<JobFacts>>,
     pub(super) begun: Begun,
     /// When the numbers in the workload's status last changed, or a pod was gone, as far as this was seen.
     pub(super) progressed: Option<Timestamp>,
+}
+
+/// The pods whose revision and controller are waited for are known, and so is which of them are replaced.
+struct Known<'a> {
+    facts: &'a Facts<'a>,
+    replacements: Replacements,
+}
+
+impl<'a> Known<'a> {
+    fn new(facts: &'a Facts<'a>, now: Timestamp) -> Self {
+        let mut replacements = Replacements::default();
+        let pods = facts.pods.iter().map(|observed| &observed.pod);
+        let is_healthy = |pod: &&Pod| is_healthy_under_any_thresholds(pod, Thresholds::default().restarted, now);
+        pods.filter(is_healthy).for_each(|pod| replacements.add(pod));
+        Self { facts, replacements }
+    }
+}
+
+impl World for Known<'_> {
+    fn is_replaced(&self, pod: &Pod) -> bool {
+        self.replacements.has_replaced(pod)
+    }
+
+    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
+        (self.facts.job)(pod, job)
+    }
+
+    fn events(&self, pod: &Pod) -> Arc<[Event]> {
+        (self.facts.events)(pod)
+    }
+}
+
+impl Facts<'_> {
+    fn job_of(&self, pod: &Pod) -> Option<Arc<JobFacts>> {
+        (self.job)(pod, needs_job(pod)?)
+    }
 }
 
 /// How an object came to be gone.
@@ -227,28 +267,17 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
 
 /// What becomes of the failed pods of a Job. Their Job alone knows: it may have given up while other Jobs succeed.
 fn fate_of_job(facts: &Facts<'_>, pod: &Pod) -> Fate {
-    let known = pod.controller.as_ref().and_then(|job| facts.jobs.get(job.uid.as_str()));
-    let Some(KnownJob::Read(job)) = known else { return Fate::Retried };
-    let is_later_run = |other: &Pod| {
-        let (Some(cron_job), Some(run)) = (&job.cron_job, &other.controller) else { return false };
-        let minute = run.name.strip_prefix(cron_job.as_str()).and_then(|rest| rest.strip_prefix('-'));
-        let is_run = minute.is_some_and(|minute| minute.bytes().all(|byte| byte.is_ascii_digit()));
-        is_run && other.phase == "Succeeded" && other.created > pod.created
-    };
-    match job.failed {
-        Some(_) if facts.pods.iter().any(|other| is_later_run(&other.pod)) => Fate::Superseded,
-        Some(_) => Fate::Final,
-        None => Fate::Retried,
+    match facts.job_of(pod) {
+        Some(job) if job.superseded => Fate::Superseded,
+        Some(job) if job.failed.is_some() => Fate::Final,
+        _ => Fate::Retried,
     }
 }
 
 /// Whether the Job of a failed pod is complete, or runs another one. Between two attempts it may be about to give up.
 fn is_retried(facts: &Facts<'_>, pod: &Pod) -> bool {
     let uid = pod.controller.as_ref().map(|job| job.uid.as_str());
-    let is_complete = uid.and_then(|uid| facts.jobs.get(uid)).is_some_and(|job| match job {
-        KnownJob::Read(job) => job.complete,
-        KnownJob::Unread => false,
-    });
+    let is_complete = facts.job_of(pod).is_some_and(|job| job.complete);
     let runs = |other: &Pod| {
         let is_over = other.deletion.is_some() || matches!(other.phase.as_str(), "Failed" | "Succeeded");
         !is_over && other.controller.as_ref().map(|job| job.uid.as_str()) == uid
@@ -279,7 +308,7 @@ fn held_up(
     now: Timestamp,
     decision: Decision,
 ) -> Decision {
-    if workload.kind() != Kind::StatefulSet || !decision.troubles.is_empty() {
+    if workload.kind() != Kind::StatefulSet || decision.troubles.iter().any(Trouble::is_open) {
         return decision;
     }
     let is_earlier = |pod: &Pod| {
@@ -287,12 +316,16 @@ fn held_up(
         is_own && !newest.includes(pod) && pod.deletion.is_none() && !pod.ignored
     };
     let earlier_pods = facts.pods.iter().filter(|observed| is_earlier(&observed.pod));
-    let mut troubles = earlier_pods.filter_map(|observed| {
-        let events = (facts.events)(&observed.pod);
-        assess(observed, events, Fate::Replaced, facts.begun, limits, now).trouble
-    });
+    let known = Known::new(facts, now);
+    let assess = |observed: &&Observed| assess(observed, &known, Fate::Replaced, facts.begun, limits, now).trouble;
+    let mut troubles = earlier_pods.filter_map(assess);
     let trouble = troubles.next().map(|trouble| Trouble { outlook: Outlook::MayMend, ..trouble });
-    Decision { troubles: trouble.into_iter().collect(), ..decision }
+    let sentence = workload.held_up(facts.pods.iter().map(|observed| &observed.pod));
+    let what = match sentence.filter(|_| trouble.is_some()) {
+        Some(sentence) => format!("{}; {sentence}", decision.what),
+        None => decision.what,
+    };
+    Decision { what, troubles: trouble.into_iter().collect(), ..decision }
 }
 
 /// Done once all of `pods` are healthy and have been ready for long enough.
@@ -326,7 +359,14 @@ fn done_unless_troubled(
             || pod.init_containers.iter().chain(&pod.containers).any(|container| container.readiness_probe.is_some())
     };
     let has_no_probe = running().next().is_some() && !running().any(|observed| is_probed(&observed.pod));
-    let what = if has_no_probe { format!("{what}, without a readiness probe") } else { decision.what };
+    let mut what = if has_no_probe { format!("{what}, without a readiness probe") } else { decision.what };
+    if let Some(mended) = decision.troubles.iter().find(|trouble| !trouble.is_open()) {
+        let (pod, code, sentence) = (&mended.pod.name, mended.code(), &mended.finding.explanation.message);
+        let restarted = age(Thresholds::default().restarted);
+        what.push_str(&format!(
+            "; {pod} failed before ({code}: {sentence}), and is reported until it has run for {restarted}"
+        ));
+    }
     Decision { state: State::Done, what, ..decision }
 }
 
@@ -338,9 +378,9 @@ fn with_troubles<'a>(
     now: Timestamp,
 ) -> Decision {
     let (mut troubles, mut recheck) = (Vec::new(), None);
+    let known = Known::new(facts, now);
     for (observed, fate) in pods.filter(|(observed, _)| observed.pod.deletion.is_none() && !observed.pod.ignored) {
-        let events = (facts.events)(&observed.pod);
-        let Assessment { trouble, recheck: due } = assess(observed, events, fate, facts.begun, limits, now);
+        let Assessment { trouble, recheck: due } = assess(observed, &known, fate, facts.begun, limits, now);
         recheck = earlier(recheck, due);
         troubles.extend(trouble);
     }
@@ -348,18 +388,13 @@ fn with_troubles<'a>(
         let order = |trouble: &Trouble| (severity(trouble.outlook), trouble.pod.phase != "Failed");
         order(b).cmp(&order(a)).then_with(|| a.pod.name.cmp(&b.pod.name))
     });
-    let blocking = troubles.iter().filter(|trouble| trouble.pod.phase != "Failed").count();
+    let blocking = troubles.iter().filter(|trouble| trouble.pod.phase != "Failed" && trouble.is_open()).count();
     let more = troubles.len().saturating_sub(TROUBLES);
     troubles.truncate(TROUBLES);
     let decision = Decision { troubles, more, blocking, recheck, ..Decision::waiting("") };
     match decision.troubles.first().filter(|trouble| trouble.outlook == Outlook::Hopeless) {
-        Some(Trouble { finding, .. }) => {
-            let explanation = &finding.explanation;
-            let code = match explanation.cause {
-                Cause::Unknown => finding.reason.to_string(),
-                cause => cause.as_str().to_owned(),
-            };
-            let message = explanation.message.to_string();
+        Some(trouble) => {
+            let (code, message) = (trouble.code().to_owned(), trouble.finding.explanation.message.to_string());
             decision.failed(code, message)
         }
         None => decision,

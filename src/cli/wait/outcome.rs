@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    api::{Cause, LogSource},
-    cli::printable::printable,
-};
+use crate::{api::LogSource, cli::printable::printable};
 
 pub(super) use crate::cli::printable::clean;
 
@@ -90,10 +87,7 @@ impl Detail {
             pod: printable(&trouble.pod.name),
             alike,
             status: printable(&finding.status),
-            code: printable(match explanation.cause {
-                Cause::Unknown => &finding.reason,
-                cause => cause.as_str(),
-            }),
+            code: printable(trouble.code()),
             message: clean(&explanation.message),
             evidence: explanation.evidence.iter().map(|line| clean(line)).collect(),
             log_title,

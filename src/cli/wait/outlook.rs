@@ -3,13 +3,13 @@
 //! A wait must never fail what is only slow, so whatever is not known to be hopeless may mend itself. docs/pipelines.md
 //! describes these rules.
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{cmp::Reverse, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{Cause, ProblemKind},
-    diagnosis::{Explanation, Facts, Finding, Health, Thresholds, explain, is_image_refused, judge},
+    diagnosis::{self, Explanation, Finding, Health, Thresholds, World, is_image_refused},
     events::Event,
     pods::{ContainerStatus, Pod, Terminated},
 };
@@ -40,6 +40,8 @@ pub(super) struct Limits {
 /// Whether a trouble can mend itself. In the order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outlook {
+    /// It runs again, and for long enough for a wait. The operator reports it for longer: see [`required_run`].
+    Mended,
     MayMend,
     /// It is hopeless if it still exists at this time. If another attempt must have failed by then, the latest time.
     HopelessAt(Timestamp),
@@ -67,6 +69,21 @@ pub(super) struct Trouble {
     pub(super) outlook: Outlook,
 }
 
+impl Trouble {
+    /// The cause, or the reason if it is not known.
+    pub(super) fn code(&self) -> &str {
+        match self.finding.explanation.cause {
+            Cause::Unknown => &self.finding.reason,
+            cause => cause.as_str(),
+        }
+    }
+
+    /// Whether it keeps a wait from being done.
+    pub(super) fn is_open(&self) -> bool {
+        self.outlook != Outlook::Mended
+    }
+}
+
 /// The state of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assessment {
@@ -76,41 +93,45 @@ pub(super) struct Assessment {
     pub(super) recheck: Option<Timestamp>,
 }
 
-/// Any state before Ready is a trouble, however short, that may mend itself: a person who waits wants to know it.
-/// A container that has failed before must run for a while, so that the pauses of a crash loop do not pass as success; see
-/// [`required_run`] for how long.
-const THRESHOLDS: Thresholds = Thresholds {
-    pending: Duration::ZERO,
-    initializing: Duration::ZERO,
-    not_ready: Duration::ZERO,
-    terminating: Duration::ZERO,
-    restarted: Duration::from_secs(10),
-    failed: Duration::MAX,
-};
+/// Any state before Ready is a trouble, however short, that may mend itself: a person who waits wants to know it. What has
+/// failed is the same problem, for as long, as for the operator.
+fn thresholds() -> Thresholds {
+    let none = Duration::ZERO;
+    Thresholds { pending: none, initializing: none, not_ready: none, terminating: none, ..Thresholds::default() }
+}
 
-/// How long a container that has failed before must run. One that is OOM-killed a minute after each start is not healthy
-/// ten seconds after the next one: it must outlive its longest run, and be stable then.
+/// How long a container that has failed before must run until a wait may end, so that the pauses of a crash loop do not pass
+/// as success. One that is OOM-killed a minute after each start is not healthy ten seconds after the next one: it must
+/// outlive its longest run, and be stable then.
 fn required_run(observed: &Observed, limits: Limits, now: Timestamp) -> Duration {
-    THRESHOLDS.restarted.max(observed.required_run(limits.stable, now))
+    let shortest = Duration::from_secs(10);
+    shortest.max(observed.required_run(limits.stable, now))
 }
 
 pub(super) fn assess(
     observed: &Observed,
-    events: Arc<[Event]>,
+    world: &impl World,
     fate: Fate,
     begun: Begun,
     limits: Limits,
     now: Timestamp,
 ) -> Assessment {
     let pod = &observed.pod;
-    let facts = Facts { events, ..Facts::default() };
-    let thresholds = Thresholds { restarted: required_run(observed, limits, now), ..THRESHOLDS };
-    let verdict = judge(pod, &facts, &thresholds, now);
-    let mut recheck = verdict.recheck;
-    let Health::Problem(mut finding) = verdict.health else { return Assessment { trouble: None, recheck } };
-    explain(pod, &mut finding, &facts, now);
+    let verdict = diagnosis::assess(pod, world, &thresholds(), now);
+    let until_stable = Thresholds { restarted: required_run(observed, limits, now), ..thresholds() };
+    let stable = diagnosis::assess(pod, world, &until_stable, now);
+    let mut recheck = verdict.recheck.into_iter().chain(stable.recheck).min();
+    let is_mended = stable.health == Health::Healthy;
+    let ((Health::Problem(mut finding), _) | (_, Health::Problem(mut finding))) = (verdict.health, stable.health)
+    else {
+        return Assessment { trouble: None, recheck };
+    };
+    if is_mended {
+        let trouble = Trouble { pod: pod.clone(), finding: *finding, outlook: Outlook::Mended };
+        return Assessment { trouble: Some(trouble), recheck };
+    }
     let outdated_before = outdated_before(pod, begun, limits);
-    let view = View { observed, events: &facts.events, fate, outdated_before, begun, limits, now };
+    let view = View { observed, events: &world.events(pod), fate, outdated_before, begun, limits, now };
     let mut outlook =
         view.outlook(finding.kind, &finding.reason, &finding.container, finding.since, &finding.explanation);
     let others = finding
@@ -132,9 +153,10 @@ pub(super) fn assess(
 /// The more severe, the higher. Of two that become hopeless, the earlier one.
 pub(super) fn severity(outlook: Outlook) -> (u8, Reverse<Option<Timestamp>>) {
     match outlook {
-        Outlook::MayMend => (0, Reverse(None)),
-        Outlook::HopelessAt(time) => (1, Reverse(Some(time))),
-        Outlook::Hopeless => (2, Reverse(None)),
+        Outlook::Mended => (0, Reverse(None)),
+        Outlook::MayMend => (1, Reverse(None)),
+        Outlook::HopelessAt(time) => (2, Reverse(Some(time))),
+        Outlook::Hopeless => (3, Reverse(None)),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-pub(super) use crate::cli::kind::{Kind, is_object_name};
+use crate::api::is_object_name;
+pub(super) use crate::cli::kind::Kind;
 
 /// An argument of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]

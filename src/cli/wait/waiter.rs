@@ -12,18 +12,18 @@ use crate::{
     cli::{
         Failure,
         api_error::{Grant, Permission},
+        event_lists::EventLists,
         jobs::{self, Jobs},
         printable::printable,
     },
     clock::ClusterClock,
-    pods::Uid,
     watch::WatchUpdate,
 };
 
 use super::{
     Cluster,
     decide::{self, Begun, Decision, State},
-    evidence::{EventLists, Logs},
+    evidence::Logs,
     lookup::look_up,
     outcome::{Detail, End, Outcome, clean, groups},
     outlook::Limits,
@@ -72,17 +72,12 @@ impl Waiter<'_> {
         let client = &self.cluster.client;
         let mut updates = Updates::new();
         let mut states = Vec::new();
-        let mut workloads = Vec::new();
         for (index, target) in targets.into_iter().enumerate() {
             let watched = look_up(self.cluster, self.namespace, target).await?;
-            workloads.extend(watched.workload.as_ref().map(|(uid, _)| Uid::from_text(uid)));
             states.push(TargetState::start(index, watched, client, self.namespace, &mut updates));
         }
         watch_namespace_events(client, self.namespace, &mut updates);
-        let mut lists = EventLists::new(client.clone(), self.namespace);
-        if limit.is_zero() {
-            workloads.iter().for_each(|uid| lists.ask_about(*uid));
-        }
+        let lists = EventLists::new(client.clone());
         let failing = vec![None; states.len()];
         let mut run = Run {
             waiter: self,
@@ -199,11 +194,13 @@ impl Run<'_> {
             if decisions.iter().all(|(_, decision, _)| decision.state == State::Done) {
                 return Ok((Verdict::AllDone, decisions));
             }
-            let trouble = decisions.iter().flat_map(|(_, decision, _)| &decision.troubles);
-            trouble.for_each(|trouble| self.lists.ask(trouble));
+            // The watch shows the events from now on.
+            if is_synced {
+                self.lists.ask(self.waiter.namespace);
+            }
             self.jobs.read(self.states.iter().flat_map(TargetState::needed_jobs).collect(), now);
             // A single check ends when nothing is left that may still change its result.
-            let is_reading = !self.lists.reads.is_empty() || self.jobs.is_reading();
+            let is_reading = self.lists.is_reading() || self.jobs.is_reading();
             let is_settled = self.failing.iter().all(Option::is_none) && !is_reading;
             if limit.is_zero() && is_synced && is_settled {
                 deadline = now;
@@ -219,7 +216,9 @@ impl Run<'_> {
             let wake = wakes.fold(deadline, Instant::min);
             tokio::select! {
                 Some(update) = updates.next() => self.apply_all(update, updates),
-                events = self.lists.next() => events.into_iter().for_each(|event| self.events.add(event)),
+                (_, events) = self.lists.next() => {
+                    events.into_iter().flatten().for_each(|event| self.events.add(event));
+                }
                 note = self.jobs.next() => self.note_about_jobs(note),
                 () = sleep_until(wake) => {}
             }
@@ -244,7 +243,7 @@ impl Run<'_> {
                 decisions.push((target, Decision::waiting("it is not read yet"), false));
                 continue;
             }
-            let mut decision = state.decide(&self.events, self.jobs.known(), self.begun_at, self.waiter.limits, wall);
+            let mut decision = state.decide(&self.events, &self.jobs, self.begun_at, self.waiter.limits, wall);
             if !state.is_current() {
                 // What is known may be outdated, so neither success nor failure is certain.
                 *failing = None;
@@ -301,8 +300,12 @@ impl Run<'_> {
     }
 
     fn note_about_jobs(&mut self, note: Option<&str>) {
-        if note == Some(jobs::DENIED) {
-            self.progress.note("orchestr: you may not read Jobs: their failed pods are waited for until they are gone");
+        match note {
+            Some(jobs::DENIED) => self
+                .progress
+                .note("orchestr: you may not read Jobs: their failed pods are waited for until they are gone"),
+            Some(jobs::CRON_JOBS_DENIED) => self.progress.note(&format!("orchestr: {}", jobs::CRON_JOBS_DENIED)),
+            _ => {}
         }
     }
 
@@ -357,7 +360,7 @@ impl Outage {
 fn line(target: &str, decision: &Decision, is_read: bool) -> Line {
     let is_done = decision.state == State::Done;
     let mut what = clean(&decision.what);
-    if let Some(worst) = decision.troubles.first().filter(|_| !is_done) {
+    if let Some(worst) = decision.troubles.first().filter(|worst| !is_done && worst.is_open()) {
         let cause = match worst.finding.explanation.cause {
             Cause::Unknown => String::new(),
             cause => format!(" ({cause})"),

@@ -1,6 +1,6 @@
 //! The lists and watches of the targets, and what they have shown.
 
-use std::{collections::HashMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{
     StreamExt,
@@ -16,10 +16,12 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::{
-    cli::jobs::{KnownJob, NeededJob},
+    cli::{event_lists::event_store, jobs::Jobs},
     config::StreamingLists,
+    diagnosis::{JobFacts, needs_job},
     events::{Event, EventStore, WatchedEvent, watch_events},
-    pods::{JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
+    jobs::JobKey,
+    pods::{Controller, JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
     watch::{PAGE_SIZE, WatchUpdate, collection::Selection, json::Json, watch_either},
 };
 
@@ -68,13 +70,18 @@ pub(super) struct TargetState {
 type PodEntry = Result<Box<Observed>, UndecodablePod>;
 
 /// The Warning events of the namespace since the wait began, and those that were listed.
-#[derive(Default)]
 pub(super) struct Events {
     about_pods: EventStore,
     /// FailedCreate events, the most recent last.
     refusals: Vec<(u64, Event)>,
     /// Whether they may not be watched.
     pub(super) denied: bool,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { about_pods: event_store(), refusals: Vec::new(), denied: false }
+    }
 }
 
 impl Events {
@@ -238,17 +245,11 @@ impl TargetState {
     }
 
     /// The Jobs that decide about the failed pods among those with certain labels.
-    pub(super) fn needed_jobs(&self) -> impl Iterator<Item = NeededJob> {
+    pub(super) fn needed_jobs(&self) -> impl Iterator<Item = JobKey> {
         let is_selected = matches!(self.target, Target::Selected(_));
         let pods = self.pods.objects().filter(move |_| is_selected).filter_map(|entry| entry.as_deref().ok());
-        pods.filter(|observed| observed.pod.phase == "Failed").filter_map(|Observed { pod, .. }| {
-            let job = pod.controller.as_ref().filter(|controller| controller.kind == "Job")?;
-            Some(NeededJob {
-                namespace: pod.namespace.to_string(),
-                name: job.name.to_string(),
-                uid: job.uid.to_string(),
-            })
-        })
+        let failed = pods.filter(|observed| observed.pod.phase == "Failed");
+        failed.filter_map(|Observed { pod, .. }| Some(JobKey::new(pod, needs_job(pod)?)))
     }
 
     fn workload(&self) -> Option<&Workload> {
@@ -289,7 +290,7 @@ impl TargetState {
     pub(super) fn decide(
         &self,
         events: &Events,
-        jobs: &HashMap<String, KnownJob>,
+        jobs: &Jobs,
         begun: Begun,
         limits: Limits,
         now: Timestamp,
@@ -310,11 +311,20 @@ impl TargetState {
             unreadable: &unreadable,
             events: &|pod| events.about(pod),
             refusals: &|uid| events.refusals(uid),
-            jobs,
+            job: &|pod, job| self.job(jobs, pod, job),
             begun,
             progressed: self.progressed,
         };
         decide(&facts, limits, now)
+    }
+
+    /// What the Job of a pod says. That of a named pod does not matter: it is the pod that is waited for.
+    fn job(&self, jobs: &Jobs, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
+        match (&self.target, self.workload()) {
+            (Target::Selected(_), _) => jobs.facts(&JobKey::new(pod, job)),
+            (Target::Named(..), Some(Workload::Job(own))) => Some(Arc::new(JobFacts::of(own))),
+            (Target::Named(..), _) => Some(Arc::default()),
+        }
     }
 
     /// Like `kubectl rollout status`, a wait ends if its object is deleted, also if another one of this name follows.

@@ -10,6 +10,7 @@ use crate::{
     diagnosis::needs_job,
     events::{Event, WatchedEvent},
     index::ViewId,
+    jobs::{JobKey, JobReading},
     logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     namespaces::WatchedNamespace,
     pods::WatchedPod,
@@ -20,7 +21,6 @@ use super::{
     super::{
         event_lists::EventListQuery,
         evidence::NewEvidence,
-        jobs::{JobKey, JobReading},
         log_requests::DueRead,
         masked_texts::MaskAnswer,
         namespaces::NewAnnotations,

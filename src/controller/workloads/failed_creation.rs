@@ -5,15 +5,12 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    api::Cause,
+    api::{Cause, is_object_name},
     diagnosis::{Explanation, Subject, SubjectKind, classify_failed_create, refusing_quota},
     events::Event,
 };
 
-use super::{
-    super::object_name::is_object_name,
-    key::{WorkloadKey, WorkloadKind},
-};
+use super::key::{WorkloadKey, WorkloadKind};
 
 /// The reason of the events of all these controllers.
 pub(super) const FAILED_CREATE: &str = "FailedCreate";

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::{
-    api::{AlertPhase, NamespacedName, OrchestrStatus, Owner, Ownership, ProblemKind},
+    api::{AlertPhase, NamespacedName, OrchestrStatus, Owner, Ownership, ProblemKind, is_object_name},
     events::Event,
     pods::Pod,
 };
@@ -39,7 +39,6 @@ use self::{
     read_rate::ReadRate,
     state::{Known, Resumed, State},
 };
-use super::object_name::is_object_name;
 
 /// The most workloads that are watched for missing pods, in all and in one namespace.
 const MOST: usize = 1000;

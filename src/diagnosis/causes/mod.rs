@@ -43,7 +43,7 @@ use super::{
 };
 
 /// Fills in the explanations of a finding about a pod, and adds to its message what only events show.
-pub fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Timestamp) {
+pub(super) fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Timestamp) {
     let view = View { pod, facts, now };
     let found = view.explain(finding.kind, &finding.container, &finding.message);
     add_detail(&mut finding.message, &found.detail);

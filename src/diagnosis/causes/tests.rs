@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::Cause,
-    diagnosis::{Basis, Explanation, Facts, Health, Thresholds, judge},
+    diagnosis::{Basis, Explanation, Facts, Health, Thresholds, assess},
     events::{Event, InvolvedObject},
     pods::{ContainerSpec, ContainerState, ContainerStatus, Pod, PodCondition, Probe, Running, Terminated, Waiting},
 };
 
-use super::{continues, explain};
+use super::continues;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_800_000_000 + second)
@@ -96,11 +96,8 @@ fn unhealthy(probe: &str, count: u32, first: i64, last: i64) -> Event {
 
 fn explained(pod: &Pod, events: Vec<Event>, now: i64) -> Explanation {
     let facts = Facts { events: events.into(), ..Facts::default() };
-    match judge(pod, &facts, &Thresholds::default(), at(now)).health {
-        Health::Problem(mut finding) => {
-            explain(pod, &mut finding, &facts, at(now));
-            finding.explanation
-        }
+    match assess(pod, &facts, &Thresholds::default(), at(now)).health {
+        Health::Problem(finding) => finding.explanation,
         other => panic!("{other:?}"),
     }
 }

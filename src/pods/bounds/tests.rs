@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    diagnosis::{Facts, Health, Thresholds, judge, ready_counts},
+    diagnosis::{Facts, Health, Thresholds, assess, ready_counts},
     pods::{from_json, protobuf::decode_json_as_protobuf},
 };
 
@@ -146,7 +146,8 @@ fn keeps_the_containers_in_trouble() {
     });
     let pod = decoded(&json);
     assert!(size(&pod) <= POD_LIMIT && pod.omitted.containers > 0);
-    let Health::Problem(finding) = judge(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH).health
+    let Health::Problem(finding) =
+        assess(&pod, &Facts::default(), &Thresholds::default(), Timestamp::UNIX_EPOCH).health
     else {
         panic!("two containers are in trouble")
     };

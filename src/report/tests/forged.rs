@@ -54,10 +54,9 @@ fn judged(pod: &Value, events: &[(&str, &str)]) -> (Pod, Finding) {
         })
         .collect();
     let facts = Facts { events: events.into(), ..Facts::default() };
-    let Health::Problem(mut finding) = judge(&pod, &facts, &Thresholds::default(), at(NOW)).health else {
+    let Health::Problem(finding) = assess(&pod, &facts, &Thresholds::default(), at(NOW)).health else {
         panic!("{} has a problem", pod.name)
     };
-    explain(&pod, &mut finding, &facts, at(NOW));
     (pod, *finding)
 }
 

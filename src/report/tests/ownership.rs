@@ -94,7 +94,7 @@ fn a_scan_shows_a_severity_only_from_an_annotation() {
     for (pod, expected) in [(&[][..], None), (&[("severity", "info")], Some(Severity::Info))] {
         let scenario = scenario(pod, &[("severity", "critical")], 2);
         let findings: Vec<_> = scenario.pods.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
-        let (incidents, _) = in_full(&findings, &|_, _| None);
+        let (incidents, _) = in_full(&findings, &|_| None, &|_, _| None);
         assert_eq!(incidents[0].severity, expected);
     }
 }

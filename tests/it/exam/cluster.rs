@@ -63,7 +63,7 @@ async fn finds_events_that_precede_its_start() {
 }
 
 /// Without fractions of a second, like the times in objects.
-fn present() -> Timestamp {
+pub fn present() -> Timestamp {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap()
 }
 
@@ -85,7 +85,7 @@ fn documented(results: Vec<Result>) -> Vec<Result> {
 }
 
 /// Creates the namespaces, the scenarios' objects, and an Orchestr object in each namespace.
-async fn set_up(env: &TestEnv, scenarios: &[Scenario]) {
+pub async fn set_up(env: &TestEnv, scenarios: &[Scenario]) {
     let tasks = scenarios.iter().map(|scenario| async move {
         env.plane.ensure_namespace(&scenario.name).await.unwrap();
         for object in &scenario.objects {
@@ -145,7 +145,7 @@ const SET_BY_THE_SERVER: [&str; 5] =
     ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
 /// Waits until the operator has processed everything that was created before.
-async fn until_watching(env: &TestEnv, scenarios: &[Scenario]) {
+pub async fn until_watching(env: &TestEnv, scenarios: &[Scenario]) {
     let objects: Api<Orchestr> = Api::all(env.client.clone());
     eventually("the operator watches", TIMEOUT, async || {
         let objects = objects.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
@@ -158,7 +158,7 @@ async fn until_watching(env: &TestEnv, scenarios: &[Scenario]) {
     .unwrap();
 }
 
-async fn create_events(env: &TestEnv, scenarios: &[Scenario]) {
+pub async fn create_events(env: &TestEnv, scenarios: &[Scenario]) {
     let events = scenarios
         .iter()
         .flat_map(|scenario| scenario.events.iter().enumerate().map(move |(number, event)| (scenario, number, event)));

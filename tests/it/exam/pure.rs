@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
-    diagnosis::{Facts, Health, explain, judge},
+    diagnosis::{Facts, Health, assess},
     events::{Event, WatchedEvent},
     pods::from_json,
     settings::Settings,
@@ -31,19 +31,16 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
     events.sort_by_key(|event| event.last);
     let facts = Facts { events: events.into(), ..Facts::default() };
     let settings = Settings::new(&serde_json::from_value(scenario.spec()).unwrap()).unwrap();
-    let answer = match judge(&pod, &facts, &settings.thresholds, now).health {
+    let answer = match assess(&pod, &facts, &settings.thresholds, now).health {
         Health::Healthy | Health::Settling => None,
-        Health::Problem(mut finding) => {
-            explain(&pod, &mut finding, &facts, now);
-            Some(Answer {
-                kind: finding.kind,
-                cause: finding.explanation.cause,
-                container: finding.container.to_string(),
-                owner: finding.owner.clone().map(Into::into),
-                sentence: finding.explanation.message.to_string(),
-                detail: finding.message.to_string(),
-            })
-        }
+        Health::Problem(finding) => Some(Answer {
+            kind: finding.kind,
+            cause: finding.explanation.cause,
+            container: finding.container.to_string(),
+            owner: finding.owner.clone().map(Into::into),
+            sentence: finding.explanation.message.to_string(),
+            detail: finding.message.to_string(),
+        }),
     };
     Some(grade(scenario, answer))
 }

@@ -90,7 +90,7 @@ impl Scenario {
     }
 }
 
-fn move_times(value: &mut Value, shift: SignedDuration) {
+pub fn move_times(value: &mut Value, shift: SignedDuration) {
     match value {
         Value::String(text) => {
             let Ok(time) = text.parse::<Timestamp>() else { return };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
@@ -17,11 +18,11 @@ use crate::{
         kind::Kind,
         workload::Workload,
     },
-    diagnosis::{JobFacts, RevisionObject, owner_names},
+    diagnosis::{JobFacts, RevisionObject, owner_names, replacing_owner},
     pods::{Pod, WatchedPod},
 };
 
-use super::{Gathered, Pods, revisions::Revision};
+use super::{Gathered, Pods, Siblings, revisions::Revision};
 
 /// The most pods and revisions of a workload that are read.
 const PODS: u32 = 1000;
@@ -50,7 +51,7 @@ pub(in crate::cli::explain) fn decode(kind: Kind, json: &str) -> serde_json::Res
 }
 
 /// Reads the workload that a pod belongs to, as far as the pod names one of a kind that is explained.
-pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> Option<Gathered> {
+pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> Option<Gathered> {
     let controller = pod.controller.as_ref()?;
     let (kind, name) = owner_names(pod)?;
     let kind = match (Kind::of_api(&controller.api_version, &controller.kind), kind) {
@@ -67,11 +68,11 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> O
     };
     // Another object may have taken the name of a deleted one.
     let is_controller = kind == Kind::Deployment || workload.uid() == controller.uid.as_str();
-    if is_controller { Some(gather(reader, workload).await) } else { None }
+    if is_controller { Some(gather(reader, workload, now).await) } else { None }
 }
 
 /// Reads the revisions and the pods of a workload.
-pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload) -> Gathered {
+pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload, now: Timestamp) -> Gathered {
     let name = workload.metadata().name.clone().unwrap_or_default();
     let labels = match workload.selector().cloned().map(Selector::try_from) {
         Some(Ok(selector)) => selector.to_string(),
@@ -83,8 +84,12 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
         reader.not_read(&format!("the pods of {name}"), "its selector cannot be read");
         return Gathered { workload, revisions: Vec::new(), pods: None, job: None };
     }
-    let (revisions, pods, job) =
-        futures::join!(revisions(reader, &workload, &labels), pods(reader, &name, &labels), job(reader, &workload));
+    let what = format!("the pods of {name}");
+    let (revisions, pods, job) = futures::join!(
+        revisions(reader, &workload, &labels),
+        pods(reader, &what, &labels, now),
+        job(reader, &workload)
+    );
     let mut gathered = Gathered { workload, revisions, pods, job };
     if let Some(mut pods) = gathered.pods.take() {
         pods.pods.retain(|pod| gathered.owns(pod));
@@ -93,14 +98,30 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     gathered
 }
 
-async fn pods(reader: &Reader<'_>, name: &str, labels: &str) -> Option<Pods> {
-    let params = ListParams::default().labels(labels).limit(PODS);
-    let page = reader.list::<ApiPod, WatchedPod>(&format!("the pods of {name}"), &params).await?;
+/// The pods on which depends whether a pod was replaced whose workload is not read, for example a Rollout.
+pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> Siblings {
+    if pod.phase != "Failed" || replacing_owner(pod).is_none() {
+        return Siblings::default();
+    }
+    let what = format!("the other pods of {}", reader.namespace);
+    let pods = pods(reader, &what, "", now).await.map(|pods| pods.pods);
+    Siblings::new(&pods.unwrap_or_default(), None, now)
+}
+
+async fn pods(reader: &Reader<'_>, what: &str, labels: &str, now: Timestamp) -> Option<Pods> {
+    let params = ListParams {
+        label_selector: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
+        ..ListParams::default().limit(PODS)
+    };
+    let page = reader.list::<ApiPod, WatchedPod>(what, &params).await?;
     let more = !page.is_complete();
     let (mut pods, mut unreadable) = (Vec::new(), 0);
     for watched in page.into_items() {
         match watched.pod {
-            Ok(pod) => pods.push(*pod),
+            Ok(mut pod) => {
+                pod.update_history(None, now);
+                pods.push(*pod);
+            }
             Err(_) => unreadable += 1,
         }
     }

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde_json::{Value, json};
 
-use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject};
+use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject, pods::Controller};
 
 use super::*;
 
@@ -10,6 +10,16 @@ fn event(reason: &str, message: &str, last: &str) -> ApiEvent {
     let event =
         json!({"metadata": {}, "involvedObject": {}, "reason": reason, "message": message, "lastTimestamp": last});
     serde_json::from_value(event).unwrap()
+}
+
+/// The condition of a ReplicaSet keeps the message of the first refusal.
+#[test]
+fn the_latest_refusal_says_why_pods_are_missing() {
+    let class = event("FailedCreate", "no PriorityClass with name high was found", "2026-03-01T11:00:00Z");
+    let quota = event("FailedCreate", "exceeded quota: pods", "2026-03-01T11:30:00Z");
+    let created = event("SuccessfulCreate", "Created pod: cart-x", "2026-03-01T11:40:00Z");
+    assert_eq!(latest_refusal(&[quota, class, created]), Some("exceeded quota: pods"));
+    assert_eq!(latest_refusal(&[]), None);
 }
 
 #[test]
@@ -84,13 +94,13 @@ fn a_failed_pod_that_was_replaced_is_no_problem_for_long() {
         let gathered = cart(vec![old.clone(), other]);
         let now = now.parse().unwrap();
         let problems = gathered.verdicts(now).unwrap().problems.len();
-        assert_eq!(gathered.siblings(now).facts(&old).replaced, problems == 0);
+        assert_eq!(gathered.siblings(now).facts(&old, Arc::default()).replaced, problems == 0);
         problems
     };
     assert_eq!(problems(created("cart-new-b", "2026-03-01T09:00:00Z", ready()), "2026-03-01T12:00:00Z"), 0);
     assert_eq!(problems(created("cart-new-b", "2026-03-01T07:00:00Z", ready()), "2026-03-01T12:00:00Z"), 1, "older");
     assert_eq!(problems(created("cart-new-b", "2026-03-01T11:59:59Z", starting), "2026-03-01T12:00:00Z"), 1);
-    assert!(!Siblings::default().facts(&Pod::default()).replaced);
+    assert!(!Siblings::default().facts(&Pod::default(), Arc::default()).replaced);
 }
 
 #[test]
@@ -161,7 +171,10 @@ fn a_failed_run_is_no_problem_after_a_later_run_has_succeeded() {
         facts.add_cron_job(&run, &cron_job);
         let workload = decode(Kind::Job, &object.to_string()).unwrap().unwrap();
         let failed = json!({"phase": "Failed", "startTime": "2026-03-01T09:00:00Z"});
-        let pods = Some(Pods { pods: vec![pod("j", failed)], unreadable: 0, more: false });
+        let mut pod = pod("j", failed);
+        let (kind, name) = ("Job".into(), "export-1".into());
+        pod.controller = Some(Controller { api_version: "batch/v1".into(), kind, name, uid: "j".into() });
+        let pods = Some(Pods { pods: vec![pod], unreadable: 0, more: false });
         let job = Gathered { workload, revisions: Vec::new(), pods, job: Some(Arc::new(facts)) };
         (job.state(job.verdicts(now).as_ref(), false), job.progress().0)
     };

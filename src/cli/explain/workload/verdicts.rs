@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::{
-    cli::{explain::explanation::Counts, kind::Kind},
-    diagnosis::{Facts, Finding, Health, JobFacts, Thresholds, explain, judge},
+    cli::explain::explanation::Counts,
+    diagnosis::{Facts, Finding, Health, JobFacts, Replacements, Thresholds, assess, is_healthy_under_any_thresholds},
+    events::Event,
     pods::Pod,
 };
 
@@ -18,34 +19,31 @@ pub(in crate::cli::explain) struct Verdicts {
     pub(in crate::cli::explain) problems: Vec<(Pod, Finding)>,
 }
 
-/// What a verdict about a pod depends on, apart from the pod.
+/// What verdicts about the pods of a workload depend on, apart from the events about each.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli::explain) struct Siblings {
     job: Option<Arc<JobFacts>>,
-    /// When the youngest healthy pod of a Deployment was created.
-    youngest_healthy: Option<Timestamp>,
+    replacements: Replacements,
 }
 
 impl Siblings {
-    pub(in crate::cli::explain) fn facts(&self, pod: &Pod) -> Facts {
-        // A missing time is less than any other.
-        let replaced = pod.created.is_some() && self.youngest_healthy > pod.created;
-        Facts { job: self.job.clone(), replaced, ..Facts::default() }
+    pub(in crate::cli::explain) fn new(pods: &[Pod], job: Option<Arc<JobFacts>>, now: Timestamp) -> Self {
+        let mut replacements = Replacements::default();
+        let is_healthy = |pod: &&Pod| is_healthy_under_any_thresholds(pod, Thresholds::default().restarted, now);
+        pods.iter().filter(is_healthy).for_each(|pod| replacements.add(pod));
+        Self { job, replacements }
+    }
+
+    pub(in crate::cli::explain) fn facts(&self, pod: &Pod, events: Arc<[Event]>) -> Facts {
+        Facts { job: self.job.clone(), replaced: self.replacements.has_replaced(pod), events }
     }
 }
 
 impl Gathered {
     /// What verdicts about its pods depend on.
     pub(in crate::cli::explain) fn siblings(&self, now: Timestamp) -> Siblings {
-        let youngest_healthy = match &self.pods {
-            // Only its controller replaces a failed pod by one with another name.
-            Some(Pods { pods, .. }) if self.workload.kind() == Kind::Deployment => {
-                let running = pods.iter().filter(|pod| pod.phase == "Running");
-                running.filter(|pod| is_healthy((*pod).clone(), now)).filter_map(|pod| pod.created).max()
-            }
-            _ => None,
-        };
-        Siblings { job: self.job.clone(), youngest_healthy }
+        let pods = self.pods.as_ref().map_or(&[] as &[Pod], |pods| &pods.pods);
+        Siblings::new(pods, self.job.clone(), now)
     }
 
     /// Judges its pods. Absent if they could not be read.
@@ -55,25 +53,16 @@ impl Gathered {
         let mut problems = Vec::new();
         let siblings = self.siblings(now);
         for pod in pods.iter().filter(|pod| !pod.ignored) {
-            let mut pod = pod.clone();
-            pod.update_history(None, now);
             counts.total += 1;
-            let facts = siblings.facts(&pod);
-            match judge(&pod, &facts, &Thresholds::default(), now).health {
+            match assess(pod, &siblings.facts(pod, Arc::default()), &Thresholds::default(), now).health {
                 Health::Healthy => counts.healthy += 1,
                 Health::Settling => counts.settling += 1,
-                Health::Problem(mut finding) => {
+                Health::Problem(finding) => {
                     counts.problems += 1;
-                    explain(&pod, &mut finding, &facts, now);
-                    problems.push((pod, *finding));
+                    problems.push((pod.clone(), *finding));
                 }
             }
         }
         Some(Verdicts { counts, problems })
     }
-}
-
-fn is_healthy(mut pod: Pod, now: Timestamp) -> bool {
-    pod.update_history(None, now);
-    matches!(judge(&pod, &Facts::default(), &Thresholds::default(), now).health, Health::Healthy)
 }

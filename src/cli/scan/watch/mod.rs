@@ -25,6 +25,7 @@ use crate::{
         Failure,
         api_error::{Grant, Permission},
         connect::{Retries, connect},
+        event_lists::EventLists,
         jobs::{self, Jobs},
     },
     clock::ClusterClock,
@@ -89,8 +90,9 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
     let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len());
     let view = View::new(source.cluster.target.name(), flags.output == Output::Wide);
     let jobs = Jobs::new(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
-    let run =
-        Run { source: &source, scopes, clock, pods, jobs, view, outage: Outage::default(), are_events_denied: false };
+    let lists = EventLists::new(source.cluster.client.clone());
+    let (outage, are_events_denied) = (Outage::default(), false);
+    let run = Run { source: &source, scopes, clock, pods, jobs, lists, view, outage, are_events_denied };
     run.until_interrupted(updates).await
 }
 
@@ -100,6 +102,7 @@ struct Run<'a> {
     clock: ClusterClock,
     pods: Pods,
     jobs: Jobs,
+    lists: EventLists,
     view: View,
     outage: Outage,
     are_events_denied: bool,
@@ -129,8 +132,11 @@ impl Run<'_> {
                     }
                 }
                 let time = self.clock.now();
-                let mut judged = self.pods.judge(self.jobs.known(), time);
+                self.pods.compact(time);
+                let mut judged = self.pods.judge(&|job| self.jobs.facts(job), time);
                 self.jobs.read(std::mem::take(&mut judged.needed_jobs), now);
+                // The watch shows the events from now on.
+                judged.problems.iter().for_each(|(pod, _)| self.lists.ask(&pod.namespace));
                 let (outage, news) = self.outage.update(self.pods.failure(), now, time);
                 news.into_iter().for_each(|news| self.view.report(&news));
                 let recheck = judged.recheck.map(|recheck| now + until(recheck, time));
@@ -150,11 +156,14 @@ impl Run<'_> {
             select! {
                 Some(update) = updates.next() => self.apply_all(update, &mut updates),
                 note = self.jobs.next() => match note {
-                    Some(note) if note == jobs::DENIED => self.view.note(note),
+                    Some(note) if note != jobs::FAILED => self.view.note(note),
                     // A terminal shows how many pods are not judged.
                     Some(note) => self.view.report(note),
                     None => {}
                 },
+                (_, events) = self.lists.next() => {
+                    events.into_iter().flatten().for_each(|event| self.pods.add_event(event));
+                }
                 () = sleep_until(due) => continue,
                 () = signals.next() => break,
             }

@@ -1,15 +1,20 @@
 //! The pods that the watches have shown. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    cli::jobs::{KnownJob, NeededJob},
-    diagnosis::{Facts, Finding, Health, Thresholds, explain, is_healthy_under_any_thresholds, judge, needs_job},
-    events::{EventStore, WatchedEvent},
-    pods::{Pod, Uid, WatchedPod},
+    cli::event_lists::event_store,
+    diagnosis::{Finding, Health, JobFacts, Replacements, Thresholds, World, assess, is_healthy_under_any_thresholds},
+    events::{Event, EventStore, WatchedEvent},
+    jobs::JobKey,
+    pods::{Controller, Pod, Uid, WatchedPod},
     watch::{WENT_BACK, WatchUpdate},
 };
 
@@ -26,6 +31,7 @@ pub(super) struct Pods {
     known: HashMap<Uid, Known>,
     /// How many of these are suspects.
     suspects: usize,
+    replacements: Replacements,
     events: EventStore,
 }
 
@@ -64,7 +70,7 @@ pub(super) struct Judged {
     pub(super) without_room: u64,
     /// Failed pods that are not judged before their Jobs are read.
     pub(super) unjudged: u64,
-    pub(super) needed_jobs: Vec<NeededJob>,
+    pub(super) needed_jobs: HashSet<JobKey>,
     /// When the result may change without a change of a pod.
     pub(super) recheck: Option<Timestamp>,
 }
@@ -79,7 +85,15 @@ impl Judged {
 impl Pods {
     pub(super) fn new(thresholds: Thresholds, filter: Filter, lists: usize) -> Self {
         let lists = (0..lists).map(|_| List::default()).collect();
-        Self { thresholds, filter, lists, known: HashMap::new(), suspects: 0, events: EventStore::default() }
+        Self {
+            thresholds,
+            filter,
+            lists,
+            known: HashMap::new(),
+            suspects: 0,
+            replacements: Replacements::default(),
+            events: event_store(),
+        }
     }
 
     pub(super) fn namespaces(&self) -> &Namespaces {
@@ -164,7 +178,11 @@ impl Pods {
                     _ => None,
                 });
                 pod.update_history(before, now);
-                if pod.ignored || is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, now) {
+                let is_healthy = is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, now);
+                if is_healthy {
+                    self.replacements.add(&pod);
+                }
+                if pod.ignored || is_healthy {
                     State::Healthy
                 } else if self.suspects >= SUSPECTS {
                     State::WithoutRoom
@@ -182,52 +200,72 @@ impl Pods {
         }
     }
 
-    /// Judges all suspects.
-    pub(super) fn judge(&self, jobs: &HashMap<String, KnownJob>, now: Timestamp) -> Judged {
+    /// Forgets the details of pods that became healthy with the passing of time.
+    pub(super) fn compact(&mut self, now: Timestamp) {
+        for known in self.known.values_mut() {
+            if let State::Suspect(pod) = &known.state
+                && is_healthy_under_any_thresholds(pod, self.thresholds.restarted, now)
+            {
+                self.replacements.add(pod);
+                self.suspects -= 1;
+                known.state = State::Healthy;
+            }
+        }
+    }
+
+    /// Assesses all suspects. `jobs` returns what a Job says, if it was read.
+    pub(super) fn judge(&self, jobs: FindJob<'_>, now: Timestamp) -> Judged {
         let mut judged = Judged { pods: self.known.len() as u64, ..Judged::default() };
+        let world = Watched { pods: self, jobs, needed: RefCell::default() };
         for Known { state, .. } in self.known.values() {
             match state {
                 State::Healthy => {}
                 State::Undecodable => judged.undecodable += 1,
                 State::WithoutRoom => judged.without_room += 1,
-                State::Suspect(pod) => self.judge_one(pod, jobs, now, &mut judged),
+                State::Suspect(pod) => {
+                    let verdict = assess(pod, &world, &self.thresholds, now);
+                    judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
+                    match verdict.health {
+                        // Only its Job shows whether it is a problem.
+                        Health::Problem(_) if verdict.lacks_job => judged.unjudged += 1,
+                        Health::Problem(finding) => judged.problems.push(((**pod).clone(), *finding)),
+                        Health::Healthy | Health::Settling => {}
+                    }
+                }
             }
         }
+        judged.needed_jobs = world.needed.into_inner();
         // Pods that cannot be decoded were not checked.
         judged.pods -= judged.undecodable;
         judged.problems.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         judged
     }
+}
 
-    fn judge_one(&self, pod: &Pod, jobs: &HashMap<String, KnownJob>, now: Timestamp, judged: &mut Judged) {
-        let mut facts = Facts::default();
-        let verdict = judge(pod, &facts, &self.thresholds, now);
-        judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
-        let Health::Problem(mut finding) = verdict.health else { return };
-        if let Some(controller) = needs_job(pod) {
-            let (namespace, name) = (pod.namespace.to_string(), controller.name.to_string());
-            judged.needed_jobs.push(NeededJob { namespace, name, uid: controller.uid.to_string() });
-            match jobs.get(controller.uid.as_str()) {
-                // Only its Job shows whether it is a problem.
-                None => {
-                    judged.unjudged += 1;
-                    return;
-                }
-                Some(KnownJob::Unread) => {}
-                Some(KnownJob::Read(job)) => {
-                    facts.job = Some(job.clone());
-                    let verdict = judge(pod, &facts, &self.thresholds, now);
-                    judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
-                    match verdict.health {
-                        Health::Problem(found) => finding = found,
-                        Health::Healthy | Health::Settling => return,
-                    }
-                }
-            }
-        }
-        facts.events = self.events.about(pod);
-        explain(pod, &mut finding, &facts, now);
-        judged.problems.push((pod.clone(), *finding));
+type FindJob<'a> = &'a dyn Fn(&JobKey) -> Option<Arc<JobFacts>>;
+
+/// What the watches have shown, and the Jobs that were read.
+struct Watched<'a> {
+    pods: &'a Pods,
+    jobs: FindJob<'a>,
+    /// The Jobs that were asked for.
+    needed: RefCell<HashSet<JobKey>>,
+}
+
+impl World for Watched<'_> {
+    fn is_replaced(&self, pod: &Pod) -> bool {
+        self.pods.replacements.has_replaced(pod)
+    }
+
+    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
+        let key = JobKey::new(pod, job);
+        let facts = (self.jobs)(&key);
+        self.needed.borrow_mut().insert(key);
+        facts
+    }
+
+    fn events(&self, pod: &Pod) -> Arc<[Event]> {
+        self.pods.events.about(pod)
     }
 }
 
@@ -240,18 +278,13 @@ fn uid(watched: &WatchedPod) -> Uid {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json};
 
     use super::{
         super::super::{namespaces::Namespaces, selector::LabelSelector},
         *,
     };
-    use crate::{
-        diagnosis::JobFacts,
-        pods::{DecodeError, UndecodablePod},
-    };
+    use crate::pods::{DecodeError, UndecodablePod};
 
     fn now() -> Timestamp {
         "2026-03-01T12:00:00Z".parse().unwrap()
@@ -282,7 +315,7 @@ mod tests {
 
     /// The number of pods, and the names of those with a problem.
     fn seen(pods: &Pods) -> (u64, String) {
-        let judged = pods.judge(&HashMap::new(), now());
+        let judged = pods.judge(&|_| None, now());
         let names: Vec<_> = judged.problems.iter().map(|(pod, _)| pod.name.to_string()).collect();
         (judged.pods, names.join(" "))
     }
@@ -351,7 +384,7 @@ mod tests {
         pods.apply(0, WatchUpdate::Applied(watched_one), now());
         pods.suspects = SUSPECTS;
         pods.apply(0, WatchUpdate::Applied(watched("a", failed())), now());
-        let judged = pods.judge(&HashMap::new(), now());
+        let judged = pods.judge(&|_| None, now());
         assert_eq!((judged.pods, judged.undecodable, judged.without_room, judged.problems.len()), (1, 1, 1, 0));
     }
 
@@ -366,16 +399,14 @@ mod tests {
             pod.controller = crate::pods::from_json(&metadata.to_string()).unwrap().controller;
         }
         pods.apply(0, WatchUpdate::Applied(owned), now());
-        let problems = |known: Option<KnownJob>| {
-            let jobs = known.into_iter().map(|job| ("j".to_owned(), job)).collect();
-            let judged = pods.judge(&jobs, now());
+        let problems = |known: Option<JobFacts>| {
+            let known = known.map(Arc::new);
+            let judged = pods.judge(&|job| known.clone().filter(|_| job.uid == "j"), now());
             assert_eq!(judged.needed_jobs.len(), 1);
             (judged.problems.len(), judged.is_complete())
         };
         assert_eq!(problems(None), (0, false), "it is not read yet");
-        assert_eq!(problems(Some(KnownJob::Unread)), (1, true));
-        assert_eq!(problems(Some(KnownJob::Read(Arc::new(JobFacts::default())))), (1, true));
-        let complete = JobFacts { complete: true, ..JobFacts::default() };
-        assert_eq!(problems(Some(KnownJob::Read(Arc::new(complete)))), (0, true));
+        assert_eq!(problems(Some(JobFacts::default())), (1, true));
+        assert_eq!(problems(Some(JobFacts { complete: true, ..JobFacts::default() })), (0, true));
     }
 }

@@ -299,7 +299,7 @@ fn screen(header: &[String], table: &str, has_rows: bool, width: usize, height: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{Facts, Health, judge};
+    use crate::diagnosis::{Facts, Health, assess};
 
     fn row(reason: &str, status: &str) -> Row {
         let problem = (ProblemKind::Crash, reason.to_owned(), Cause::Unknown);
@@ -311,7 +311,7 @@ mod tests {
             "spec": {"containers": [{"name": "app", "image": "a"}]}, "status": {"phase": "Failed", "reason": "Evicted"}}"#;
         let pod = crate::pods::from_json(pod).unwrap();
         let time = "2026-03-01T12:00:00Z".parse().unwrap();
-        match judge(&pod, &Facts::default(), &Thresholds::default(), time).health {
+        match assess(&pod, &Facts::default(), &Thresholds::default(), time).health {
             Health::Problem(finding) => Some((pod, *finding)),
             _ => None,
         }

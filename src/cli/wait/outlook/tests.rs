@@ -1,9 +1,7 @@
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::*;
-use crate::events::InvolvedObject;
+use crate::{diagnosis::Facts, events::InvolvedObject};
 
 const LIMITS: Limits = Limits {
     grace: Duration::from_secs(30),
@@ -78,12 +76,16 @@ fn observed(pod: &Pod) -> Observed {
     Observed::new(pod.clone(), Some(&first), now())
 }
 
+fn known(events: &[Event]) -> Facts {
+    Facts { events: events.into(), ..Facts::default() }
+}
+
 fn outlook_of(pod: &Pod, events: &[Event], fate: Fate) -> Outlook {
     assessed(&observed(pod), events, fate)
 }
 
 fn assessed(observed: &Observed, events: &[Event], fate: Fate) -> Outlook {
-    let assessment = assess(observed, Arc::from(events), fate, BEGUN, LIMITS, now());
+    let assessment = assess(observed, &known(events), fate, BEGUN, LIMITS, now());
     let outlook = assessment.trouble.as_ref().expect("a trouble").outlook;
     if let Outlook::HopelessAt(time) = outlook {
         assert!(time > now() && assessment.recheck.is_some_and(|recheck| recheck <= time), "{assessment:?}");
@@ -294,7 +296,7 @@ fn the_worst_container_decides() {
     other.state.waiting = Some(crate::pods::Waiting { reason: "InvalidImageName".into(), message: "no".into() });
     other.last = None;
     two.statuses.push(other);
-    let assessment = assess(&observed(&two), Arc::default(), Fate::Replaced, BEGUN, LIMITS, now());
+    let assessment = assess(&observed(&two), &known(&[]), Fate::Replaced, BEGUN, LIMITS, now());
     let trouble = assessment.trouble.unwrap();
     assert_eq!((trouble.outlook, trouble.finding.container.as_str()), (Outlook::Hopeless, "proxy"));
 }
@@ -313,10 +315,15 @@ fn a_container_that_failed_must_outlive_its_longest_run() {
         let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
         pod_with(4000, status, json!({"/status/phase": "Running", "/status/conditions": ready}))
     };
-    let assessed = |observed: &Observed| assess(observed, Arc::default(), Fate::Replaced, BEGUN, LIMITS, now());
+    let assessed = |observed: &Observed| assess(observed, &known(&[]), Fate::Replaced, BEGUN, LIMITS, now());
     for (failed_after, outlived) in [(0, 10), (5, 15), (60, 70), (300, 310), (599, 609), (600, 10), (3600, 10)] {
         let after = |seconds| assessed(&observed(&ready(status(failed_after, seconds))));
-        assert_eq!(after(outlived), Assessment { trouble: None, recheck: None }, "{failed_after}");
+        let mended = after(outlived);
+        // The operator reports it until it has run for ten minutes.
+        let is_reported = outlived < 600;
+        assert_eq!(mended.trouble.map(|own| own.outlook), is_reported.then_some(Outlook::Mended), "{failed_after}");
+        let until = is_reported.then(|| now() + SignedDuration::from_secs(600 - outlived));
+        assert_eq!(mended.recheck, until, "{failed_after}");
         let Assessment { trouble: Some(trouble), recheck } = after(outlived - 6) else { panic!("{failed_after}") };
         assert_eq!((trouble.outlook, recheck), (Outlook::MayMend, Some(now() + SignedDuration::from_secs(6))));
     }
@@ -325,11 +332,14 @@ fn a_container_that_failed_must_outlive_its_longest_run() {
     let mut other = ready(status(540, 560)).statuses.remove(0);
     other.name = "proxy".into();
     two.statuses.push(other);
-    assert_eq!(assessed(&observed(&two)).trouble, None);
+    assert_eq!(assessed(&observed(&two)).trouble.map(|own| own.outlook), Some(Outlook::Mended));
     // The pod shows the last run only. A longer one was seen before.
     let long = Observed::new(ready(status(90, 30)), None, now());
-    assert_eq!(assessed(&Observed::new(ready(status(5, 99)), Some(&long), now())).trouble.map(|_| ()), Some(()));
-    assert_eq!(assessed(&Observed::new(ready(status(5, 100)), Some(&long), now())).trouble, None);
+    let outlook = |seconds| {
+        let observed = Observed::new(ready(status(5, seconds)), Some(&long), now());
+        assessed(&observed).trouble.map(|trouble| trouble.outlook)
+    };
+    assert_eq!((outlook(99), outlook(100)), (Some(Outlook::MayMend), Some(Outlook::Mended)));
 }
 
 /// A wait that began this many seconds ago.
@@ -341,7 +351,7 @@ fn begun(seconds: i64) -> Begun {
 #[test]
 fn what_failed_before_the_wait_must_fail_again() {
     let decided = |observed: &Observed, events: &[Event], begun: Begun| {
-        let assessment = assess(observed, Arc::from(events), Fate::Replaced, begun, LIMITS, now());
+        let assessment = assess(observed, &known(events), Fate::Replaced, begun, LIMITS, now());
         assessment.trouble.expect("a trouble").outlook
     };
     let old = |status: Value| Observed::new(pod(600, status), None, now());

@@ -1,10 +1,10 @@
-//! Names of objects that come from events, owner references or statuses.
+//! Names of objects that come from events, owner references, statuses or the command line.
 
 /// Kubernetes limits names to this many bytes.
 const LIMIT: usize = 253;
 
 /// Whether a name can be that of an object. Names become parts of URLs, so others must not be requested.
-pub(super) fn is_object_name(name: &str) -> bool {
+pub(crate) fn is_object_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     let ends_well = !name.starts_with(['.', '-']) && !name.ends_with(['.', '-']);
     !name.is_empty() && name.len() <= LIMIT && name.bytes().all(is_allowed) && ends_well && !name.contains("..")
