@@ -56,8 +56,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
         _ => false,
     });
-    // Nothing that has ended is called firing, also if it may return. What has to be sent as a start is in a message of its
-    // own, and not among what goes on: as part of this one, it would count as sent.
+    // An incident that has ended is never listed as firing. An alert still to be sent as a start gets its own message: listed as
+    // ongoing, it would count as sent.
     let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert) && (resend || !webhook.begins(alert));
     // What the receiver refuses has messages of its own.
     let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());

@@ -106,8 +106,7 @@ fn next_message(webhook: &mut WebhookState<'_>, input: &PlanInput<'_>, timer: &m
     } else if timer.is_due(repeat) {
         MessageKind::Repeat
     } else {
-        // All parts of what was refused are sent.
-        webhook.status.part_size = 0;
+        refusal::on_all_sent(&mut webhook.status);
         return None;
     };
     if !timer.is_due(Some(earliest)) {
@@ -151,8 +150,9 @@ fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
 fn mark_changes(webhook: &mut WebhookState<'_>) {
     let mut changed: Vec<AlertStatus> =
         webhook.status.alerts.iter().filter(|alert| needs_message(webhook, alert)).cloned().collect();
-    // Firing alerts come before resolved ones, the oldest first, and last what the receiver refused before.
-    let order = |alert: &AlertStatus| (alert.refused_at.is_some(), !webhook.begins(alert), alert.since.0);
+    // Firing alerts come before resolved ones, the oldest first. Last comes what the receiver refused, the earliest refusal first.
+    let refused_at = |alert: &AlertStatus| alert.refused_at.as_ref().map(|at| at.0);
+    let order = |alert: &AlertStatus| (refused_at(alert), !webhook.begins(alert), alert.since.0);
     changed.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key)));
     let is_retried = changed.first().is_some_and(|alert| alert.refused_at.is_some());
     changed.retain(|alert| is_retried || alert.refused_at.is_none());
@@ -187,16 +187,19 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
     }
 }
 
-/// Marks the incidents that a repetition is about, if it is not about all: then it lists all that are firing.
+/// Marks the incidents of a partial repetition. A complete repetition lists all firing alerts.
 fn mark_repeat(webhook: &mut WebhookState<'_>) {
     let part_size = refusal::part_size(webhook);
-    if part_size == usize::MAX {
-        return;
-    }
     let mut repeated: Vec<&AlertStatus> =
         webhook.status.alerts.iter().filter(|alert| muted::is_repeated(webhook, alert)).collect();
     repeated.sort_by_key(|alert| sent_at(alert));
-    repeated.truncate(part_size);
+    // A complete repetition leaves out what the receiver refused.
+    let is_retried = repeated.first().is_some_and(|alert| alert.refused_at.is_some());
+    if part_size == usize::MAX && !is_retried {
+        return;
+    }
+    repeated.retain(|alert| is_retried || alert.refused_at.is_none());
+    repeated.truncate(if is_retried { 1 } else { part_size });
     let oldest = repeated.first().map(|alert| sent_at(alert));
     let keys: Vec<String> = repeated.iter().map(|alert| alert.key.clone()).collect();
     let storm = webhook.status.storm.as_ref().filter(|storm| storm.gone_since.is_none() && !storm::is_muted(webhook));
@@ -241,7 +244,7 @@ fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
             _ => (alert.gone_since.as_ref(), webhook.keep_firing_for(alert)),
         };
         timer.is_due(elapses_at(since, duration));
-        timer.is_due(elapses_at(alert.refused_at.as_ref(), refusal::RETRY_INTERVAL));
+        timer.is_due(refusal::retry_at(&webhook.status, alert));
     }
     if let Some(storm) = &webhook.status.storm {
         timer.is_due(storm::wakes_at(webhook, storm));

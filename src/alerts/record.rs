@@ -79,12 +79,12 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
     if sent.kind != MessageKind::Resend || recovered {
         state.last_success = Some(whole_seconds(now));
     }
+    let is_part = state.part_size > 0;
+    refusal::on_accepted(state, sent, now);
     if sent.kind == MessageKind::Resend {
         return;
     }
     state.pending = None;
-    let is_part = state.part_size > 0;
-    refusal::on_accepted(state, sent);
     if let Some(muted) = &mut state.muted {
         let reported = i64::try_from(sent.ended_while_muted).unwrap_or(i64::MAX);
         muted.ended = muted.ended.saturating_sub(reported).max(0);
@@ -98,7 +98,9 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         let phase = match alert.phase {
             AlertPhase::Announcing if named(&sent.started) => AlertPhase::Firing,
             AlertPhase::Resolving if named(&sent.resolved) => AlertPhase::Resolved,
-            AlertPhase::Firing if repeats_all || named(&sent.ongoing) => AlertPhase::Firing,
+            AlertPhase::Firing if repeats_all && alert.refused_at.is_none() || named(&sent.ongoing) => {
+                AlertPhase::Firing
+            }
             _ => continue,
         };
         let is_news = named(&sent.started) || named(&sent.resolved);

@@ -7,6 +7,10 @@
 //! ```
 //!
 //! A part that is accepted doubles the next one, so that one refused incident among many costs few requests.
+//!
+//! A receiver that has accepted nothing since its first refusal counts as failing, because nothing shows that the incidents are
+//! the reason. One incident at a time is then sent as a probe. If it is accepted, all others are sent as if they had never
+//! been refused.
 
 use std::time::Duration;
 
@@ -16,14 +20,16 @@ use super::{
     notification::Notification,
     policy::NotificationPolicy,
     sending::{self, Sending},
-    times::{has_elapsed, whole_seconds},
+    times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus};
 
 /// How long an incident that the receiver refused alone is not sent again.
-pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30 * 60);
-/// The minimum time between two parts of a message.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// How long no refused incident is sent again while the receiver accepts nothing.
+const PROBE_INTERVAL: Duration = Duration::from_secs(90);
+/// The minimum time between two parts of a message, and between messages about what waited for the receiver.
 const PART_INTERVAL: Duration = Duration::from_secs(1);
 /// Larger parts are not limited: no message names more incidents.
 const MAX_PART: i64 = 256;
@@ -76,7 +82,10 @@ fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> 
     if included > 1 {
         state.part_size = half(included);
     } else {
-        state.last_refusal = state.last_error.take();
+        state.last_refusal.clone_from(&state.last_error);
+        if state.accepts_others {
+            state.last_error = None;
+        }
     }
     let refused_at = (included == 1).then(|| whole_seconds(now));
     for mut own in sending::all(state).filter(|own| own.phase.is_pending()) {
@@ -107,7 +116,26 @@ fn announce_again(state: &mut WebhookStatus) {
 }
 
 /// Updates the state after the receiver has accepted a message.
-pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification) {
+pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) {
+    let was_refusing_all = refuses_all(state);
+    state.accepts_others |= state.last_refusal.is_some() || state.part_size > 0;
+    if sent.kind == MessageKind::Resend {
+        return;
+    }
+    // PagerDuty's end of an incident has no text, so it says nothing about others unless the receiver accepted nothing before.
+    if names_refused(state, sent, was_refusing_all) {
+        let accepts_others = state.accepts_others;
+        forget(state);
+        state.accepts_others = accepts_others;
+        return;
+    }
+    if was_refusing_all {
+        // Another incident was accepted. Those that were refused before are due again, one at a time.
+        let due = whole_seconds(now.checked_sub(RETRY_INTERVAL).unwrap_or(now));
+        state.alerts.iter_mut().filter_map(|alert| alert.refused_at.as_mut()).for_each(|at| *at = due.clone());
+        state.storm.iter_mut().filter_map(|storm| storm.refused_at.as_mut()).for_each(|at| *at = due.clone());
+        state.part_size = state.part_size.max(1);
+    }
     let doubled = state.part_size.saturating_mul(2);
     state.part_size = if doubled > MAX_PART { 0 } else { doubled };
     if sent.kind == MessageKind::Firing && sent.detail == Detail::Full {
@@ -115,10 +143,24 @@ pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification) {
     }
 }
 
+/// Whether a message is about an incident that the receiver refused before.
+fn names_refused(state: &WebhookStatus, sent: &Notification, includes_ends: bool) -> bool {
+    let ends = sent.resolved.iter().filter(|_| includes_ends);
+    let is_refused = |key: &str| state.alerts.iter().any(|alert| alert.key == key && alert.refused_at.is_some());
+    sent.started.iter().chain(ends).any(|named| is_refused(&named.key))
+        || sent.storm.is_some() && state.storm.as_ref().is_some_and(|storm| storm.refused_at.is_some())
+}
+
+/// Whether the receiver has accepted nothing since it first refused an incident alone.
+fn refuses_all(state: &WebhookStatus) -> bool {
+    state.last_refusal.is_some() && !state.accepts_others
+}
+
 /// Forgets what the receiver refused, because the webhook or its Secret has changed.
 pub(super) fn forget(state: &mut WebhookStatus) {
     sending::all(state).for_each(|own| *own.refused_at = None);
     (state.part_size, state.resend_detail, state.last_refusal) = (0, Detail::Full, None);
+    state.accepts_others = false;
 }
 
 /// The incidents that the receiver refuses, and whether it refuses the number of those in a storm.
@@ -137,17 +179,40 @@ pub(super) fn clean_up(state: &mut WebhookStatus) {
     state.last_refusal.take_if(|_| !is_any_refused);
 }
 
+/// Notes that all that the receiver was to be sent is sent, apart from what it refuses.
+pub(super) fn on_all_sent(state: &mut WebhookStatus) {
+    state.part_size = 0;
+    state.accepts_others &= state.last_refusal.is_some();
+}
+
 /// Whether an alert is not sent at present because the receiver refused it.
 pub(super) fn waits(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     let Some(refused) = &alert.refused_at else { return false };
     // The end of its incident is another message, which may be accepted.
     let is_new_end = webhook.is_resolved(alert) && alert.gone_since.as_ref().is_some_and(|gone| gone.0 > refused.0);
-    !is_new_end && !has_elapsed(Some(refused), RETRY_INTERVAL, webhook.now)
+    !is_new_end && retry_at(&webhook.status, alert).is_some_and(|at| at > webhook.now)
 }
 
-/// The same for the storm.
-pub(super) fn storm_waits(storm: &StormStatus, now: Timestamp) -> bool {
-    storm.refused_at.is_some() && !has_elapsed(storm.refused_at.as_ref(), RETRY_INTERVAL, now)
+/// When a refused alert is sent again at the latest.
+pub(super) fn retry_at(state: &WebhookStatus, alert: &AlertStatus) -> Option<Timestamp> {
+    let refused_at = alert.refused_at.as_ref()?;
+    if refuses_all(state) { probe_at(state) } else { elapses_at(Some(refused_at), RETRY_INTERVAL) }
+}
+
+/// The same for the storm. It is only probed if there is no alert to probe, because its message is the larger one.
+pub(super) fn storm_retry_at(state: &WebhookStatus, storm: &StormStatus) -> Option<Timestamp> {
+    let refused_at = storm.refused_at.as_ref()?;
+    let is_probed = refuses_all(state) && refused(state).0.next().is_none();
+    if is_probed { probe_at(state) } else { elapses_at(Some(refused_at), RETRY_INTERVAL) }
+}
+
+fn probe_at(state: &WebhookStatus) -> Option<Timestamp> {
+    elapses_at(state.last_refusal.as_ref().map(|refusal| &refusal.time), PROBE_INTERVAL)
+}
+
+/// Whether the storm is not sent at present because the receiver refused it.
+pub(super) fn storm_waits(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
+    storm_retry_at(&webhook.status, storm).is_some_and(|at| at > webhook.now)
 }
 
 /// Whether the end of an incident was refused for so long that it is given up.
@@ -167,7 +232,9 @@ pub(super) fn part_size(webhook: &WebhookState<'_>) -> usize {
 /// The minimum time from a delivered message to the next.
 pub(super) fn group_interval(state: &WebhookStatus, policy: &NotificationPolicy) -> Duration {
     let interval = policy.pacing.group_interval;
-    if state.part_size > 0 { interval.min(PART_INTERVAL) } else { interval }
+    // Until everything is sent that waited for the receiver.
+    let is_catching_up = state.part_size > 0 || state.accepts_others && state.last_refusal.is_none();
+    if is_catching_up { interval.min(PART_INTERVAL) } else { interval }
 }
 
 /// How much a new message about the marked alerts contains at first.

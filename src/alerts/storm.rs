@@ -101,7 +101,7 @@ fn is_resolved(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
 /// Whether the storm needs a message: it began, doubled, changed a while ago, or is resolved.
 pub(super) fn needs_message(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
     match storm.phase {
-        _ if refusal::storm_waits(storm, webhook.now) => false,
+        _ if refusal::storm_waits(webhook, storm) => false,
         AlertPhase::Queued => !webhook.overflow.is_empty(),
         AlertPhase::Firing if is_resolved(webhook, storm) => true,
         AlertPhase::Firing if fires_elsewhere(storm) => !webhook.overflow.is_empty() && !is_muted(webhook),
@@ -152,8 +152,8 @@ pub(super) fn wakes_at(webhook: &WebhookState<'_>, storm: &StormStatus) -> Optio
     if storm.gone_since.is_some() {
         return elapses_at(storm.gone_since.as_ref(), webhook.policy.keep_firing_for(0));
     }
-    if refusal::storm_waits(storm, webhook.now) {
-        return elapses_at(storm.refused_at.as_ref(), refusal::RETRY_INTERVAL);
+    if refusal::storm_waits(webhook, storm) {
+        return refusal::storm_retry_at(&webhook.status, storm);
     }
     let changed = storm.phase == AlertPhase::Firing && has_changed(webhook, storm) && !is_muted(webhook);
     if changed { elapses_at(storm.sent_at.as_ref(), interval(webhook, storm)) } else { None }

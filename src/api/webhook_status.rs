@@ -31,6 +31,10 @@ pub struct WebhookStatus {
     /// Why the receiver refused the incidents that are marked with `refusedAt`; absent if there are none.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub last_refusal: Option<DeliveryError>,
+    /// Whether the receiver has accepted messages since it first refused an incident for its content. If it refuses incidents
+    /// and accepts nothing, it counts as failing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepts_others: bool,
     /// The maximum number of incidents in the next message, while the incidents that the receiver refuses are being isolated.
     /// Absent: as many as fit.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -264,7 +268,8 @@ pub struct AlertStatus {
     /// message is sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub returns: i64,
-    /// When the receiver last refused a message about this incident alone, for its content. It is retried after 30 minutes.
+    /// When the receiver last refused a message about this incident alone, for its content. It is retried after 30 minutes,
+    /// or earlier if the receiver accepts nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Time>,
     /// How many incidents began and ended while they were held back, as a message to Alertmanager said together with this

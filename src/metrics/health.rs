@@ -34,8 +34,8 @@ pub enum Unhealthy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailingWebhook<'a> {
     pub name: &'a str,
-    /// Whether its receiver only refuses messages for their content. What tenants' pods are called decides that, so the
-    /// heartbeat does not depend on it.
+    /// Whether its receiver accepts messages, and refuses others for their content. What tenants' pods are called decides that,
+    /// so the heartbeat does not depend on it.
     pub only_refuses: bool,
 }
 

@@ -58,7 +58,7 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
     incidents
 }
 
-/// An incident about the object's own spec, of which some parts are wrong. Receivers are told, because nobody may look at the
+/// An incident about the object's own spec, of which some parts are wrong. Sent to receivers, because users may not look at the
 /// status. It began when the status first said so.
 pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrStatus) -> alerts::Incident {
     let NamespacedName { namespace, name } = object;

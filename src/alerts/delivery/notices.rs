@@ -1,4 +1,4 @@
-//! What the workers have to tell people apart from the status, which may not be writable. The controller makes events of it.
+//! Problems that workers report as events, because the status may not be writable.
 
 use tokio::sync::mpsc;
 

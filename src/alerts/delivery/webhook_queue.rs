@@ -349,7 +349,7 @@ impl WebhookQueue {
         fails || self.unusable().is_some() || self.unreadable().is_some()
     }
 
-    /// Whether all that is wrong is that the receiver refuses some incidents for their content.
+    /// Whether all that is wrong is that the receiver refuses some incidents for their content, and accepts others.
     pub fn only_refuses(&self) -> bool {
         let fails = self.base.last_error.is_some() || self.unusable().is_some() || self.unreadable().is_some();
         self.base.last_refusal.is_some() && !fails

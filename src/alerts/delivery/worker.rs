@@ -390,7 +390,7 @@ impl Worker {
         self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
     }
 
-    /// Tells people by an event about the object. `webhook` is empty if it concerns all of them.
+    /// Records a Warning event about the object. `webhook` is empty if it concerns all of them.
     fn notify(&self, webhook: &str, reason: &'static str, note: String) {
         let ObjectRef { key, uid, .. } = &self.object;
         let NamespacedName { namespace, name } = key;

@@ -52,11 +52,45 @@ impl Receiver for Slack {
     fn reported_status(&self, body: &[u8]) -> Option<u16> {
         let answer: Value = serde_json::from_slice(body).ok()?;
         let is_false = |field: &str| answer.get(field) == Some(&Value::Bool(false));
-        (is_false("ok") || is_false("success")).then_some(REFUSED)
+        let is_refused = is_false("ok") || is_false("success");
+        is_refused.then(|| slack_status(answer["error"].as_str().unwrap_or_default()).unwrap_or(REFUSED))
     }
 
     fn hint(&self, status: u16) -> Option<&'static str> {
         matches!(status, 401 | 403).then_some("the Slack app may have been removed or restricted: make a new webhook")
+    }
+}
+
+/// The status that Slack's error stands for, if it is not about the content of the message:
+/// <https://docs.slack.dev/reference/methods/chat.postMessage#errors>.
+fn slack_status(error: &str) -> Option<u16> {
+    match error {
+        "ratelimited" | "rate_limited" | "message_limit_exceeded" => Some(429),
+        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" | "invalid_token" => {
+            Some(401)
+        }
+        "no_permission"
+        | "missing_scope"
+        | "not_allowed_token_type"
+        | "access_denied"
+        | "action_prohibited"
+        | "org_login_required"
+        | "ekm_access_denied"
+        | "team_access_not_granted"
+        | "restricted_action"
+        | "not_in_channel"
+        | "posting_to_general_channel_denied" => Some(403),
+        "channel_not_found"
+        | "channel_is_archived"
+        | "is_archived"
+        | "no_service"
+        | "no_service_id"
+        | "no_active_hooks"
+        | "no_team"
+        | "team_disabled"
+        | "user_not_found" => Some(404),
+        "fatal_error" | "internal_error" | "service_unavailable" | "request_timeout" => Some(503),
+        _ => None,
     }
 }
 

@@ -88,3 +88,33 @@ async fn a_refused_incident_holds_up_no_other() {
     .await;
     operator.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_refuses_everything_is_failing() {
+    let env = TestEnv::new("refuses-all").await;
+    let receiver = Receiver::start().await.unwrap();
+    env.secret("ops", &[("url", &receiver.url("/services/T0"))]).await;
+    receiver.refuse("", Reply::Body(400, "invalid_payload".to_owned()));
+    for pod in ["cart-0", "cart-1"] {
+        env.pod(pod, crash_looping(7)).await;
+    }
+    env.object("cluster", spec(&[webhook("ops", "Slack", json!({}))])).await;
+    let operator = env.operator().start();
+    let status = env
+        .wait_for_status("cluster", "both incidents are marked", |status| {
+            delivery(status, "ops")
+                .is_some_and(|ops| ops.alerts.iter().filter(|alert| alert.refused_at.is_some()).count() == 2)
+        })
+        .await;
+    let expected = "1 of 1 webhooks: ops: the receiver answered 400: “invalid_payload”";
+    assert_eq!(condition(&status, "AlertsDelivered"), ("False", "DeliveryFailing", expected));
+    // A new incident is tried without waiting. It is accepted, and so are the others.
+    receiver.accept();
+    env.pod("cart-2", crash_looping(7)).await;
+    env.wait_for_status("cluster", "everything is delivered", |status| {
+        condition(status, "AlertsDelivered").0 == "True"
+            && delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().all(|alert| alert.refused_at.is_none()))
+    })
+    .await;
+    operator.stop().await;
+}

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most receivers of one object that are sent their last messages at the same time, and the most removed webhooks that
-/// wait for it. Who changes the spec all the time gets an event for each further one.
+/// wait for it. Beyond this limit, each further webhook causes an event.
 const MOST: usize = 20;
 
 impl Worker {

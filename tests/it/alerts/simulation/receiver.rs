@@ -45,7 +45,7 @@ pub(super) struct Attempt {
     pub maybe_accepted: bool,
     /// The operator knows that the message was accepted.
     pub confirmed: bool,
-    /// It is a part of a message that the receiver refused.
+    /// It is a part of a message that the receiver refused, or follows soon because it waited for the receiver.
     pub is_part: bool,
 }
 
@@ -118,7 +118,7 @@ impl Simulation {
             accepted,
             maybe_accepted,
             confirmed,
-            is_part: self.stored.part_size > 0,
+            is_part: self.stored.part_size > 0 || self.stored.accepts_others,
         });
     }
 
@@ -181,16 +181,18 @@ impl Simulation {
         history
     }
 
-    /// Notes the incidents of a message that may have been accepted before, and that is refused now, or those that
+    /// Notes the incidents of a message that may have been accepted before, and that is refused now, whose starts or ends may be
+    /// sent twice, or those that
     /// Alertmanager is sent again in parts.
     pub(super) fn note_refusal(&mut self, message: &Notification, outcome: &AttemptOutcome) {
         let was_uncertain = self.stored.pending.as_ref().is_some_and(|pending| pending.maybe_delivered);
         let is_refused = matches!(outcome, AttemptOutcome::Answered { status: 400 | 413, .. });
         let again = match message.kind {
-            MessageKind::Resend if is_refused && message.detail == Detail::Names => &message.ongoing,
-            MessageKind::Firing | MessageKind::Repeat if is_refused && was_uncertain => &message.started,
+            MessageKind::Resend if is_refused && message.detail == Detail::Names => vec![&message.ongoing],
+            MessageKind::Resend | MessageKind::Test => return,
+            _ if is_refused && was_uncertain => vec![&message.started, &message.resolved],
             _ => return,
         };
-        self.may_start_twice.extend(again.iter().map(|alert| alert.key.clone()));
+        self.may_start_twice.extend(again.into_iter().flatten().map(|alert| alert.key.clone()));
     }
 }

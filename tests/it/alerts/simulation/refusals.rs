@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Behaviour, Simulation, accepted, key};
-use orchestr::api::{MessageKind, WebhookFormat};
+use super::{Behaviour, Simulation, accepted, key, rendered_text};
+use orchestr::api::{MessageKind, WebhookFormat, WebhookStatus};
 
 /// The incidents that the receiver accepted the start of, and those that it accepted the end of.
 fn sent(sim: &Simulation) -> (BTreeSet<String>, BTreeSet<String>) {
@@ -138,21 +138,68 @@ fn an_incident_that_is_refused_later_holds_up_no_other() {
 }
 
 #[test]
-fn a_receiver_that_refuses_everything_is_asked_slowly() {
+fn a_receiver_that_refuses_everything_is_failing_and_probed() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::RejectsAll;
         (0..12).for_each(|number| sim.start(number));
         sim.advance(3_600);
         let attempts = sim.attempts.len();
-        assert!((12..=100).contains(&attempts), "{format:?}: {attempts} in an hour");
+        assert!((40..=100).contains(&attempts), "{format:?}: {attempts} in an hour");
+        assert!(sim.stored.last_error.is_some() && !sim.stored.accepts_others, "{format:?}");
+
+        // It works again: one refused incident is accepted, and then the others, in the usual messages.
         sim.receiver = Behaviour::Accepts;
-        sim.start(20);
-        sim.advance(70);
-        assert!(sent(&sim).0.contains(&key(20)), "{format:?}");
-        sim.advance(1_900);
-        assert_eq!(sent(&sim).0.len(), 13, "{format:?}");
+        sim.advance(90 + 15);
+        let sent = sent(&sim).0;
+        assert_eq!(sent, keys(0..12), "{format:?}");
+        let messages = accepted(&sim).into_iter().filter(|(.., started, _)| !started.is_empty()).count();
+        let usual = if format == WebhookFormat::PagerDuty { 12 } else { 2 };
+        assert_eq!(messages, usual, "{format:?}");
+        assert!(sim.stored.alerts.iter().all(|alert| alert.refused_at.is_none()), "{format:?}");
+        sim.advance(1);
+        let WebhookStatus { last_error, last_refusal, accepts_others, .. } = &sim.stored;
+        assert_eq!((last_error, last_refusal, accepts_others), (&None, &None, &false), "{format:?}");
     }
+}
+
+#[test]
+fn a_new_incident_does_not_wait_for_the_probe() {
+    for format in WebhookFormat::ALL {
+        let mut sim = Simulation::new(format);
+        sim.receiver = Behaviour::RejectsAll;
+        (0..3).for_each(|number| sim.start(number));
+        sim.advance(600);
+        sim.receiver = Behaviour::RefusesNaming(&[0, 1]);
+        sim.start(20);
+        sim.advance(33);
+        assert!(sent(&sim).0.contains(&key(20)), "{format:?}");
+        // Something was accepted, so the others are refused for what they contain. They are tried once more.
+        sim.advance(10);
+        assert!(sent(&sim).0.contains(&key(2)), "{format:?}");
+        assert_eq!((sim.stored.last_error.is_none(), sim.stored.accepts_others), (true, true), "{format:?}");
+        let tries = sim.attempts.iter().filter(|attempt| !attempt.accepted).count();
+        sim.advance(20 * 60);
+        let again = sim.attempts.iter().filter(|attempt| !attempt.accepted).count() - tries;
+        assert_eq!(again, 0, "{format:?}: they are retried slowly");
+    }
+}
+
+/// The only incident was accepted, and its repetition is refused.
+#[test]
+fn a_refused_repetition_is_probed_until_the_receiver_takes_it() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.advance(60);
+    sim.receiver = Behaviour::RejectsAll;
+    sim.advance(3_700);
+    assert!(sim.stored.alerts[0].refused_at.is_some() && sim.stored.last_error.is_some());
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(92);
+    assert!(sim.stored.alerts[0].refused_at.is_none() && sim.stored.last_error.is_none(), "{:?}", sim.stored);
+    let repeated = sim.sent.last().unwrap();
+    let text = rendered_text(repeated, WebhookFormat::Slack);
+    assert!(text.contains(&key(1)), "{text}");
 }
 
 #[test]
