@@ -39,7 +39,7 @@ fn event(notification: &Notification, data: &Value) -> Value {
     let subject = [&source.uid, &sanitize::single_line(&notification.webhook, 63)].map(String::as_str).join("/");
     let kind = match notification.kind {
         MessageKind::Test => "test",
-        _ if notification.is_resolved() => "resolved",
+        _ if notification.firing() == 0 => "resolved",
         _ => "firing",
     };
     json!({

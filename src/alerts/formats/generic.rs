@@ -43,7 +43,7 @@ fn body(notification: &Notification, layout: Layout) -> Value {
         "version": "4",
         "groupKey": format!("{{}}:{{{}}}", key.join(", ")),
         "truncatedAlerts": truncated,
-        "status": status(notification.is_resolved()),
+        "status": status(notification.firing() == 0),
         "receiver": sanitize::single_line(&notification.webhook, 63),
         "groupLabels": group,
         "commonLabels": common(alerts.iter().map(|alert| &alert.labels)),

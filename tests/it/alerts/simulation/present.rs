@@ -154,3 +154,25 @@ fn the_end_names_the_cause_that_the_start_named() {
         }
     }
 }
+
+#[test]
+fn a_message_that_lists_ends_only_has_the_status_resolved() {
+    for (format, field, expected) in [
+        (WebhookFormat::Generic, "status", "resolved"),
+        (WebhookFormat::CloudEvents, "type", "dev.kopf.orchestr.alerts.resolved"),
+    ] {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.start(2);
+        sim.advance(120);
+        sim.end(1);
+        sim.advance(20);
+        // It may still return, so its end is not sent yet.
+        sim.end(2);
+        sim.advance(15);
+        let last = sim.sent.last().unwrap();
+        assert_eq!((last.resolved.len(), last.ongoing.len(), last.ending), (1, 0, 1), "{format:?}");
+        let body: serde_json::Value = serde_json::from_str(&text(&sim, last)).unwrap();
+        assert_eq!(body[field], expected);
+    }
+}
