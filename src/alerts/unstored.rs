@@ -8,8 +8,9 @@ use crate::{
     hex::hex,
 };
 
-/// Gives a new message an ID that follows from its alerts. A restarted operator finds no trace of the message, so it plans
-/// the same one, and the receiver recognizes it by this ID.
+/// Gives a new message an ID that follows from its alerts. A restarted operator finds no trace of the message. If it plans the
+/// same one, the receiver recognizes it by this ID. It may group the incidents in other messages, which have other IDs, and it
+/// does not send the end of an incident that has ended in the meantime.
 ///
 /// `previous` and `state` are those before and after the plan of the message.
 pub(super) fn name_unstored(

@@ -158,8 +158,8 @@ async fn what_cannot_be_stored_is_reported_and_sent_later() {
     let note = event.await.unwrap().note.unwrap();
     assert_eq!(
         note,
-        "alerts are sent although their state cannot be stored (Forbidden (403)): a restart sends them again, with the \
-         same IDs"
+        "alerts are sent although their state cannot be stored (Forbidden (403)): after a restart, what lasts is sent again, \
+         possibly in other messages with other IDs, and what has ended stays open at receivers that track alerts"
     );
     // The next operator does not know what this one has sent.
     operator.stop().await;

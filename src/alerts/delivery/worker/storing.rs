@@ -128,7 +128,8 @@ impl Worker {
             && let Some(refused) = self.writer.refused()
         {
             let note = format!(
-                "alerts are sent although their state cannot be stored ({}): a restart sends them again, with the same IDs",
+                "alerts are sent although their state cannot be stored ({}): after a restart, what lasts is sent again, possibly \
+                 in other messages with other IDs, and what has ended stays open at receivers that track alerts",
                 refused.error
             );
             self.notify("", reason::ALERTS_NOT_STORED, note);
