@@ -18,7 +18,7 @@ use super::{
     webhook_state::{WebhookState, is_ongoing},
 };
 use crate::{
-    api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, StormStatus, WebhookStatus},
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, Severity, StormStatus, WebhookStatus},
     hex::hex,
 };
 
@@ -276,11 +276,6 @@ pub(super) fn last_messages(
     let grouped = Grouped::new(state, input);
     let webhook = WebhookState::new(state, input, &grouped);
     let (policy, now) = (input.policy, input.now);
-    let may_be_firing = |phase: AlertPhase, has_begun: bool| match phase {
-        AlertPhase::Firing | AlertPhase::Resolving => true,
-        AlertPhase::Announcing => has_begun || webhook.may_be_delivered(),
-        AlertPhase::Queued | AlertPhase::Resolved => false,
-    };
     let mut messages: Vec<Notification> = Vec::new();
     let mut budget = MessageBudget::of(receiver(policy.format));
     let empty = |number: usize| {
@@ -291,7 +286,7 @@ pub(super) fn last_messages(
             ..Notification::empty(id, MessageKind::Resolved, source, webhook, now)
         }
     };
-    let is_ended = |alert: &AlertStatus| may_be_firing(alert.phase, alert.has_begun()) && !is_kept(&alert.key);
+    let is_ended = |alert: &AlertStatus| may_be_open(state, alert.phase, alert.has_begun()) && !is_kept(&alert.key);
     for mut alert in alerts_where(&webhook, is_ended) {
         alert.resolved_at = Some(now);
         (alert.pods, alert.remaining) = (0, 0);
@@ -304,7 +299,7 @@ pub(super) fn last_messages(
             message.resolved.push(alert);
         }
     }
-    if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_firing(storm.phase, storm.has_begun())) {
+    if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_open(state, storm.phase, storm.has_begun())) {
         let first_severity = storm.severity.unwrap_or_default();
         let storm = Storm {
             since: storm.since.0,
@@ -319,6 +314,23 @@ pub(super) fn last_messages(
         }
     }
     messages
+}
+
+/// How many alerts the receiver may consider firing, if it is to be sent their ends.
+#[must_use]
+pub(super) fn open_alerts(state: &WebhookStatus) -> usize {
+    let is_open = |alert: &&AlertStatus| may_be_open(state, alert.phase, alert.has_begun());
+    let storm = state.storm.iter().filter(|storm| may_be_open(state, storm.phase, storm.has_begun()));
+    if state.sends_no_ends { 0 } else { state.alerts.iter().filter(is_open).count() + storm.count() }
+}
+
+fn may_be_open(state: &WebhookStatus, phase: AlertPhase, has_begun: bool) -> bool {
+    let is_uncertain = |pending: &PendingMessage| pending.in_flight || pending.maybe_delivered;
+    match phase {
+        AlertPhase::Firing | AlertPhase::Resolving => true,
+        AlertPhase::Announcing => has_begun || state.pending.as_ref().is_some_and(is_uncertain),
+        AlertPhase::Queued | AlertPhase::Resolved => false,
+    }
 }
 
 /// A unique ID. It depends on the kind, because two messages of different kinds may be built at the same time.

@@ -43,8 +43,8 @@ mod webhook_state;
 
 pub use alert::Alert;
 pub use common_cause::Grouped;
-use compose::last_messages;
 pub use compose::{deletion_notices, resend};
+use compose::{last_messages, open_alerts};
 use delivery_summary::{summarize_delivery, summarize_mutes};
 pub use endpoint_spec::EndpointSpec;
 pub use formats::{Pacing, Request, render};

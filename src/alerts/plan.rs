@@ -43,6 +43,7 @@ pub fn plan(previous: &WebhookStatus, input: &PlanInput<'_>) -> Plan {
     let grouped = Grouped::new(previous, input);
     let mut webhook = WebhookState::new(previous, input, &grouped);
     webhook.status.name.clone_from(&input.policy.name);
+    webhook.status.sends_no_ends = !input.policy.send_resolved;
     if webhook.status.config != input.config {
         input.config.clone_into(&mut webhook.status.config);
         webhook.status.stopped = false;

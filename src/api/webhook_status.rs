@@ -56,6 +56,9 @@ pub struct WebhookStatus {
     /// ongoing incidents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receiver: String,
+    /// Whether the webhook has `sendResolved: false`, so that alerts stay open at its receiver.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sends_no_ends: bool,
     /// How many incidents were due but ended before they could be sent: nothing that has ended is reported as firing.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0))]

@@ -30,6 +30,8 @@ pub(super) struct Object {
     pub(super) uid: String,
     /// The generation that `settings` were read from.
     pub(super) generation: i64,
+    /// When the generation before was last known to be the present one.
+    pub(super) changed_after: Instant,
     pub(super) settings: Result<Arc<Settings>, SpecError>,
     /// Whether the patterns of the settings are being checked. Until then, the status stays as it is.
     pub(super) is_being_checked: bool,
@@ -82,6 +84,7 @@ impl Object {
         Self {
             uid: observed.uid.clone(),
             generation: observed.generation,
+            changed_after: now,
             settings: Err(SpecError::AlertsNotSet),
             is_being_checked: false,
             view: None,

@@ -5,7 +5,12 @@ use std::{
     time::Duration,
 };
 
-use crate::api::NamespacedName;
+use tokio::time::Instant;
+
+use crate::{
+    api::NamespacedName,
+    watch::{READ_TIMEOUT, WatchUpdate},
+};
 
 use super::{object::Object, watch_health::Scope};
 
@@ -20,6 +25,17 @@ pub(super) struct Objects {
     denied: HashSet<Scope>,
     /// The number of all scopes.
     scopes: usize,
+    /// How current the objects of each scope are.
+    currency: HashMap<Scope, Currency>,
+}
+
+/// How current what a watch has reported is.
+#[derive(Debug, Default)]
+struct Currency {
+    /// When the watch last reported anything.
+    heard_at: Option<Instant>,
+    /// While the watch is interrupted, when it was last known to work.
+    interrupted_at: Option<Instant>,
 }
 
 impl Objects {
@@ -31,7 +47,33 @@ impl Objects {
             answered: HashSet::new(),
             denied: HashSet::new(),
             scopes,
+            currency: HashMap::new(),
         }
+    }
+
+    /// Notes whether the watch of a scope works.
+    pub(super) fn note_watch<K>(&mut self, scope: &Scope, update: &WatchUpdate<K>, now: Instant) {
+        let Currency { heard_at, interrupted_at } = self.currency.entry(scope.clone()).or_default();
+        match update {
+            WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {
+                // A connection may have been lost this long before it is noticed.
+                let silent_since = now.checked_sub(READ_TIMEOUT);
+                interrupted_at.get_or_insert_with(|| (*heard_at).max(silent_since).unwrap_or(now));
+            }
+            WatchUpdate::Synced | WatchUpdate::CaughtUp => *interrupted_at = None,
+            WatchUpdate::Relisting
+            | WatchUpdate::Listed(_)
+            | WatchUpdate::Applied(_)
+            | WatchUpdate::Deleted(_)
+            | WatchUpdate::Behind => {}
+        }
+        *heard_at = Some(now);
+    }
+
+    /// When what was known of an object before an update was last known to be current.
+    pub(super) fn current_at(&self, key: &NamespacedName, now: Instant) -> Instant {
+        let of_object = self.currency.iter().filter(|(scope, _)| is_within(key, scope));
+        of_object.filter_map(|(_, currency)| currency.interrupted_at).min().unwrap_or(now)
     }
 
     pub(super) fn get(&self, key: &NamespacedName) -> Option<&Object> {
@@ -113,4 +155,30 @@ impl Objects {
 
 fn is_within(key: &NamespacedName, scope: &Scope) -> bool {
     scope.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_since_when_a_spec_may_have_been_different() {
+        let (key, scope) = (NamespacedName::new("shop", "cluster"), Scope::default());
+        let (mut objects, start) = (Objects::new(1), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let failed = || WatchUpdate::<()>::Failed("the connection was reset".to_owned());
+        objects.note_watch(&scope, &WatchUpdate::<()>::Synced, at(0));
+        assert_eq!(objects.current_at(&key, at(1_000)), at(1_000), "a working watch may be silent");
+        objects.note_watch(&scope, &WatchUpdate::Applied(()), at(1_000));
+        objects.note_watch(&scope, &failed(), at(1_010));
+        objects.note_watch(&scope, &failed(), at(2_200));
+        objects.note_watch(&scope, &WatchUpdate::<()>::Behind, at(2_210));
+        objects.note_watch(&scope, &WatchUpdate::Applied(()), at(2_211));
+        assert_eq!(objects.current_at(&key, at(2_211)), at(1_000), "changes of twenty minutes follow");
+        objects.note_watch(&scope, &WatchUpdate::<()>::CaughtUp, at(2_212));
+        assert_eq!(objects.current_at(&key, at(2_213)), at(2_213));
+        // A connection that was lost in silence.
+        objects.note_watch(&scope, &failed(), at(9_000));
+        assert_eq!(objects.current_at(&key, at(9_001)), at(9_000) - READ_TIMEOUT);
+    }
 }

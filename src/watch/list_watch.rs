@@ -34,7 +34,7 @@ use super::{
 };
 
 /// How long a response may be silent before its connection counts as lost.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(150);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(150);
 /// The timeout of a watch in seconds. It is shorter than [`READ_TIMEOUT`], because an API server before 1.34 may send no
 /// bookmarks for ten minutes when nothing happens, but always ends a watch at its timeout.
 const WATCH_TIMEOUT: u32 = 120;

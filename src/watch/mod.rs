@@ -25,14 +25,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::StreamingLists;
 
-pub(crate) use self::collection::PAGE_SIZE;
 pub(crate) use self::update::WENT_BACK;
 pub use self::update::WatchUpdate;
+pub(crate) use self::{collection::PAGE_SIZE, list_watch::READ_TIMEOUT};
 
 use self::{
     collection::{Collection, Selection, WrongEncoding},
     json::Json,
-    list_watch::{ListWatch, READ_TIMEOUT, loses_an_event},
+    list_watch::{ListWatch, loses_an_event},
 };
 
 /// The longest error text that is passed on, in bytes.

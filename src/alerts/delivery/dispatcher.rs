@@ -55,6 +55,8 @@ pub(crate) struct ObjectUpdate<'a> {
     /// The generation that `webhooks` come from.
     pub generation: i64,
     pub webhooks: &'a Arc<[ValidatedWebhook]>,
+    /// When the spec before was last known to be the present one.
+    pub changed_after: Instant,
     pub mute_rules: &'a Arc<MuteRules>,
     /// The status in the API, with the delivery state that an earlier run has stored.
     pub status: Option<&'a OrchestrStatus>,
@@ -120,6 +122,11 @@ impl Dispatcher {
         }
     }
 
+    /// The notices that wait, after [`stop`](Self::stop).
+    pub fn last_notices(&mut self) -> impl Iterator<Item = DeliveryNotice> {
+        std::iter::from_fn(|| self.notices.try_recv().ok())
+    }
+
     /// Replaces the input of an object's worker, which is woken if anything has changed. Starts a worker if the object has
     /// webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
@@ -134,6 +141,7 @@ impl Dispatcher {
         let input = Input {
             generation: update.generation,
             webhooks: Arc::clone(update.webhooks),
+            changed_after: Some(update.changed_after),
             mute_rules: Arc::clone(update.mute_rules),
             incidents: incidents.unwrap_or(known.incidents),
             incidents_version,
@@ -291,6 +299,7 @@ mod tests {
             uid: name,
             generation: 1,
             webhooks,
+            changed_after: Instant::now(),
             mute_rules,
             status: Some(&status),
             resource_version: "1",

@@ -8,14 +8,19 @@ use super::{deletion::send_deletion_notices, http_client::HttpClient, secrets::E
 use crate::alerts::{Notification, ValidatedWebhook};
 
 /// For how long after a webhook has left it a receiver is sent anything. Later it may belong to someone else.
-const SENT_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const SENT_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why a receiver cannot be sent anything if this process has not read its Secret.
+pub(super) const UNKNOWN: &str = "the operator was restarted since, and does not know its URL";
+/// The same if the Secrets of the webhook could not be used for too long after its spec had changed.
+pub(super) const UNKNOWN_PRESENT: &str = "it was not known within a minute whether the webhook has another receiver";
 
 /// A receiver that a webhook has left.
 pub(super) struct LeftReceiver {
     /// Identifies it, see [`super::secrets::WebhookSecrets`].
     pub receiver: String,
-    /// Absent if this process has not read its Secret.
-    pub endpoint: Option<Arc<Endpoint>>,
+    /// An error says why it cannot be sent anything.
+    pub endpoint: Result<Arc<Endpoint>, &'static str>,
     /// As it was when it sent to this receiver.
     pub webhook: ValidatedWebhook,
     /// The webhook has left it then or later.
@@ -39,9 +44,7 @@ impl LastMessages {
     /// # Errors
     /// If the receiver is not known, was left too long ago, or does not accept them in time.
     pub async fn send(self, http: &HttpClient) -> Result<(), &'static str> {
-        let Some(endpoint) = self.to.endpoint else {
-            return Err("the operator was restarted since, and does not know its URL");
-        };
+        let endpoint = self.to.endpoint?;
         let deadline = self.to.left_after + SENT_WITHIN;
         if deadline <= Instant::now() {
             return Err("the change was noticed more than a minute later");
@@ -78,6 +81,7 @@ mod tests {
             Destination::new(WebhookFormat::Slack, b"https://192.0.2.1/hook", UrlPolicy::default()).unwrap();
         let endpoint =
             is_known.then(|| Arc::new(Endpoint { destination, headers: HeaderMap::new(), keys: None, tls: None }));
+        let endpoint = endpoint.ok_or(UNKNOWN);
         let object = NamespacedName::new("shop", "cluster");
         let message = Notification::test("id".to_owned(), object, "ops".to_owned(), Timestamp::UNIX_EPOCH);
         let messages = vec![message.resolved("id".to_owned(), Timestamp::UNIX_EPOCH)];
@@ -92,6 +96,6 @@ mod tests {
         let late = last_messages(left_after, true).send(&http).await;
         assert_eq!(late, Err("the change was noticed more than a minute later"));
         let unknown = last_messages(Instant::now(), false).send(&http).await;
-        assert_eq!(unknown, Err("the operator was restarted since, and does not know its URL"));
+        assert_eq!(unknown, Err(UNKNOWN));
     }
 }

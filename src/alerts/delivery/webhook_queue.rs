@@ -68,6 +68,8 @@ pub(super) struct WebhookQueue {
     last_usable: Option<UsableEndpoint>,
     /// The receiver before the present one, until it was sent the end of what it was sent.
     left: Option<LeftReceiver>,
+    /// The stored receiver, if an event has said that its alerts could not be ended.
+    given_up: Option<String>,
     last_sent: Option<Timestamp>,
     wake: Option<Timestamp>,
 }
@@ -77,7 +79,8 @@ enum Stage {
     /// Not stored yet: the next decision may replace it.
     Decided(Box<Decision>),
     Storing(Box<Decision>),
-    Sending,
+    /// The message with this ID.
+    Sending(String),
 }
 
 /// What remains of a [`Plan`] until it is stored.
@@ -132,6 +135,7 @@ impl WebhookQueue {
             unanswered_reads: Backoff::new(READ_RETRY, READ_RETRY_MAX),
             last_usable: None,
             left: None,
+            given_up: None,
             last_sent: None,
             wake: None,
         }
@@ -141,9 +145,11 @@ impl WebhookQueue {
         &self.webhook.policy.name
     }
 
-    pub fn update_spec(&mut self, webhook: ValidatedWebhook, now: Instant) {
+    /// Takes a spec that has changed after `changed_after`.
+    pub fn update_spec(&mut self, webhook: ValidatedWebhook, changed_after: Instant) {
         if webhook.endpoint != self.webhook.endpoint {
-            self.secrets.read_at = Some(now);
+            // At once.
+            self.secrets.read_at = Some(changed_after);
             self.failing_reads.reset();
             let (old, new) = (&self.webhook.endpoint, &webhook.endpoint);
             if !new.reads_same(old) {
@@ -152,7 +158,7 @@ impl WebhookQueue {
             if (new.format, &new.url_from) != (old.format, &old.url_from)
                 && let Some(UsableEndpoint { receiver, endpoint, .. }) = self.last_usable.take()
             {
-                self.leave(receiver, Some(endpoint), now);
+                self.leave(receiver, Ok(endpoint), changed_after);
             }
         }
         self.webhook = webhook;
@@ -197,7 +203,7 @@ impl WebhookQueue {
         match send {
             Some(message) if is_stored || input.is_unstored => {
                 self.base = state;
-                self.stage = Stage::Sending;
+                self.stage = Stage::Sending(message.id.clone());
                 Action::Send(Box::new(message))
             }
             send => {
@@ -235,7 +241,7 @@ impl WebhookQueue {
         if !self.may_use_secrets(now) {
             return Some(self.read_secrets());
         }
-        self.stage = Stage::Sending;
+        self.stage = Stage::Sending(message.id.clone());
         Some(Action::Send(Box::new(message)))
     }
 
@@ -306,7 +312,7 @@ impl WebhookQueue {
     pub fn state(&self) -> &Arc<WebhookStatus> {
         match &self.stage {
             Stage::Decided(decision) | Stage::Storing(decision) => &decision.state,
-            Stage::Idle | Stage::Sending => &self.base,
+            Stage::Idle | Stage::Sending(_) => &self.base,
         }
     }
 
@@ -316,11 +322,16 @@ impl WebhookQueue {
     }
 
     pub fn is_sending(&self) -> bool {
-        matches!(self.stage, Stage::Sending)
+        matches!(self.stage, Stage::Sending(_))
+    }
+
+    /// Whether it is sending the message with this ID. A webhook of the same name may have been removed while it was sending.
+    pub fn sends_message(&self, id: &str) -> bool {
+        matches!(&self.stage, Stage::Sending(sent) if sent == id)
     }
 
     fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Storing(_) | Stage::Sending)
+        matches!(self.stage, Stage::Storing(_) | Stage::Sending(_))
     }
 
     /// Whether it is known if the webhook's Secrets can be used.
@@ -330,8 +341,9 @@ impl WebhookQueue {
 
     /// Why the webhook cannot be used.
     pub fn unusable(&self) -> Option<&str> {
-        let latest = self.secrets.latest.as_ref()?;
-        latest.secrets.endpoint.as_ref().err().map(|error| error.0.as_str())
+        let wrong = self.webhook.endpoint.wrong.as_deref();
+        let latest = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
+        wrong.or_else(|| latest?.endpoint.as_ref().err().map(|error| error.0.as_str()))
     }
 
     /// Why the webhook's Secrets cannot be read, although they may exist.
@@ -376,8 +388,8 @@ impl WebhookQueue {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Storing(decision) if success => {
                 self.base = decision.state;
-                if decision.send.is_some() {
-                    self.stage = Stage::Sending;
+                if let Some(message) = &decision.send {
+                    self.stage = Stage::Sending(message.id.clone());
                 }
                 decision.send
             }

@@ -75,15 +75,15 @@ pub(super) struct Worker {
     object: ObjectRef,
     source: Source,
     generation: i64,
-    /// What `queues` were made from.
-    webhooks: Arc<[ValidatedWebhook]>,
+    /// What `queues` were made from. Absent before the first input.
+    webhooks: Option<Arc<[ValidatedWebhook]>>,
     queues: Vec<WebhookQueue>,
     /// The states from which the first queues continue instead of the stored ones.
     lost: Vec<Arc<WebhookStatus>>,
     /// Those of webhooks that were removed from the spec, until their last messages are sent.
     leaving: Vec<WebhookQueue>,
-    /// How many receivers are being sent their last messages.
-    farewells: usize,
+    /// The webhooks whose earlier receivers are being sent their last messages, and how many alerts these end.
+    farewells: Vec<(String, usize)>,
     /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
     /// turn would keep old ones in memory.
     inputs: watch::Receiver<Input>,
@@ -152,11 +152,11 @@ impl Worker {
             context,
             object,
             generation: 0,
-            webhooks: Arc::default(),
+            webhooks: None,
             queues: Vec::new(),
             lost,
             leaving: Vec::new(),
-            farewells: 0,
+            farewells: Vec::new(),
             inputs,
             incidents_version: None,
             incidents_known: false,
@@ -200,7 +200,7 @@ impl Worker {
                 let now = Instant::now();
                 let until = *patience.get_or_insert(now + SHUTDOWN_PATIENCE);
                 if self.is_stored() && (now >= until || !self.is_sending()) {
-                    return;
+                    return self.report_unfinished();
                 }
             }
             let give_up_at = patience.filter(|until| *until > Instant::now());
@@ -223,7 +223,7 @@ impl Worker {
     }
 
     fn is_sending(&self) -> bool {
-        self.farewells > 0 || self.queues.iter().any(WebhookQueue::is_sending)
+        !self.farewells.is_empty() || self.queues.iter().any(WebhookQueue::is_sending)
     }
 
     /// Takes the latest input. Returns its incidents.
@@ -241,8 +241,8 @@ impl Worker {
     fn apply(&mut self, input: Input, now: Instant) {
         self.generation = input.generation;
         self.bytes = input.bytes;
-        if self.incidents_version.is_none() || !Arc::ptr_eq(&self.webhooks, &input.webhooks) {
-            self.update_webhooks(input.webhooks, now);
+        if self.webhooks.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &input.webhooks)) {
+            self.update_webhooks(input.webhooks, input.changed_after.map_or(now, |at| at.min(now)));
         }
         self.incidents_known = input.incidents_known;
         // Before the first incidents are known, the memory is that of the status.
@@ -266,7 +266,10 @@ impl Worker {
         }
     }
 
-    fn update_webhooks(&mut self, webhooks: Arc<[ValidatedWebhook]>, now: Instant) {
+    /// The spec has changed after `changed_after`.
+    fn update_webhooks(&mut self, webhooks: Arc<[ValidatedWebhook]>, changed_after: Instant) {
+        // Later, a webhook with the name of a removed one is a new one, whose stored state is that of the removed one.
+        let is_first = self.webhooks.is_none();
         let mut old = std::mem::take(&mut self.queues);
         let timings = self.context.timings;
         for webhook in webhooks.iter() {
@@ -275,18 +278,21 @@ impl Worker {
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
             self.queues.push(match index.map(|index| old.swap_remove(index)) {
                 Some(mut queue) => {
-                    queue.update_spec(webhook, now);
+                    queue.update_spec(webhook, changed_after);
                     queue
                 }
                 None => {
-                    let mut states = self.lost.iter().chain(&self.writer.stored().webhooks);
+                    let mut states = self.lost.iter().chain(&self.writer.stored().webhooks).filter(|_| is_first);
                     let stored = states.find(|state| state.name == webhook.policy.name);
                     WebhookQueue::new(webhook, stored.cloned(), timings)
                 }
             });
         }
-        self.leave(&webhooks, old, now);
-        self.webhooks = webhooks;
+        self.leave(old, changed_after);
+        if is_first {
+            self.report_removed_early(&webhooks);
+        }
+        self.webhooks = Some(webhooks);
         self.lost = Vec::new();
     }
 
@@ -443,7 +449,7 @@ impl Worker {
     }
 
     fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {
-        let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.is_sending();
+        let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.sends_message(&message.id);
         let Some(queue) = self.leaving.iter_mut().chain(&mut self.queues).find(is_sender) else { return };
         queue.on_sent(message, &attempt.outcome, self.context.clock.now());
         let format = queue.webhook.policy.format.as_str();
@@ -473,6 +479,7 @@ async fn after_shutdown(shutdown: &CancellationToken) {
 
 #[cfg(test)]
 mod tests {
+    mod changes;
     mod fairness;
     mod sharing;
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -205,15 +205,19 @@ impl Controller {
 
     async fn drain(mut self) -> bool {
         self.tasks.abort_reads();
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         let delivered = self.dispatcher.stop(DRAIN_TIMEOUT);
-        let drained = timeout(DRAIN_TIMEOUT, async {
+        let written = timeout_at(deadline, async {
             while let Some(result) = self.tasks.next_write().await {
                 self.on_task_result(result);
             }
-            self.event_publisher.finish().await;
         })
         .await;
-        let is_complete = delivered.await && drained.is_ok();
+        let is_delivered = delivered.await;
+        let notices: Vec<_> = self.dispatcher.last_notices().collect();
+        notices.into_iter().for_each(|notice| self.publish_notice(notice));
+        let published = timeout_at(deadline, self.event_publisher.finish()).await;
+        let is_complete = is_delivered && written.is_ok() && published.is_ok();
         tracing::info!(complete = is_complete, "stopped");
         is_complete
     }
@@ -347,6 +351,7 @@ impl Controller {
                     uid: &object.uid,
                     generation: object.generation,
                     webhooks: &settings.webhooks,
+                    changed_after: object.changed_after,
                     mute_rules: &settings.mute_rules,
                     status: object.status_head(),
                     resource_version: &object.resource_version,

@@ -18,6 +18,7 @@ impl Controller {
         if update.is_of_object() || matches!(update, WatchUpdate::Synced | WatchUpdate::CaughtUp) {
             self.objects.access_granted(&scope);
         }
+        self.objects.note_watch(&scope, &update, Instant::now());
         match update {
             WatchUpdate::Relisting => self.objects.begin_list(&scope),
             WatchUpdate::Listed(object) => {
@@ -61,6 +62,7 @@ impl Controller {
             return;
         }
         let is_new = self.objects.get(&key).is_none();
+        let changed_after = self.objects.current_at(&key, now);
         if is_new {
             let generation = observed.generation;
             tracing::info!(namespace = key.namespace, name = key.name, generation, "watching Orchestr");
@@ -72,6 +74,7 @@ impl Controller {
         let is_spec_changed = is_new || object.generation != observed.generation || object.has_gone_back();
         if is_spec_changed {
             object.generation = observed.generation;
+            object.changed_after = changed_after;
             object.settings = settings(&observed, self.own_namespace_only).map(Into::into);
             let check = self.pattern_checks.start(&key, object);
             check.into_iter().for_each(|check| self.tasks.check_patterns(check));

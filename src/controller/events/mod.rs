@@ -214,7 +214,7 @@ pub(super) fn spec_event(error: &SpecError) -> Event {
     }
 }
 
-/// The event about something that the delivery of alerts has to tell.
+/// The event for a notice from alert delivery.
 pub(super) fn notice_event(notice: &DeliveryNotice) -> Event {
     let DeliveryNotice { object, webhook, reason, note, .. } = notice;
     Event {

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::{ObjectInput, ReadSecrets, Stage, UsableEndpoint, WebhookQueue};
 use crate::{
     alerts::{
-        Farewell, Incident, IncidentMemory, PlanInput,
+        CurrentMutes, Farewell, Incident, IncidentMemory, PlanInput,
         delivery::{
-            leaving::{LastMessages, LeftReceiver},
+            leaving::{LastMessages, LeftReceiver, SENT_WITHIN, UNKNOWN, UNKNOWN_PRESENT},
             secrets::{Endpoint, WebhookSecrets},
         },
         last_messages,
@@ -23,6 +23,8 @@ pub(in crate::alerts::delivery) struct Kept<'a> {
     pub queues: &'a [WebhookQueue],
     pub incidents: &'a [Incident],
     pub memory: &'a IncidentMemory,
+    pub mutes: &'a CurrentMutes,
+    pub now: Timestamp,
 }
 
 impl Kept<'_> {
@@ -47,48 +49,63 @@ impl WebhookQueue {
     pub(super) fn note_receiver(&mut self, secrets: &WebhookSecrets, endpoint: Arc<Endpoint>, now: Instant) {
         let new = UsableEndpoint { receiver: secrets.receiver.clone(), endpoint, read_at: now };
         match self.last_usable.replace(new) {
-            Some(old) if old.receiver != secrets.receiver => self.leave(old.receiver, Some(old.endpoint), old.read_at),
+            Some(old) if old.receiver != secrets.receiver => self.leave(old.receiver, Ok(old.endpoint), old.read_at),
             Some(_) => {}
             // The receiver of an earlier run.
             None if !self.base.receiver.is_empty()
                 && ![&secrets.receiver, &secrets.versioned_receiver].contains(&&self.base.receiver) =>
             {
-                self.leave(self.base.receiver.clone(), None, now);
+                self.leave(self.base.receiver.clone(), Err(UNKNOWN), now);
             }
             None => {}
         }
+        self.given_up = None;
     }
 
     /// Remembers a receiver that the webhook may have left. If it leaves several in a row, only the first one was sent
     /// anything.
-    pub(super) fn leave(&mut self, receiver: String, endpoint: Option<Arc<Endpoint>>, left_after: Instant) {
+    pub(super) fn leave(
+        &mut self,
+        receiver: String,
+        endpoint: Result<Arc<Endpoint>, &'static str>,
+        left_after: Instant,
+    ) {
+        if self.given_up.as_ref() == Some(&receiver) {
+            return;
+        }
         let webhook = self.webhook.clone();
         self.left.get_or_insert(LeftReceiver { receiver, endpoint, webhook, left_after });
     }
 
-    /// Notes that the webhook was removed from the spec.
-    pub(in crate::alerts::delivery) fn on_removed(&mut self, now: Instant) {
+    /// Notes that the webhook was removed from the spec after `removed_after`.
+    pub(in crate::alerts::delivery) fn on_removed(&mut self, removed_after: Instant) {
         let (receiver, endpoint) = match self.last_usable.take() {
-            Some(usable) => (usable.receiver, Some(usable.endpoint)),
-            None => (self.base.receiver.clone(), None),
+            Some(usable) => (usable.receiver, Ok(usable.endpoint)),
+            None => (self.base.receiver.clone(), Err(UNKNOWN)),
         };
         self.secrets.latest = None;
         if !self.is_sending() {
             // A message that is being stored is not sent any more.
             self.stage = Stage::Idle;
         }
-        self.leave(receiver, endpoint, now);
+        self.leave(receiver, endpoint, removed_after);
     }
 
     /// The receiver that the webhook has left, once it is known that the present one is another, and no request to it is
-    /// under way.
-    pub(in crate::alerts::delivery) fn take_left(&mut self, is_removed: bool) -> Option<LeftReceiver> {
+    /// under way. If the present one stays unknown, it is given up when nothing may be sent to it any more.
+    pub(in crate::alerts::delivery) fn take_left(&mut self, is_removed: bool, now: Instant) -> Option<LeftReceiver> {
         let present = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
         let is_known = is_removed || present.is_some_and(|present| present.endpoint.is_ok());
-        if !is_known || self.is_busy() {
+        let is_late = |left: &LeftReceiver| left.left_after + SENT_WITHIN <= now;
+        if self.is_busy() || !is_known && !self.left.as_ref().is_some_and(is_late) {
             return None;
         }
-        let left = self.left.take()?;
+        let mut left = self.left.take()?;
+        if !is_known {
+            self.given_up = Some(left.receiver.clone());
+            left.endpoint = Err(UNKNOWN_PRESENT);
+            return Some(left);
+        }
         let present = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
         (present.is_none_or(|present| present.receiver != left.receiver)).then_some(left)
     }
@@ -116,12 +133,20 @@ impl WebhookQueue {
         }
     }
 
-    /// Whether its receiver is sent the alert with this key, or will be.
+    /// Whether its receiver was sent the alert with this key, or will be now.
     fn sends(&self, key: &str, kept: &Kept<'_>) -> bool {
         let is_tracked = |alert: &AlertStatus| alert.key == key && alert.phase != AlertPhase::Resolved;
-        let policy = &self.webhook.policy;
-        let is_matched =
-            |incident: &Incident| *incident.key == *key && policy.matches(incident, &kept.memory.earlier(key, None));
-        self.base.alerts.iter().any(is_tracked) || kept.incidents.iter().any(is_matched)
+        self.base.alerts.iter().any(is_tracked)
+            || kept.incidents.iter().any(|incident| *incident.key == *key && self.will_announce(incident, kept))
+    }
+
+    /// Whether its receiver will be sent an incident now, and its end later.
+    fn will_announce(&self, incident: &Incident, kept: &Kept<'_>) -> bool {
+        let (policy, key) = (&self.webhook.policy, &incident.key);
+        let is_usable = self.webhook.endpoint.wrong.is_none() && !self.base.stopped && policy.send_resolved;
+        is_usable
+            && kept.mutes.get(key).is_none()
+            && policy.due_at(incident, kept.now).is_some_and(|due| due <= kept.now)
+            && policy.matches(incident, &kept.memory.earlier(key, None))
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     alerts::{
         alert_bytes,
         destination::{Destination, UrlPolicy},
+        open_alerts,
     },
     api::{NamespacedName, Owner, WebhookFormat},
 };
@@ -238,10 +239,10 @@ fn the_identity_that_an_earlier_version_stored_is_converted() {
     assert!(upgraded.step(60, || usable(URL)).is_none());
     assert!(upgraded.store().is_none(), "nothing is sent again");
     assert_eq!(upgraded.queue.state().receiver, usable(URL).unwrap().receiver);
-    assert!(upgraded.queue.take_left(false).is_none());
+    assert!(upgraded.queue.take_left(false, upgraded.at(60).0).is_none());
     let mut moved = Steps::new(Some(known));
     moved.step(60, || usable("https://hooks.example.com/2"));
-    assert!(moved.queue.take_left(false).is_some_and(|left| left.endpoint.is_none()));
+    assert!(moved.queue.take_left(false, moved.at(60).0).is_some_and(|left| left.endpoint.is_err()));
     assert!(moved.store().is_some(), "another receiver is told what lasts");
 }
 
@@ -250,13 +251,66 @@ fn a_receiver_is_left_when_its_url_changes() {
     let mut steps = Steps::new(None);
     steps.step(0, || usable(URL));
     let first = steps.store().unwrap();
-    assert!(steps.queue.take_left(false).is_none());
+    assert!(steps.queue.take_left(false, steps.at(0).0).is_none());
     steps.deliver(0, &first);
     let reads = steps.reads;
     // Secrets of open alerts are read every half a minute, so that the change is noticed within a minute.
     steps.step(31, || usable("https://hooks.example.com/2"));
     assert_eq!(steps.reads, reads + 1);
-    let left = steps.queue.take_left(false).expect("the earlier receiver");
-    assert!(left.endpoint.is_some());
+    let left = steps.queue.take_left(false, steps.at(31).0).expect("the earlier receiver");
+    assert!(left.endpoint.is_ok());
     assert_eq!(left.left_after, steps.at(0).0, "the time of the last read with this URL");
+}
+
+#[test]
+fn a_receiver_is_given_up_if_the_next_one_stays_unknown() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let first = steps.store().unwrap();
+    steps.deliver(0, &first);
+    let spec = serde_json::json!({
+        "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "missing", "key": "url"}},
+    });
+    let webhook = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new()).remove(0);
+    steps.queue.update_spec(webhook, steps.at(10).0);
+    steps.step(10, || unusable("missing"));
+    assert!(steps.queue.take_left(false, steps.at(69).0).is_none(), "it may be the same receiver");
+    let left = steps.queue.take_left(false, steps.at(70).0).expect("the earlier receiver");
+    assert_eq!(left.endpoint.unwrap_err(), "it was not known within a minute whether the webhook has another receiver");
+    // This is reported once.
+    steps.step(400, || usable("https://hooks.example.com/2"));
+    assert!(steps.queue.take_left(false, steps.at(400).0).is_none());
+}
+
+#[test]
+fn takes_the_outcome_of_its_own_message_only() {
+    let mut steps = Steps::new(None);
+    steps.step(0, || usable(URL));
+    let message = steps.store().unwrap();
+    assert!(steps.queue.sends_message(&message.id));
+    assert!(!steps.queue.sends_message("that of a removed webhook with the same name"));
+    steps.deliver(0, &message);
+    assert!(!steps.queue.sends_message(&message.id));
+}
+
+#[test]
+fn counts_the_alerts_whose_ends_a_receiver_expects() {
+    let time = "2026-07-01T10:00:00Z";
+    let alert = |phase: &str, is_sent: bool| {
+        let sent_at = is_sent.then_some(time);
+        serde_json::json!({
+            "key": "k", "namespace": "shop", "owner": {"kind": "Pod", "name": "a"}, "reason": "Error", "since": time,
+            "phase": phase, "sentAt": sent_at,
+        })
+    };
+    let open = |phase: &str, is_sent: bool, sends_no_ends: bool| {
+        let storm = serde_json::json!({"since": time, "count": 3, "members": "", "phase": phase, "sentAt": is_sent.then_some(time)});
+        let status = serde_json::json!({
+            "name": "ops", "alerts": [alert(phase, is_sent)], "storm": storm, "sendsNoEnds": sends_no_ends,
+        });
+        open_alerts(&serde_json::from_value::<WebhookStatus>(status).unwrap())
+    };
+    assert_eq!((open("Firing", true, false), open("Announcing", true, false)), (2, 2));
+    assert_eq!((open("Queued", false, false), open("Announcing", false, false)), (0, 0));
+    assert_eq!(open("Firing", true, true), 0, "a webhook with sendResolved: false");
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook, delivery::persist::StoredStatus};
 
 /// The latest state of an object, as the controller reports it.
@@ -9,6 +11,8 @@ use crate::alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook, delivery:
 pub(in crate::alerts::delivery) struct Input {
     pub generation: i64,
     pub webhooks: Arc<[ValidatedWebhook]>,
+    /// When the spec before was last known to be the present one: earlier than now if the watch of objects was interrupted.
+    pub changed_after: Option<Instant>,
     pub mute_rules: Arc<MuteRules>,
     /// The incidents that were known last.
     pub incidents: Arc<[Incident]>,

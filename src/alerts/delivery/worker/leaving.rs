@@ -14,8 +14,9 @@ use crate::{
             leaving::LastMessages,
             webhook_queue::{Kept, WebhookQueue},
         },
+        open_alerts,
     },
-    api::{AlertPhase, AlertStatus, WebhookStatus, reason},
+    api::{WebhookStatus, reason},
 };
 
 /// The most receivers of one object that are sent their last messages at the same time, and the most removed webhooks that
@@ -23,19 +24,21 @@ use crate::{
 const MOST: usize = 20;
 
 impl Worker {
-    /// Notes which webhooks were removed: those of `old`, and those that were removed while no operator was running.
-    pub(super) fn leave(&mut self, webhooks: &[ValidatedWebhook], old: Vec<WebhookQueue>, now: Instant) {
+    /// Notes which webhooks were removed.
+    pub(super) fn leave(&mut self, old: Vec<WebhookQueue>, removed_after: Instant) {
         for mut queue in old {
-            queue.on_removed(now);
+            queue.on_removed(removed_after);
             if self.leaving.len() < MOST {
                 self.leaving.push(queue);
             } else {
                 self.not_ended(queue.name(), open_alerts(queue.state()), "too many webhooks were removed");
             }
         }
-        let is_first = self.incidents_version.is_none();
-        let is_removed =
-            |state: &&Arc<WebhookStatus>| is_first && webhooks.iter().all(|webhook| webhook.policy.name != state.name);
+    }
+
+    /// Reports webhooks that were removed while no operator was running.
+    pub(super) fn report_removed_early(&self, webhooks: &[ValidatedWebhook]) {
+        let is_removed = |state: &&Arc<WebhookStatus>| webhooks.iter().all(|webhook| webhook.policy.name != state.name);
         let removed: Vec<_> = self.writer.stored().webhooks.iter().filter(is_removed).cloned().collect();
         for state in removed {
             let reason = "the operator was not running when the webhook was removed";
@@ -45,12 +48,14 @@ impl Worker {
 
     /// Sends the last messages to receivers that webhooks have left.
     pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident], wall: Timestamp) {
-        let left: Vec<_> = queues.iter_mut().map(|queue| queue.take_left(false)).collect();
+        let now = Instant::now();
+        let left: Vec<_> = queues.iter_mut().map(|queue| queue.take_left(false, now)).collect();
         let (sending, mut removed): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
         self.leaving = sending;
-        let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true)).collect();
-        let (input, kept) = (self.input(incidents), Kept { queues, incidents, memory: &self.memory });
+        let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true, now)).collect();
+        let kept = Kept { queues, incidents, memory: &self.memory, mutes: &self.mutes, now: wall };
+        let input = self.input(incidents);
         let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
         let messages: Vec<_> = all
             .filter_map(|(queue, left)| {
@@ -64,10 +69,10 @@ impl Worker {
 
     fn send_last_messages(&mut self, webhook: String, messages: LastMessages) {
         let alerts = messages.alerts();
-        if self.farewells >= MOST {
+        if self.farewells.len() >= MOST {
             return self.not_ended(&webhook, alerts, "too many webhooks have left their receivers");
         }
-        self.farewells += 1;
+        self.farewells.push((webhook.clone(), alerts));
         let context = Arc::clone(&self.context);
         self.tasks.push(
             async move {
@@ -79,9 +84,20 @@ impl Worker {
     }
 
     pub(super) fn on_left(&mut self, webhook: &str, alerts: usize, result: Result<(), &'static str>) {
-        self.farewells = self.farewells.saturating_sub(1);
+        if let Some(index) = self.farewells.iter().position(|(name, number)| name == webhook && *number == alerts) {
+            self.farewells.swap_remove(index);
+        }
         if let Err(reason) = result {
             self.not_ended(webhook, alerts, reason);
+        }
+    }
+
+    /// Reports, at a shutdown, the receivers that were not sent their last messages. The status does not contain them any more.
+    pub(super) fn report_unfinished(&self) {
+        let waiting = self.leaving.iter().map(|queue| (queue.name(), open_alerts(queue.state())));
+        let sending = self.farewells.iter().map(|(webhook, alerts)| (webhook.as_str(), *alerts));
+        for (webhook, alerts) in waiting.chain(sending) {
+            self.not_ended(webhook, alerts, "the operator was stopped before it accepted the messages");
         }
     }
 
@@ -95,10 +111,4 @@ impl Worker {
             format!("{alerts} at the receiver that webhook {webhook} has left, because {why}: resolve {them} there");
         self.notify(webhook, reason::ALERTS_NOT_ENDED, note);
     }
-}
-
-/// How many alerts a receiver considers firing.
-fn open_alerts(state: &WebhookStatus) -> usize {
-    let is_open = |alert: &&AlertStatus| matches!(alert.phase, AlertPhase::Firing | AlertPhase::Resolving);
-    state.alerts.iter().filter(is_open).count() + usize::from(state.storm.is_some())
 }
