@@ -12,7 +12,7 @@ use kube::core::Expression;
 
 use crate::{
     alerts::{LinkTemplate, MuteRules, ValidatedWebhook, is_one_namespace},
-    api::{self, GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason},
+    api::{self, GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason, reason},
     diagnosis::{Thresholds, is_known_reason, near_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
     pods::PodSelection,
@@ -212,8 +212,12 @@ fn unknown_reasons(spec: &OrchestrSpec) -> Vec<String> {
     });
     let lists = ignored.chain(matched).chain(silenced).chain(quiet);
     let names = lists.flat_map(|(field, reasons)| reasons.iter().flatten().map(move |name| (field.clone(), name)));
-    let mut unknown =
-        names.filter(|(_, name)| ProblemKind::from_name(name) == ProblemKind::Unknown && !is_known_reason(name));
+    // Alerts about the spec itself have a reason that no pod has.
+    let is_of_spec = |field: &str, name: &str| name == reason::INVALID_SPEC && !field.starts_with("spec.pods");
+    let is_known = |field: &str, name: &str| {
+        ProblemKind::from_name(name) != ProblemKind::Unknown || is_known_reason(name) || is_of_spec(field, name)
+    };
+    let mut unknown = names.filter(|(field, name)| !is_known(field, name));
     let warn = |(field, name): (String, &String)| {
         let name = shortened(name);
         let near = near_reason(name).map(|near| format!("; is it {near}?")).unwrap_or_default();

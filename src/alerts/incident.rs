@@ -68,6 +68,8 @@ pub struct Incident {
     pub texts: Arc<Texts>,
     /// The cause that the incident has in common with others.
     pub common_cause: Option<Arc<CommonCause>>,
+    /// Whether it is about the object's own spec, and not about pods. Each webhook is sent it, whatever its `match`.
+    pub is_of_spec: bool,
     /// The controllers that cannot create pods, if pods are missing.
     pub controllers: Vec<Owner>,
     /// The incidents that this one stands for, if it is about a common cause itself: first those that no alert about

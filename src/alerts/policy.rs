@@ -112,9 +112,10 @@ impl NotificationPolicy {
     /// because the incident is the same.
     #[must_use]
     pub(super) fn matches(&self, incident: &Incident, earlier: &Earlier) -> bool {
-        self.matching_reason(incident, &earlier.reasons).is_some()
-            && self.matching_severity(incident, &earlier.severities).is_some()
-            && self.matching_team(incident, &earlier.teams).is_some()
+        incident.is_of_spec
+            || self.matching_reason(incident, &earlier.reasons).is_some()
+                && self.matching_severity(incident, &earlier.severities).is_some()
+                && self.matching_team(incident, &earlier.teams).is_some()
     }
 
     /// The severity that matches: the current one if possible, otherwise an earlier one.
@@ -150,6 +151,7 @@ impl NotificationPolicy {
         namespaces
             .as_ref()
             .is_none_or(|globs| namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace))))
+            || incident.is_of_spec
     }
 
     /// When an incident is old enough to be sent; `None`: never.
@@ -225,6 +227,20 @@ mod tests {
             assert!(names.iter().all(|reason| policy.matches(&of(reason), &Earlier::default())));
             assert!(!policy.matches(&of("OOMKilled"), &Earlier::default()), "{name}");
         }
+    }
+
+    #[test]
+    fn an_incident_about_the_spec_matches_every_webhook() {
+        let mut spec = webhook();
+        let only = |name: &str| Some(vec![name.to_owned()]);
+        let match_ = Match { namespaces: only("shop"), reasons: only("Image"), teams: only("web"), ..Match::default() };
+        spec.match_ = Some(Match { severities: Some(vec![Severity::Critical]), ..match_ });
+        let policy = NotificationPolicy::new(0, &spec).unwrap();
+        let matches = |is_of_spec| {
+            let incident = Incident { namespace: "ops".into(), is_of_spec, ..Incident::default() };
+            policy.matches(&incident, &Earlier::default())
+        };
+        assert!(matches(true) && !matches(false));
     }
 
     #[test]

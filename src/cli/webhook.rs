@@ -155,6 +155,9 @@ async fn test(
 ) -> CheckResult {
     let policy = &webhook.policy;
     let label = label(webhook);
+    if let Some(error) = &webhook.endpoint.wrong {
+        return failed(&label, &AttemptOutcome::Unusable(error.clone()), "", policy.format);
+    }
     let secrets = match secrets.read(&object.namespace, &webhook.endpoint).await {
         Ok(secrets) => secrets,
         Err(error) => return CheckResult { text: format!("{label}: {error}\n"), success: false },

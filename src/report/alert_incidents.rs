@@ -70,6 +70,7 @@ pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrS
         reason: reason::INVALID_SPEC.into(),
         since: ready.map(|ready| ready.last_transition_time.0).unwrap_or_default(),
         texts: Arc::new(Texts { message: wrong, ..Texts::default() }),
+        is_of_spec: true,
         ..alerts::Incident::default()
     }
 }

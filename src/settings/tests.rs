@@ -286,7 +286,7 @@ fn names_the_unknown_reasons_of_every_list() {
         "alerts": {"checkRunningPods": true}, "pods": {"ignoreReasons": ["Evicted"]},
         "webhooks": [
             {"name": "a", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "a", "key": "url"}},
-             "match": {"reasons": ["OOMkilled", "Bananas", "Image"]}},
+             "match": {"reasons": ["OOMkilled", "Bananas", "Image", "InvalidSpec"]}},
         ],
         "silences": [{"name": "s", "until": "2026-12-01T08:00:00Z", "match": {"reasons": ["crash"]}}],
         "quietHours": [{"name": "q", "start": "22:00", "end": "07:00", "timeZone": "UTC",

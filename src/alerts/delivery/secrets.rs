@@ -86,10 +86,8 @@ impl SecretReader {
             found.insert(name, secret.map(|secret| secret.data));
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
-        let endpoint = match &spec.wrong {
-            Some(error) => Err(Unusable(error.clone())),
-            None => self.endpoint(spec, &found).await.map(Arc::new),
-        };
+        // Also if the rest of the spec is wrong: alerts that were sent are kept alive.
+        let endpoint = self.endpoint(spec, &found).await.map(Arc::new);
         let receiver = endpoint.as_ref().map(|endpoint| endpoint.destination.identity(namespace)).unwrap_or_default();
         Ok(WebhookSecrets { config: digest(hash), receiver, versioned_receiver: digest(versioned), endpoint })
     }

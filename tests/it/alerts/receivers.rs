@@ -254,3 +254,17 @@ async fn a_shutdown_says_which_ends_it_interrupts() {
          messages: resolve it there"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_webhook_keeps_its_alerts_alive_after_a_restart() {
+    let mut story = Story::begin("wrong-restarted", "Alertmanager").await;
+    story.stop().await;
+    story.update_webhooks(&[webhook("ops", "Alertmanager", json!({"match": {"namespaces": ["[z-a]"]}}))]).await;
+    let before = story.receiver.received().len();
+    story.start();
+    let received = story.received(before + 2).await;
+    assert!(received.iter().all(|request| String::from_utf8_lossy(&request.body).contains("cart-0")));
+    let status = story.env.status("cluster").await;
+    assert_eq!(condition(&status, "AlertsDelivered").1, "WebhookUnusable");
+    story.stop().await;
+}

@@ -85,8 +85,12 @@ async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
     env.secret("ops", &[("url", &working.url("/"))]).await;
     env.secret("dev", &[("url", &wrong.url("/"))]).await;
     env.pod("cart-0", crash_looping(7)).await;
-    let both =
-        |wanted: Value| [webhook("ops", "Generic", json!({})), webhook("dev", "Generic", json!({"match": wanted}))];
+    let both = |wanted: Value| {
+        // What is wrong with the spec is sent whatever a webhook matches.
+        let routed =
+            json!({"match": {"namespaces": [env.namespace], "reasons": ["Crash"], "severities": ["critical"]}});
+        [webhook("ops", "Generic", routed), webhook("dev", "Generic", json!({"match": wanted}))]
+    };
     env.object("cluster", spec(&both(json!({})))).await;
     let operator = env.operator().fast_alerts().start();
     working.wait_for(1, TIMEOUT).await.unwrap();
