@@ -100,11 +100,13 @@ fn half(number: usize) -> i64 {
 }
 
 /// Lets all firing alerts be sent again as if they began, in parts: a receiver that has to be sent all alerts again and again
-/// refuses them together.
+/// refuses them together. An incident that has ended, but may return, begins only if it does.
 fn announce_again(state: &mut WebhookStatus) {
     let mut number = 0;
-    for alert in state.alerts.iter_mut().filter(|alert| alert.phase == AlertPhase::Firing && alert.refused_at.is_none())
-    {
+    let lasts = |alert: &&mut AlertStatus| {
+        alert.phase == AlertPhase::Firing && alert.refused_at.is_none() && alert.gone_since.is_none()
+    };
+    for alert in state.alerts.iter_mut().filter(lasts) {
         Sending::from(alert).begin_again();
         number += 1;
     }
