@@ -90,6 +90,10 @@ impl Sending<'_> {
     /// have been accepted, the end must be sent, whatever happens before.
     pub fn refuse(&mut self, alone: Option<&Time>, maybe_delivered: bool) {
         *self.began_elsewhere |= maybe_delivered && *self.phase == AlertPhase::Announcing;
+        if maybe_delivered && *self.phase == AlertPhase::Resolving {
+            // The receiver may have its end, so it begins again if it returns.
+            self.begin_again();
+        }
         self.revert();
         *self.refused_at = alone.cloned().or(self.refused_at.take());
     }
