@@ -48,8 +48,8 @@ pub struct Alert {
     /// Whether the alert is about a common cause of incidents. `owner` is then its kind and name, and `namespace` is empty
     /// if it has none.
     pub is_common_cause: bool,
-    /// The incidents that the alert about a common cause stands for, in the order of [`Incident::members`]; empty if they
-    /// are gone.
+    /// The incidents that the alert about a common cause stands for, in the order of
+    /// [`Incident::members`](super::Incident::members); empty if they are gone.
     pub members: Vec<Member>,
     /// How many incidents continue although the alert about their common cause is resolved.
     pub remaining: u64,
