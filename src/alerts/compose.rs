@@ -161,6 +161,8 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
         // The current incidents may be unknown when a message is sent again.
         AlertPhase::Firing if resend => sent,
         AlertPhase::Announcing if !resend => sent,
+        // A new receiver is sent a storm when it has incidents. Otherwise it would count as sent, although nothing was said.
+        AlertPhase::Firing if storm.sent_at.is_none() && webhook.overflow.is_empty() => return None,
         AlertPhase::Firing if !webhook.policy.pacing.single_incident => webhook.overflow.len() as u64,
         AlertPhase::Resolving if !resend => 0,
         _ => return None,

@@ -647,3 +647,21 @@ fn a_silenced_reason_that_changes_stays_silenced_after_a_failover() {
         assert_eq!(sent.first(), Some(&key(1)), "{format:?}: the silence has ended");
     }
 }
+
+/// The only incident of the storm ended and returned just before the receiver changed, so it is not due at that time.
+#[test]
+fn a_new_receiver_is_sent_a_storm_that_was_empty_at_first() {
+    for format in [WebhookFormat::Slack, WebhookFormat::Alertmanager] {
+        let mut sim = Simulation::new(format);
+        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
+        for number in [3, 2, 4] {
+            sim.apply(&Event::Starts(number));
+        }
+        for event in [Event::SecondsPass(35), Event::Ends(4), Event::Starts(4), Event::ReceiverReplaced] {
+            sim.apply(&event);
+        }
+        sim.recover();
+        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
+        assert_eq!((firing, sim.storm, sim.active.len()), (2, 1, 3), "{format:?}");
+    }
+}
