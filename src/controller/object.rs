@@ -43,6 +43,8 @@ pub(super) struct Object {
     pub(super) resource_version: String,
     /// Whether the cluster was put back to an earlier state, so that the next version that is observed may be an older one.
     has_gone_back: bool,
+    /// Whether the spec was not observed since then. A write of the status shows the status only.
+    is_spec_doubtful: bool,
     /// The last state of the webhooks, if the cluster was put back to an earlier state that lacks it. The next worker restores
     /// it, so that nothing is sent again.
     lost_webhooks: Vec<Arc<WebhookStatus>>,
@@ -92,6 +94,7 @@ impl Object {
             version: ObjectVersion::new(&resource_version),
             resource_version,
             has_gone_back: false,
+            is_spec_doubtful: false,
             lost_webhooks: Vec::new(),
             term,
             written_in: None,
@@ -123,11 +126,12 @@ impl Object {
     /// The cluster was put back to an earlier state. What is observed next is that state.
     pub(super) fn went_back(&mut self) {
         self.has_gone_back = true;
+        self.is_spec_doubtful = true;
     }
 
-    /// Whether what is observed next is an earlier state of the cluster.
-    pub(super) fn has_gone_back(&self) -> bool {
-        self.has_gone_back
+    /// Whether the next spec may be another one although it has the same generation, as after a restoration. Resets the flag.
+    pub(super) fn take_doubt_of_spec(&mut self) -> bool {
+        std::mem::take(&mut self.is_spec_doubtful)
     }
 
     /// The last state of the webhooks that the status lacks.

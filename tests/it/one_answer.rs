@@ -224,6 +224,13 @@ fn states(now: Timestamp) -> Vec<Scenario> {
     states.retain(|state| state.thresholds.is_null() && has_pods(state));
     states.extend(recorded_states(now));
     states.extend([replaced(now), superseded(now), broken_owners(now)]);
+    // Only an attempt of the last minutes proves what a volume lacks. These are in the near future, so that they still prove it
+    // when the last command runs.
+    let events = states.iter_mut().flat_map(|state| &mut state.events);
+    let about_volumes = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+    for event in events.filter(|event| about_volumes.iter().any(|reason| event["reason"] == *reason)) {
+        move_times(event, SignedDuration::from_mins(5));
+    }
     states
 }
 

@@ -71,7 +71,8 @@ impl Controller {
         }
         let Some(object) = self.objects.get_mut(&key) else { return };
         // After a restore, another spec may have the same generation.
-        let is_spec_changed = is_new || object.generation != observed.generation || object.has_gone_back();
+        let is_doubtful = object.take_doubt_of_spec();
+        let is_spec_changed = is_new || object.generation != observed.generation || is_doubtful;
         if is_spec_changed {
             object.generation = observed.generation;
             object.changed_after = changed_after;
