@@ -178,7 +178,10 @@ pub(super) fn clean_up(state: &mut WebhookStatus) {
         let (mut alerts, storm) = refused(state);
         storm || alerts.next().is_some()
     };
-    state.last_refusal.take_if(|_| !is_any_refused);
+    if !is_any_refused && let Some(refusal) = state.last_refusal.take() {
+        // Nothing is left that could show that the receiver works.
+        state.last_error.take_if(|error| *error == refusal);
+    }
 }
 
 /// Notes that all that the receiver was to be sent is sent, apart from what it refuses.

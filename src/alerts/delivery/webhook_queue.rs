@@ -361,10 +361,11 @@ impl WebhookQueue {
         fails || self.unusable().is_some() || self.unreadable().is_some()
     }
 
-    /// Whether all that is wrong is that the receiver refuses some incidents for their content, and accepts others.
+    /// Whether all that is wrong is that the receiver refuses incidents for their content: some, or all that it was sent.
     pub fn only_refuses(&self) -> bool {
-        let fails = self.base.last_error.is_some() || self.unusable().is_some() || self.unreadable().is_some();
-        self.base.last_refusal.is_some() && !fails
+        let WebhookStatus { last_error, last_refusal, .. } = &*self.base;
+        let is_refusal = last_error.is_none() || last_error == last_refusal;
+        last_refusal.is_some() && is_refusal && self.unusable().is_none() && self.unreadable().is_none()
     }
 
     /// Drops a decision that is not being stored yet.

@@ -8,7 +8,7 @@ use crate::cli::{Failure, connect::Cluster, get};
 
 use super::TIMEOUT;
 
-/// The most Jobs of the namespace among which its runs are looked for.
+/// How many Jobs of the namespace a page has.
 const JOBS: u32 = 500;
 
 /// What is known about a CronJob without its runs.
@@ -31,9 +31,21 @@ pub(super) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Resu
     let cron_job = timeout(TIMEOUT, cron_jobs.get(name)).await.map_err(late)?.map_err(failed)?;
     let uid = cron_job.metadata.uid.as_deref().unwrap_or_default();
     let is_run = |job: &Job| job.owner_references().iter().any(|own| own.controller == Some(true) && own.uid == uid);
-    let listed = timeout(TIMEOUT, jobs.list(&ListParams::default().limit(JOBS))).await.map_err(late)?;
-    let listed = listed.map_err(|error| get::denied(cluster, namespace, "list", "jobs.batch", &error))?;
-    let newest = listed.items.into_iter().filter(is_run).max_by_key(ResourceExt::creation_timestamp);
+    let denied = |error| get::denied(cluster, namespace, "list", "jobs.batch", &error);
+    let mut newest: Option<Job> = None;
+    let mut page = ListParams::default().limit(JOBS);
+    let read_all = async {
+        loop {
+            let listed = jobs.list(&page).await.map_err(denied)?;
+            let runs = newest.take().into_iter().chain(listed.items.into_iter().filter(is_run));
+            newest = runs.max_by_key(ResourceExt::creation_timestamp);
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(()),
+            }
+        }
+    };
+    timeout(TIMEOUT, read_all).await.map_err(late)??;
     let is_suspended = cron_job.spec.suspend == Some(true);
     let succeeded = cron_job.status.as_ref().and_then(|status| status.last_successful_time.as_ref());
     let mut what = match succeeded {

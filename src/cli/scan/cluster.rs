@@ -156,16 +156,23 @@ async fn read_from(
     }
 }
 
-/// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read.
-pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> usize {
+/// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read, and whether CronJobs
+/// may not be read.
+pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> (usize, bool) {
     let needed = collector.needed_jobs();
     let count = needed.len();
     let mut jobs = Jobs::new(source.cluster.client.clone(), source.timeout, Duration::ZERO);
     jobs.read(needed, Instant::now());
     // After an error, the requests that follow might take as long.
-    while jobs.is_reading() && jobs.next().await != Some(jobs::FAILED) {}
+    let mut lacks_cron_jobs = false;
+    while jobs.is_reading() {
+        match jobs.next().await {
+            Some(jobs::FAILED) => break,
+            note => lacks_cron_jobs |= note == Some(jobs::CRON_JOBS_DENIED),
+        }
+    }
     jobs.answered().for_each(|(job, facts)| collector.add_job(&job.uid, facts));
-    count - jobs.answered().count()
+    (count - jobs.answered().count(), lacks_cron_jobs)
 }
 
 /// Reads the events that may explain problems. Returns for how many pods they could not be read.

@@ -50,7 +50,7 @@ pub(super) async fn scan_cluster(
     let mut collector = Collector::new(flags.thresholds.thresholds(), clock.now(), filter);
     collector.source = source.cluster.target.name().to_owned();
     cluster::read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
-    let unread = cluster::read_jobs(&source, &mut collector).await;
+    let (unread, lacks_cron_jobs) = cluster::read_jobs(&source, &mut collector).await;
     collector.assess_again();
     let unexplained = cluster::read_events(&source, &mut collector).await;
     collector.assess_again();
@@ -61,6 +61,9 @@ pub(super) async fn scan_cluster(
         false => Logs::default(),
     };
     let mut notes = Vec::new();
+    if lacks_cron_jobs {
+        notes.push(crate::cli::jobs::CRON_JOBS_DENIED.to_owned());
+    }
     if unread > 0 {
         let jobs = counted(unread as u64, "Job");
         notes.push(format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));

@@ -45,7 +45,8 @@ pub(super) fn refusal(
         (None, Some(event)) if workload.kind() != Kind::Deployment => {
             let earlier = if facts.begun.is_single_check { SLOWEST_ATTEMPT } else { Duration::ZERO };
             let oldest = facts.begun.at.saturating_sub(earlier).unwrap_or(Timestamp::MIN);
-            let is_new = event.last > progressed && event.last >= Some(oldest);
+            let is_repaired = facts.pods.iter().any(|observed| observed.pod.created > event.last);
+            let is_new = event.last > progressed && event.last >= Some(oldest) && !is_repaired;
             (text(event), event.first, event.last.filter(|_| is_new), false)
         }
         _ => return None,
