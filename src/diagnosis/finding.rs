@@ -19,7 +19,7 @@ pub struct Verdict {
     /// When the health may change without a change of the pod: a threshold is reached, or a failure is old enough. Always
     /// after the time of the verdict.
     pub recheck: Option<Timestamp>,
-    /// Whether the pod's Job was not read yet. It may show that a problem is none.
+    /// Whether the pod's Job was not read yet. The Job may show that the pod has no problem.
     pub lacks_job: bool,
 }
 

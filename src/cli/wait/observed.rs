@@ -86,8 +86,8 @@ impl Observed {
         self.ready_since
     }
 
-    /// How long a container must run to outlive its own longest run and be stable then: the longest such time of those that
-    /// have not run for so long yet. A run of ten minutes is no failed attempt, and those before it are forgotten.
+    /// A container must outlive its own longest run, and be stable after that. Of the containers that have not run for that
+    /// long yet, this is the longest required time. A run of ten minutes is no failed attempt, and those before it are forgotten.
     pub(super) fn required_run(&self, stable: Duration, now: Timestamp) -> Duration {
         let required = self.containers.iter().filter_map(|container| {
             let longest: Duration = container.longest_run.try_into().ok()?;
