@@ -271,6 +271,7 @@ impl TailStore {
             }
         }
         self.keep_end(instance, &end, users);
+        served.extend(self.evict_ends());
         for (key, namespaces) in to_redact {
             let queued = namespaces.iter().filter(|namespace| self.queue_redaction(&key, namespace)).count();
             if queued == 0
@@ -324,13 +325,20 @@ impl TailStore {
         self.lives.get_mut(&key.instance)?.tails.get_mut(&key.policy)
     }
 
-    fn evict(&mut self) {
+    /// Returns the objects that wait for a tail whose end has gone. They ask again, and the log is then read again.
+    fn evict_ends(&mut self) -> HashSet<Arc<NamespacedName>> {
+        let mut waiting = HashSet::new();
         while let Some(instance) = self.ends.excess() {
             self.ends.remove(&instance);
-            if let Some(life) = self.lives.get_mut(&instance) {
-                life.end = None;
-            }
+            let Some(life) = self.lives.get_mut(&instance) else { continue };
+            life.end = None;
+            let wanted = life.tails.values_mut().filter(|tail| !tail.is_shown() && !tail.is_masking);
+            waiting.extend(wanted.flat_map(TailEntry::take_waiting));
         }
+        waiting
+    }
+
+    fn evict(&mut self) {
         while let Some(key) = self.tails.excess() {
             let size = self.tails.size(&key);
             let Some(tail) = self.tail_mut(&key).filter(|_| size > OVERHEAD) else {

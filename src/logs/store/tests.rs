@@ -259,6 +259,28 @@ fn a_log_whose_end_was_evicted_is_read_again_at_most_once_a_minute() {
 }
 
 #[test]
+fn an_object_asks_again_if_an_end_is_evicted_before_it_is_redacted() {
+    let limits = StoreLimits { end_bytes: 30, ..StoreLimits::default() };
+    let (mut store, now) = (TailStore::new(limits), Instant::now());
+    let [first, second] = [1, 2].map(|restarts| request(restarts, 20, false));
+    let [one, other] = ["one", "other"].map(|name| asker("shop", name));
+    let mut read = |store: &mut TailStore, request: &LogRequest, asker: &Asker| {
+        assert!(store.ask(request, asker, now).is_lacking);
+        let (read, (), _turn) = store.next_read(now, |_| Some(())).unwrap();
+        store.read_ended(&read.instance, result("about twenty bytes", &read, None), now)
+    };
+    assert!(read(&mut store, &first, &one).is_empty());
+    assert_eq!(read(&mut store, &second, &other), HashSet::from([Arc::clone(&one.object)]));
+    let later = now + Duration::from_secs(60);
+    assert_eq!(store.ask(&first, &one, now), LogAnswer { is_lacking: false, due: Some(later) });
+    assert_eq!(store.get(&first, &"shop".into()), Some(Tail::unavailable(READ_RECENTLY)));
+    assert_eq!(run(&mut store, now, |_| unreachable!()), 0);
+    assert_eq!(text(&store, &second).as_deref(), Some("about twenty bytes"));
+    assert_eq!(reads(&mut store, &first, later, "about twenty bytes", None), 1);
+    assert_eq!(text(&store, &first).as_deref(), Some("about twenty bytes"));
+}
+
+#[test]
 fn says_what_found_no_place_in_the_queue() {
     let limits = QueueLimits { running: 1, waiting: 2, waiting_per_namespace: 2 };
     let (mut store, now) = (TailStore::new(StoreLimits { reads: limits, ..StoreLimits::default() }), Instant::now());
