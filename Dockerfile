@@ -21,8 +21,8 @@ ARG REVISION=
 # The caches keep downloaded and compiled dependencies, so a change of the sources compiles only the sources.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    ORCHESTR_REVISION=$REVISION cargo build --release --locked --package orchestr --bin orchestr \
-    && cp target/release/orchestr /orchestr \
+    ORCHESTR_REVISION=$REVISION cargo build --profile image --locked --package orchestr --bin orchestr \
+    && cp target/image/orchestr /orchestr \
     && deploy/release/licenses >/THIRD-PARTY-LICENSES
 
 FROM scratch
