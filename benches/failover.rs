@@ -24,7 +24,11 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use orchestr::api::{Orchestr, crd::crd};
-use orchestr_testbed::{ControlPlane, Options, eventually, until};
+use orchestr_testbed::{
+    ControlPlane, Options, eventually,
+    objects::{pod, stored},
+    until,
+};
 use serde_json::json;
 use tokio::process::{Child, Command};
 
@@ -50,13 +54,9 @@ async fn main() -> Result<()> {
         objects.list(&ListParams::default()).await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "cart-0", "namespace": NAMESPACE, "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": "node-1"},
-        "status": {"phase": "Failed", "reason": "Evicted"},
-    });
-    plane.put(&orchestr_testbed::pods::key(NAMESPACE, "cart-0"), pod.to_string()).await?;
+    let evicted = json!({"phase": "Failed", "reason": "Evicted"});
+    let (key, pod) = stored("pods", &pod(NAMESPACE, "cart-0", json!({"status": evicted})));
+    plane.put(&key, pod).await?;
     let object = json!({
         "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": "cluster"},
         "spec": {"alerts": {"checkRunningPods": true}},

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use orchestr_testbed::{
     ControlPlane,
+    objects::{ago, pod, stored},
     pods::{Shape, filler_name},
 };
 use serde_json::json;
@@ -95,18 +96,14 @@ async fn starting(plane: &ControlPlane, shape: &Shape, rate: usize, during: Dura
 fn starts(index: usize, round: u64, shape: &Shape) -> (String, String) {
     let (namespace, _) = filler_name(index, shape);
     let name = format!("starts-{index}");
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name, "namespace": namespace, "uid": format!("50a40000-0000-4000-8000-{index:012x}"),
-            "creationTimestamp": now, "labels": {"app.kubernetes.io/name": "rollout"},
-        },
-        "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}], "nodeName": "node-0"},
+    let now = ago(0);
+    let changes = json!({
+        "metadata": {"creationTimestamp": now, "labels": {"app.kubernetes.io/name": "rollout"}},
+        "spec": {"nodeName": "node-0"},
         "status": {
             "phase": "Pending", "startTime": now, "message": format!("round {round}"),
             "conditions": [{"type": "PodScheduled", "status": "True"}],
         },
     });
-    (orchestr_testbed::pods::key(&namespace, &name), pod.to_string())
+    stored("pods", &pod(&namespace, &name, changes))
 }

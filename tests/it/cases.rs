@@ -7,6 +7,8 @@ mod made;
 use orchestr::pods::{Pod, from_json};
 use serde_json::{Value, json};
 
+use crate::pod_statuses::{self, container, controlled_by, uid_of};
+
 pub use made::{made, named};
 
 /// The times of the cases are given in seconds after this time.
@@ -28,25 +30,19 @@ pub struct Case(pub Value);
 
 /// A scheduled, initialized pod of phase Running, created at `START`, without any container yet.
 pub fn case(name: &str) -> Case {
-    Case(json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "shop", "uid": uid(name), "creationTimestamp": t(0)},
-        "spec": {"nodeName": "node-7", "initContainers": [], "containers": []},
-        "status": {
-            "phase": "Running",
-            "startTime": t(0),
-            "conditions": [condition("PodScheduled", "True", "", "", 0), condition("Initialized", "True", "", "", 0)],
-            "initContainerStatuses": [],
-            "containerStatuses": [],
-        },
-    }))
-}
-
-fn uid(name: &str) -> String {
-    let hash = u128::from(orchestr::pods::Uid::from_text(name));
-    let hex = format!("{hash:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    let conditions = [condition("PodScheduled", "True", "", "", 0), condition("Initialized", "True", "", "", 0)];
+    Case(pod_statuses::pod(
+        "shop",
+        name,
+        json!({
+            "metadata": {"creationTimestamp": t(0)},
+            "spec": {"nodeName": "node-7", "initContainers": [], "containers": []},
+            "status": {
+                "phase": "Running", "startTime": t(0), "conditions": conditions,
+                "initContainerStatuses": [], "containerStatuses": [],
+            },
+        }),
+    ))
 }
 
 impl Case {
@@ -165,10 +161,7 @@ impl Case {
 
     pub fn owned_by(self, kind: &str, name: &str) -> Self {
         self.with(|pod| {
-            let api = if kind == "Job" { "batch/v1" } else { "apps/v1" };
-            pod["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": api, "kind": kind, "name": name, "uid": uid(name), "controller": true,
-            }]);
+            pod["metadata"]["ownerReferences"] = controlled_by(kind, name, uid_of(name));
         })
     }
 
@@ -191,10 +184,7 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str, seconds:
 }
 
 fn status(name: &str, state: Value) -> Value {
-    json!({
-        "name": name, "state": state, "lastState": {}, "ready": false, "started": false, "restartCount": 0,
-        "image": "example/app:1", "imageID": "sha256:d1d5",
-    })
+    container(name, json!({"state": state, "image": "example/app:1", "imageID": "sha256:d1d5"}))
 }
 
 pub fn running(name: &str, seconds: i64) -> Value {

@@ -7,10 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, api::PostParams};
 use orchestr::version::version_and_revision;
 use orchestr_testbed::{
     finish,
@@ -20,7 +17,7 @@ use orchestr_testbed::{
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{completed, crash_looping, healthy},
     support::TIMEOUT,
     test_env::TestEnv,
 };
@@ -358,14 +355,7 @@ async fn scan_reports_the_same_problems_as_the_status() {
 #[tokio::test]
 async fn scan_ignores_a_failed_pod_of_a_completed_job() {
     let env = TestEnv::new("scan-job").await;
-    let jobs = Api::<Job>::namespaced(env.client.clone(), &env.namespace);
-    let job = json!({"metadata": {"name": "sums"}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
-    }}}});
-    let job = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": job.metadata.uid, "controller": true,
-    }]}});
+    let owner = env.job("sums", json!({})).await;
     env.pod_with("sums-a", owner, json!({"phase": "Failed", "reason": "Evicted"})).await;
     let scan = || {
         let kubeconfig = text(env.plane.admin_kubeconfig());
@@ -374,13 +364,7 @@ async fn scan_ignores_a_failed_pod_of_a_completed_job() {
     let (code, _, err) = scan();
     assert_eq!((code, err), (1, format!("1 of 1 pods in {} namespace has a problem.\n", env.namespace)));
 
-    let time = ago(5);
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": time});
-    let status = json!({"status": {
-        "startTime": ago(60), "completionTime": time, "succeeded": 1, "uncountedTerminatedPods": {},
-        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
-    }});
-    jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    env.set_status_of::<Job>("sums", completed(5)).await;
     let (code, _, err) = scan();
     assert_eq!((code, err), (0, format!("No problems in {} namespace: 1 pod.\n", env.namespace)));
 }

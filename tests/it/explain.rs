@@ -7,45 +7,28 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Event, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount},
 };
 use kube::{
-    Api, Resource,
-    api::{Patch, PatchParams, PostParams},
-    core::NamespaceResourceScope,
+    Api,
+    api::{Patch, PatchParams},
 };
 use orchestr_testbed::eventually;
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
     command::{assert_fails, assert_usage_error, ends, orchestr},
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, container, controlled_by, crash_looping, healthy, merged},
     support::TIMEOUT,
     test_env::TestEnv,
-    wait::support::{Rollout, set_status, waits},
+    wait::support::{Rollout, waits},
 };
-
-async fn create<K>(env: &TestEnv, object: Value) -> K
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Serialize
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(env.client.clone(), &env.namespace);
-    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
-}
 
 /// Creates an event about an object.
 pub(crate) async fn event(env: &TestEnv, kind: &str, name: &str, uid: &str, changes: Value) {
-    let mut event = json!({
+    let event = json!({
         "metadata": {"name": format!("{name}.{}", fastrand::u32(..))},
         "involvedObject": {"kind": kind, "namespace": env.namespace, "name": name, "uid": uid},
         "type": "Warning", "count": 3, "firstTimestamp": ago(60), "lastTimestamp": ago(30), "source": {"component": "kubelet"},
     });
-    for (field, value) in changes.as_object().unwrap() {
-        event[field] = value.clone();
-    }
-    create::<Event>(env, event).await;
+    env.create::<Event>(merged(event, &changes)).await;
 }
 
 async fn uid(env: &TestEnv, pod: &str) -> String {
@@ -74,8 +57,8 @@ fn assert_contains(text: &str, parts: &[&str]) {
 
 /// A pod that needs a ConfigMap that does not exist, and keys of others.
 async fn pod_without_config(env: &TestEnv) {
-    create::<ConfigMap>(env, json!({"metadata": {"name": "settings"}, "data": {"a": "hunter2"}})).await;
-    create::<Secret>(env, json!({"metadata": {"name": "db"}, "stringData": {"url": "hunter2"}})).await;
+    env.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"a": "hunter2"}})).await;
+    env.create::<Secret>(json!({"metadata": {"name": "db"}, "stringData": {"url": "hunter2"}})).await;
     let key = |kind: &str, name: &str, key: &str| json!({"name": key, "valueFrom": {kind: {"name": name, "key": key}}});
     let spec = json!({"containers": [{
         "name": "app", "image": "example.com/app:1",
@@ -157,8 +140,7 @@ async fn distinguishes_healthy_and_settling_pods_and_reports_wrong_names() {
     let starting = json!({
         "phase": "Pending", "startTime": ago(1),
         "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(1)}],
-        "initContainerStatuses": [{"name": "init", "ready": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"running": {"startedAt": ago(1)}}}],
+        "initContainerStatuses": [container("init", json!({"state": {"running": {"startedAt": ago(1)}}}))],
     });
     env.pod_with("starting", json!({"spec": {"initContainers": [{"name": "init", "image": "a"}]}}), starting).await;
     let (code, out, _) = explain(&env, &["well"]);
@@ -184,14 +166,14 @@ async fn explains_the_newest_run_of_a_cron_job() {
     let template =
         json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}]}});
     let spec = json!({"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}});
-    let cron_job: CronJob = create(&env, json!({"metadata": {"name": "nightly"}, "spec": spec})).await;
+    let cron_job: CronJob = env.create(json!({"metadata": {"name": "nightly"}, "spec": spec})).await;
     let (code, nothing) = explained(&env, "cronjob/nightly");
     assert_eq!((code, &nothing["target"]), (0, &json!("cronjob/nightly")));
     let progress = nothing["workload"]["progress"].as_str().unwrap();
     assert_eq!(progress, "it has not succeeded yet, and none of its Jobs exists");
-    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": cron_job.metadata.uid, "controller": true}]);
+    let owner = controlled_by("CronJob", "nightly", cron_job.metadata.uid);
     let metadata = json!({"name": "nightly-1", "ownerReferences": owner});
-    create::<Job>(&env, json!({"metadata": metadata, "spec": {"template": template}})).await;
+    env.create::<Job>(json!({"metadata": metadata, "spec": {"template": template}})).await;
     let (code, run) = explained(&env, "cj/nightly");
     assert_eq!(
         (code, &run["target"], &run["workload"]["name"]),
@@ -210,7 +192,7 @@ async fn lists_what_the_caller_may_not_read() {
     let env = TestEnv::new("explain-rights").await;
     let namespace = env.namespace.as_str();
     pod_without_config(&env).await;
-    create::<ServiceAccount>(&env, json!({"metadata": {"name": "blind"}})).await;
+    env.create::<ServiceAccount>(json!({"metadata": {"name": "blind"}})).await;
     let access = env.plane.service_account(namespace, "blind").await.unwrap();
     let kubeconfig = access.kubeconfig().to_str().unwrap();
     let explain =
@@ -286,7 +268,7 @@ async fn explains_a_workload_whose_pods_are_refused_by_a_quota() {
     let message =
         "pods \"cart-new-x\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3";
     rollout.condition(&env, "ReplicaFailure", "True", "FailedCreate", message).await;
-    create::<ResourceQuota>(&env, json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}})).await;
+    env.create::<ResourceQuota>(json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}})).await;
     let quotas: Api<ResourceQuota> = Api::namespaced(env.client.clone(), &env.namespace);
     let used = json!({"status": {"hard": {"pods": "3"}, "used": {"pods": "3"}}});
     quotas.patch_status("small", &PatchParams::default(), &Patch::Merge(&used)).await.unwrap();
@@ -333,12 +315,13 @@ async fn explains_healthy_workloads_and_unbound_claims() {
     let expected =
         format!("deployment/cart in {} is healthy\n  it is rolled out: 1 replica\n  1 pod: 1 healthy\n", env.namespace);
     assert_eq!((code, out.starts_with(&expected)), (0, true), "{out}");
-    set_status::<Deployment>(&env, "cart", json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 0})).await;
+    env.set_status_of::<Deployment>("cart", json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 0}))
+        .await;
     assert_eq!(explained(&env, "deploy/cart").1["state"], "Settling");
 
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "nosuch",
         "resources": {"requests": {"storage": "10Gi"}}}});
-    let claim = create::<PersistentVolumeClaim>(&env, claim).await;
+    let claim = env.create::<PersistentVolumeClaim>(claim).await;
     let failed = json!({"reason": "ProvisioningFailed", "message": "storageclass.storage.k8s.io \"nosuch\" not found"});
     event(&env, "PersistentVolumeClaim", "data", &claim.metadata.uid.unwrap(), failed).await;
     let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);

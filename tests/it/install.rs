@@ -24,7 +24,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::{
     command::{assert_fails, orchestr},
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, controlled_by, crash_looping, healthy, pod, stored},
     support::TIMEOUT,
     test_env::Plane,
 };
@@ -369,7 +369,7 @@ async fn names_each_missing_step_and_is_confined_to_its_namespace() {
 }
 
 /// Creates a pod with a status on `node-1`.
-async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, status: serde_json::Value) {
+async fn create_pod(client: &Client, namespace: &str, metadata: serde_json::Value, status: serde_json::Value) {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let spec = json!({"nodeName": "node-1", "containers": [{"name": "app", "image": "example.com/app:1"}]});
     let pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
@@ -381,8 +381,7 @@ async fn pod(client: &Client, namespace: &str, metadata: serde_json::Value, stat
 /// Creates a StatefulSet's two revisions, each with a pod. Only that of the new one fails.
 async fn bad_rollout(plane: &ControlPlane, namespace: &str) {
     let revisions = Api::<ControllerRevision>::namespaced(plane.admin().unwrap(), namespace);
-    let owners =
-        json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": true}]);
+    let owners = controlled_by("StatefulSet", "db", "s");
     for (number, age, status) in [(1, 3600, healthy()), (2, 60, crash_looping(7))] {
         let name = format!("db-{number}");
         let containers = json!([{"name": "app", "image": format!("example.com/db:{number}")}]);
@@ -391,16 +390,12 @@ async fn bad_rollout(plane: &ControlPlane, namespace: &str) {
             "data": {"spec": {"template": {"spec": {"containers": containers}}}},
         });
         revisions.create(&PostParams::default(), &serde_json::from_value(revision).unwrap()).await.unwrap();
+        let labels = json!({"controller-revision-hash": name});
+        let metadata = json!({"creationTimestamp": ago(age), "ownerReferences": owners, "labels": labels});
+        let changes = json!({"metadata": metadata, "spec": {"containers": containers}, "status": status});
         // Written to etcd, because the API server would give both pods the same age.
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "status": status,
-            "metadata": {
-                "name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
-                "creationTimestamp": ago(age), "ownerReferences": owners, "labels": {"controller-revision-hash": name},
-            },
-            "spec": {"nodeName": "node-1", "containers": containers},
-        });
-        plane.put(&orchestr_testbed::pods::key(namespace, &name), pod.to_string()).await.unwrap();
+        let (key, pod) = stored("pods", &pod(namespace, &name, changes));
+        plane.put(&key, pod).await.unwrap();
     }
 }
 
@@ -415,7 +410,8 @@ async fn old_object(plane: &ControlPlane, namespace: &str) -> Api<Orchestr> {
         "spec": {"alerts": {"checkRunningPods": true}, "pods": {"namespaces": [namespace]}},
         "status": {"problematicPods": "none"},
     });
-    plane.put(&format!("/registry/kopf.dev/orchestrs/{namespace}/cluster"), object.to_string()).await.unwrap();
+    let (key, object) = stored("kopf.dev/orchestrs", &object);
+    plane.put(&key, object).await.unwrap();
     Api::namespaced(plane.admin().unwrap(), namespace)
 }
 
@@ -444,7 +440,8 @@ async fn old_workload(plane: &ControlPlane, namespace: &str, (kind, prefix, stat
         },
         "status": serde_json::from_str::<serde_json::Value>(status).unwrap(),
     });
-    plane.put(&format!("/registry/{prefix}/{namespace}/api"), workload.to_string()).await.unwrap();
+    let (key, workload) = stored(prefix, &workload);
+    plane.put(&key, workload).await.unwrap();
 }
 
 /// Writes an event as the recorder of a controller does.
@@ -524,14 +521,12 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
         }});
         jobs.patch_status("sums", &PatchParams::default(), &Patch::Merge(&complete)).await.unwrap();
-        let owner = |name: &str, uid: &Option<String>| json!([{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true}]);
+        let owner = |name: &str, uid: &Option<String>| controlled_by("Job", name, uid);
         let retried = json!({"name": "sums-a", "ownerReferences": owner("sums", &job.metadata.uid)});
-        pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
+        create_pod(&client, namespace, retried, json!({"phase": "Failed", "reason": "Evicted"})).await;
         // A failed run of a CronJob. Only the CronJob shows whether a later run succeeded.
         let run = json!({
-            "metadata": {"name": "nightly-1", "ownerReferences": [
-                {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true},
-            ]},
+            "metadata": {"name": "nightly-1", "ownerReferences": controlled_by("CronJob", "nightly", "c")},
             "spec": job.spec.as_ref().map(|spec| json!({"template": {"spec": spec.template.spec}})),
         });
         let run = jobs.create(&PostParams::default(), &serde_json::from_value(run).unwrap()).await.unwrap();
@@ -540,8 +535,8 @@ async fn the_operator_works_with_its_rights_and_uses_each() {
         }});
         jobs.patch_status("nightly-1", &PatchParams::default(), &Patch::Merge(&failed)).await.unwrap();
         let failed = json!({"name": "nightly-1-a", "ownerReferences": owner("nightly-1", &run.metadata.uid)});
-        pod(&client, namespace, failed, json!({"phase": "Failed"})).await;
-        pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
+        create_pod(&client, namespace, failed, json!({"phase": "Failed"})).await;
+        create_pod(&client, namespace, json!({"name": "cart"}), crash_looping(7)).await;
         bad_rollout(&plane, namespace).await;
         for workload in WORKLOADS {
             old_workload(&plane, namespace, workload).await;

@@ -21,6 +21,7 @@ use crate::{
         cluster::{create_events, present, set_up, until_watching},
         scenario::{Scenario, move_times, scenarios},
     },
+    pod_statuses::{api_version, container, controlled_by, merged, status, terminated},
     replay::recorded,
     running_command::RunningCommand,
     test_env::TestEnv,
@@ -260,19 +261,13 @@ fn time(now: Timestamp, minutes_ago: i64) -> String {
 /// An object with a controller, created a while ago.
 fn object(kind: &str, namespace: &str, name: &str, created: String, owner: [&str; 3]) -> Value {
     let [owner_kind, owner_name, owner_uid] = owner;
-    let api_version = |kind: &str| match kind {
-        "Pod" => "v1",
-        "Job" | "CronJob" => "batch/v1",
-        _ => "apps/v1",
-    };
     let uid = format!("{:08x}-0000-4000-8000-{:012x}", hash(namespace), hash(&format!("{kind}/{name}")));
     let mut object = json!({
         "apiVersion": api_version(kind), "kind": kind,
         "metadata": {"namespace": namespace, "name": name, "uid": uid, "creationTimestamp": created},
     });
     if !owner_kind.is_empty() {
-        object["metadata"]["ownerReferences"] = json!([{"apiVersion": api_version(owner_kind), "kind": owner_kind,
-            "name": owner_name, "uid": owner_uid, "controller": true}]);
+        object["metadata"]["ownerReferences"] = controlled_by(owner_kind, owner_name, owner_uid);
     }
     object
 }
@@ -282,26 +277,16 @@ fn hash(text: &str) -> u32 {
 }
 
 fn pod(namespace: &str, name: &str, created: String, owner: [&str; 3], status: Value) -> Value {
-    let mut pod = object("Pod", namespace, name, created, owner);
-    pod["spec"] = json!({"nodeName": "node-1", "automountServiceAccountToken": false, "containers": [
-        {"name": "app", "image": "registry.example/app:1", "readinessProbe": {"httpGet": {"path": "/", "port": 80}}}]});
-    pod["status"] = status;
-    pod
+    let probe = json!({"httpGet": {"path": "/", "port": 80}});
+    let app = json!({"name": "app", "image": "registry.example/app:1", "readinessProbe": probe});
+    let spec = json!({"nodeName": "node-1", "automountServiceAccountToken": false, "containers": [app]});
+    merged(object("Pod", namespace, name, created, owner), &json!({"spec": spec, "status": status}))
 }
 
 fn running(now: Timestamp, minutes: i64, is_ready: bool) -> Value {
-    let ready = if is_ready { "True" } else { "False" };
-    let reason = if is_ready { Value::Null } else { json!("ContainersNotReady") };
     let since = time(now, minutes);
-    json!({
-        "phase": "Running", "startTime": since,
-        "conditions": [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": since},
-            {"type": "Ready", "status": ready, "reason": reason, "lastTransitionTime": since},
-        ],
-        "containerStatuses": [{"name": "app", "ready": is_ready, "started": true, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"running": {"startedAt": since}}, "lastState": {}}],
-    })
+    let app = json!({"ready": is_ready, "started": true, "state": {"running": {"startedAt": since}}});
+    status("Running", is_ready, &since, [container("app", app)])
 }
 
 /// A Failed pod that its ReplicaSet replaced days ago.
@@ -340,9 +325,8 @@ pub fn superseded(now: Timestamp) -> Scenario {
         {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastProbeTime": time(now, 1499),
             "lastTransitionTime": time(now, 1499)}]});
     let uid = job["metadata"]["uid"].as_str().unwrap().to_owned();
-    let ended = json!({"exitCode": 3, "reason": "Error", "startedAt": time(now, 1500), "finishedAt": time(now, 1499)});
-    let failed = json!({"phase": "Failed", "startTime": time(now, 1500), "containerStatuses": [{"name": "app", "ready": false,
-        "restartCount": 0, "image": "", "imageID": "", "state": {"terminated": ended}, "lastState": {}}]});
+    let app = container("app", json!({"state": terminated(3, &time(now, 1500), &time(now, 1499))}));
+    let failed = json!({"phase": "Failed", "startTime": time(now, 1500), "containerStatuses": [app]});
     let pod = pod(namespace, "nightly-1-x", time(now, 1500), ["Job", "nightly-1", &uid], failed);
     state(namespace, vec![cron_job, job, pod], Vec::new())
 }

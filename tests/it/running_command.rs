@@ -44,6 +44,10 @@ impl Lines {
         found.await.unwrap();
     }
 
+    fn so_far(&self) -> String {
+        self.read.lock().unwrap().join("\n")
+    }
+
     fn end(self) -> String {
         self.reader.join().unwrap();
         self.read.lock().unwrap().join("\n")
@@ -68,15 +72,28 @@ impl RunningCommand {
         self.err.contain(part).await;
     }
 
-    /// Ends it as Ctrl-C does. Returns the exit code, standard output and standard error.
-    pub async fn interrupt(self) -> (i32, String, String) {
-        let Self { child, out, err } = self;
-        tokio::task::spawn_blocking(move || {
-            let status = interrupt(child);
-            (status, out.end(), err.end())
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for its end, without blocking the test's other tasks. Returns the exit code, standard output and standard error.
+    pub async fn ends(self) -> (i32, String, String) {
+        self.after(|child, err| {
+            let ended = finish(child, TIMEOUT);
+            ended.unwrap_or_else(|error| panic!("{error}; it said:\n{}", err.so_far())).status.code().unwrap()
         })
         .await
-        .unwrap()
+    }
+
+    /// The same after it was ended as Ctrl-C does.
+    pub async fn interrupt(self) -> (i32, String, String) {
+        self.after(|child, _| interrupt(child)).await
+    }
+
+    async fn after(self, end: impl FnOnce(Child, &Lines) -> i32 + Send + 'static) -> (i32, String, String) {
+        let Self { child, out, err } = self;
+        let ended = tokio::task::spawn_blocking(move || (end(child, &err), out.end(), err.end()));
+        ended.await.unwrap()
     }
 }
 

@@ -5,7 +5,10 @@
 use orchestr::api::ProblemKind;
 use serde_json::json;
 
-use crate::replay::{recorded, replay, spec};
+use crate::{
+    pod_statuses::controlled_by,
+    replay::{recorded, replay, spec},
+};
 
 /// The recorded problems: the kind, the container, the reasons in order with the times at which they are reported, and
 /// the time at which the problem ends, if it ends within the recording.
@@ -99,8 +102,7 @@ fn the_status_lists_a_problem_until_it_ends() {
 #[test]
 fn the_list_is_stable_while_pods_crash() {
     let sequences = recorded();
-    let owner =
-        json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "w", "controller": true}]);
+    let owner = controlled_by("StatefulSet", "web", "w");
     let mut steps: Vec<_> = ["oom", "crash-exit1"].into_iter().flat_map(|name| sequences[name].clone()).collect();
     steps.sort_by(|a, b| a.t.total_cmp(&b.t));
     steps.iter_mut().for_each(|step| step.pod["metadata"]["ownerReferences"] = owner.clone());

@@ -1,19 +1,21 @@
 //! One test's part of a cluster: a namespace of its own, and the pods and objects in it.
 
-use std::{ops::Deref, time::Duration};
+use std::{fmt::Debug, ops::Deref, time::Duration};
 
-use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod, events::v1::Event};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
 };
 use orchestr::api::{Orchestr, OrchestrStatus};
 use orchestr_testbed::{ControlPlane, Options, until};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
-    pod_statuses::ago,
+    pod_statuses::{self, ago, controlled_by, merged, stored},
     running_operator::{EventsWatch, OperatorBuilder},
     support::{TIMEOUT, install_crd},
 };
@@ -24,6 +26,17 @@ pub struct TestEnv {
     pub client: Client,
     pub namespace: String,
     pub events_watch: EventsWatch,
+}
+
+/// Objects in namespaces whose type is known.
+pub trait Namespaced:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug
+{
+}
+
+impl<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug>
+    Namespaced for K
+{
 }
 
 pub enum Plane {
@@ -88,11 +101,11 @@ impl TestEnv {
     }
 
     pub fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        self.api()
     }
 
     pub fn objects(&self) -> Api<Orchestr> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        self.api()
     }
 
     /// `Orchestr` objects as JSON, including those that do not match their schema.
@@ -110,22 +123,37 @@ impl TestEnv {
     /// The pod is written to etcd directly, because the API server would set `creationTimestamp` to now, later than
     /// the times in the status.
     pub async fn pod_with(&self, name: &str, changes: Value, status: Value) {
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": name, "namespace": self.namespace, "creationTimestamp": ago(24 * 3600),
-                "uid": format!("00000000-0000-4000-9000-{:012x}", fastrand::u64(..1 << 48)),
-            },
-            "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}], "nodeName": "node-1"},
-        });
-        merge(&mut pod, &changes);
-        pod["status"] = status;
-        self.plane.put(&orchestr_testbed::pods::key(&self.namespace, name), pod.to_string()).await.unwrap();
+        let uid = format!("00000000-0000-4000-9000-{:012x}", fastrand::u64(..1 << 48));
+        let pod = json!({"metadata": {"creationTimestamp": ago(24 * 3600), "uid": uid}, "status": status});
+        let (key, pod) = stored("pods", &pod_statuses::pod(&self.namespace, name, merged(pod, &changes)));
+        self.plane.put(&key, pod).await.unwrap();
     }
 
     pub async fn set_status(&self, name: &str, status: Value) {
-        let patch = json!({"status": status});
-        self.pods().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        self.set_status_of::<Pod>(name, status).await;
+    }
+
+    pub async fn set_status_of<K: Namespaced>(&self, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub fn api<K: Namespaced>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates an object of another kind.
+    pub async fn create<K: Namespaced>(&self, object: Value) -> K {
+        self.api().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+    }
+
+    /// Creates a Job with this status. Returns the changes of a pod that make it one of the Job's.
+    pub async fn job(&self, name: &str, status: Value) -> Value {
+        let app = json!({"name": "app", "image": "example.com/app:1"});
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [app]}});
+        let job: Job = self.create(json!({"metadata": {"name": name}, "spec": {"template": template}})).await;
+        self.set_status_of::<Job>(name, status).await;
+        json!({"metadata": {"ownerReferences": controlled_by("Job", name, job.metadata.uid)}})
     }
 
     pub async fn patch_pod(&self, name: &str, patch: Value) {
@@ -147,7 +175,7 @@ impl TestEnv {
 
     /// Writes an object to etcd without validation, like one that is older than the schema.
     pub async fn old_object(&self, name: &str, metadata: Value, spec: Value, status: Value) {
-        let mut object = json!({
+        let object = json!({
             "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
             "metadata": {
                 "name": name, "namespace": self.namespace, "uid": format!("00000000-0000-4000-8000-{:012x}", fastrand::u32(..)),
@@ -155,9 +183,8 @@ impl TestEnv {
             },
             "spec": spec, "status": status,
         });
-        merge(&mut object["metadata"], &metadata);
-        let key = format!("/registry/kopf.dev/orchestrs/{}/{name}", self.namespace);
-        self.plane.put(&key, object.to_string()).await.unwrap();
+        let (key, object) = stored("kopf.dev/orchestrs", &merged(object, &json!({"metadata": metadata})));
+        self.plane.put(&key, object).await.unwrap();
     }
 
     /// The object's status; empty if it cannot be decoded.
@@ -233,9 +260,7 @@ pub fn watch_all() -> Value {
 
 /// The minimal spec with `changes` merged into it.
 pub fn watch_with(changes: Value) -> Value {
-    let mut spec = watch_all();
-    merge(&mut spec, &changes);
-    spec
+    merged(watch_all(), &changes)
 }
 
 /// The status, reason and message of a condition.
@@ -252,16 +277,4 @@ pub fn listed(status: &OrchestrStatus) -> Vec<&str> {
     let mut names: Vec<_> = status.problematic_pods.iter().map(|pod| pod.name.as_str()).collect();
     names.sort_unstable();
     names
-}
-
-/// Like a JSON merge patch, but a null replaces the value instead of removing it.
-fn merge(target: &mut Value, changes: &Value) {
-    match (target, changes) {
-        (Value::Object(target), Value::Object(changes)) => {
-            for (key, change) in changes {
-                merge(target.entry(key.clone()).or_insert(Value::Null), change);
-            }
-        }
-        (target, changes) => *target = changes.clone(),
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{spec, webhook};
 use crate::{
-    pod_statuses::{ago, crash_looping},
+    pod_statuses::{ago, container, crash_looping, terminated},
     support::TIMEOUT,
     test_env::TestEnv,
 };
@@ -90,10 +90,8 @@ async fn alertmanager_keeps_one_alert_while_its_reason_and_severity_change_and_w
     let forwarded = Receiver::start().await.unwrap();
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();
     env.secret("am", &[("url", &alertmanager.url())]).await;
-    let failed = json!({"containerStatuses": [{
-        "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-        "state": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(5), "finishedAt": ago(1)}},
-    }]});
+    let app = container("app", json!({"state": terminated(1, &ago(5), &ago(1))}));
+    let failed = json!({"containerStatuses": [app]});
     env.pod("cart-0", json!({"phase": "Running"})).await;
     env.set_status("cart-0", failed).await;
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({}))]);

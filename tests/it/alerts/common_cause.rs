@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{spec, webhook};
 use crate::{
-    pod_statuses::{ago, healthy, not_ready},
+    pod_statuses::{ago, controlled_by, healthy, not_ready},
     support::TIMEOUT,
     test_env::TestEnv,
 };
@@ -28,9 +28,7 @@ fn silent() -> Value {
 
 fn owned(owner: &str, node: &str) -> Value {
     json!({
-        "metadata": {"ownerReferences": [{
-            "apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": true,
-        }]},
+        "metadata": {"ownerReferences": controlled_by("StatefulSet", owner, owner)},
         "spec": {"nodeName": node},
     })
 }

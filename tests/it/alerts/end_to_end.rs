@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::support::{delivery, ids, spec, webhook};
 use crate::{
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, container, controlled_by, crash_looping, healthy},
     proxy::{ProxiedRequest, Proxy},
     support::TIMEOUT,
     test_env::{TestEnv, condition},
@@ -421,9 +421,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     let env = TestEnv::new("storm").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
-    let owner = json!([
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d9f", "uid": "u-1", "controller": true},
-    ]);
+    let owner = controlled_by("ReplicaSet", "cart-5d9f", "u-1");
     let cart = json!({"labels": {"pod-template-hash": "5d9f"}, "ownerReferences": owner});
     env.load_crashing((0..500).map(|number| format!("cart-5d9f-{number}")), &cart).await;
     // The API server's watch cache lags slightly behind etcd.
@@ -507,11 +505,7 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     for number in 0..3 {
         let name = format!("old-{number}");
         env.pods().delete(&name, &kube::api::DeleteParams::default().grace_period(60)).await.unwrap();
-        let ended = json!({"containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
-        }]});
-        env.set_status(&name, ended).await;
+        env.set_status(&name, stopped()).await;
         let new = json!({"metadata": {"creationTimestamp": ago(0)}});
         env.pod_with(&format!("new-{number}"), new, json!({"phase": "Pending"})).await;
         env.set_status(&format!("new-{number}"), healthy()).await;
@@ -553,14 +547,17 @@ async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_po
     operator.stop().await;
 }
 
+/// The container has ended because of SIGTERM.
+fn stopped() -> Value {
+    let ended = json!({"exitCode": 143, "reason": "Error", "finishedAt": ago(0)});
+    json!({"containerStatuses": [container("app", json!({"state": {"terminated": ended}}))]})
+}
+
 /// Drains a node: its pods are evicted and terminate in time, and replacements start on another node.
 async fn drain(env: &TestEnv) {
-    let created = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"waiting": {"reason": "ContainerCreating"}},
-        }],
-    });
+    let app = container("app", json!({"state": {"waiting": {"reason": "ContainerCreating"}}}));
+    let conditions = json!([{"type": "PodScheduled", "status": "True"}]);
+    let created = json!({"phase": "Pending", "conditions": conditions, "containerStatuses": [app]});
     let unscheduled = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": ago(0),
     }]});
@@ -578,11 +575,7 @@ async fn drain(env: &TestEnv) {
     for name in names("drained") {
         let pod = env.pods().get(&name).await.unwrap();
         assert!(pod.metadata.deletion_timestamp.is_some(), "{name} is within its grace");
-        let ended = json!({"containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": ago(0)}},
-        }]});
-        env.set_status(&name, ended).await;
+        env.set_status(&name, stopped()).await;
     }
     env.wait_until_caught_up().await;
     for name in names("moved") {

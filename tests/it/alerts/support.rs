@@ -17,22 +17,16 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::{
-    pod_statuses::{ago, crash_looping},
+    pod_statuses::{ago, crash_looping, merged, pod, stored},
     support::TIMEOUT,
     test_env::TestEnv,
 };
 
 /// A webhook that sends problems immediately, to the URL in the Secret `NAME-webhook`.
 pub fn webhook(name: &str, format: &str, changes: Value) -> Value {
-    let mut webhook = json!({
-        "name": name,
-        "format": format,
-        "after": "0s",
-        "urlFrom": {"secretKeyRef": {"name": format!("{name}-webhook"), "key": "url"}},
-    });
-    for (field, value) in changes.as_object().unwrap() {
-        webhook[field] = value.clone();
-    }
+    let url = json!({"secretKeyRef": {"name": format!("{name}-webhook"), "key": "url"}});
+    let mut webhook = json!({"name": name, "format": format, "after": "0s", "urlFrom": url});
+    webhook.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     webhook
 }
 
@@ -103,16 +97,9 @@ impl TestEnv {
     /// Writes crash-looping pods with this metadata directly to etcd, hundreds per second.
     pub async fn load_crashing(&self, names: impl IntoIterator<Item = String>, metadata: &Value) {
         let pods = names.into_iter().map(|name| {
-            let mut pod = json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-                "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}], "nodeName": "node-1"},
-                "status": crash_looping(3),
-            });
-            pod["metadata"]["name"] = json!(name);
-            pod["metadata"]["namespace"] = json!(self.namespace);
-            pod["metadata"]["uid"] = json!(format!("{name}.{}", self.namespace));
-            pod["metadata"]["creationTimestamp"] = json!(ago(60));
-            (orchestr_testbed::pods::key(&self.namespace, &name), pod.to_string())
+            let created = json!({"metadata": {"creationTimestamp": ago(60)}, "status": crash_looping(3)});
+            let pod = pod(&self.namespace, &name, merged(created, &json!({"metadata": metadata})));
+            stored("pods", &pod)
         });
         self.plane.load(pods).await.unwrap();
     }

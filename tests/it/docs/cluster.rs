@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{
     chart::guide::roll_out,
-    pod_statuses::ago,
+    pod_statuses::{ago, container, status, terminated},
     running_operator::EventsWatch,
     support::TIMEOUT,
     test_env::{Plane, TestEnv},
@@ -120,22 +120,15 @@ async fn run_pods(client: Client, kubelet: Kubelet) {
 }
 
 /// The status of a pod whose container has failed for the third time.
-fn crashed(container: &str) -> Value {
+fn crashed(name: &str) -> Value {
     let time = ago(0);
-    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});
-    json!({
-        "phase": "Running", "startTime": time,
-        "conditions": [condition("PodScheduled", "True"), condition("Initialized", "True"), condition("Ready", "False")],
-        "containerStatuses": [{
-            "name": container, "ready": false, "started": false, "restartCount": 2, "image": "", "imageID": "",
-            "state": {"waiting": {
-                "reason": "CrashLoopBackOff",
-                "message": format!("back-off 20s restarting failed container={container} pod={container}_shop"),
-            }},
-            "lastState": {"terminated": {
-                "exitCode": 1, "reason": "Error", "startedAt": time, "finishedAt": time,
-                "containerID": format!("containerd://{:064}", 2),
-            }},
-        }],
-    })
+    let message = format!("back-off 20s restarting failed container={name} pod={name}_shop");
+    let mut last = terminated(1, &time, &time);
+    last["terminated"]["containerID"] = json!(format!("containerd://{:064}", 2));
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
+    let app = container(name, json!({"restartCount": 2, "state": waiting, "lastState": last}));
+    let mut status = status("Running", false, &time, [app]);
+    let initialized = json!({"type": "Initialized", "status": "True", "lastTransitionTime": time});
+    status["conditions"].as_array_mut().unwrap().push(initialized);
+    status
 }

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::{
     explain::event,
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, completed, controlled_by, crash_looping, healthy},
     test_env::TestEnv,
-    wait::support::{Rollout, job, owner, pod_of, set_status, stateful_set},
+    wait::support::{Rollout, job, pod_of, stateful_set},
 };
 
 const NODE: &str = "node-7";
@@ -41,8 +41,7 @@ impl Shop {
         let cart = Rollout::with_hashes(env, "cart", 3, REVISIONS).await;
         let changed =
             json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "shop/cart:1.4.3"}]}}}});
-        let sets = Api::<ReplicaSet>::namespaced(env.client.clone(), &env.namespace);
-        sets.patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
+        env.api::<ReplicaSet>().patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
         for suffix in SUFFIXES {
             let probe = json!({"httpGet": {"path": "/ready", "port": 8080}});
             let app = json!({"name": "app", "image": "example.com/app:1", "readinessProbe": probe});
@@ -56,13 +55,13 @@ impl Shop {
         }
         let status = json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "availableReplicas": 2,
             "updatedReplicas": 2, "updateRevision": "db-1", "currentRevision": "db-1"});
-        set_status::<StatefulSet>(env, "db", status).await;
+        env.set_status_of::<StatefulSet>("db", status).await;
 
         job(env, "migrate").await;
-        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": ago(5)});
-        let status = json!({"startTime": ago(60), "completionTime": ago(5), "succeeded": 1, "uncountedTerminatedPods": {},
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]});
-        set_status::<Job>(env, "migrate", status).await;
+        let mut status = completed(5);
+        status["startTime"] = json!(ago(60));
+        status["failed"] = json!(0);
+        env.set_status_of::<Job>("migrate", status).await;
         Self { cart, kubelet }
     }
 
@@ -100,11 +99,10 @@ impl Shop {
 /// Creates a pod of a revision of cart from a minimal one with these changes of its spec.
 async fn pod_of_cart(env: &TestEnv, revision: &str, suffix: &str, spec: Value, status: Value) {
     let set = format!("cart-{revision}");
-    let sets = Api::<ReplicaSet>::namespaced(env.client.clone(), &env.namespace);
-    let uid = sets.get(&set).await.unwrap().metadata.uid.unwrap();
+    let uid = env.api::<ReplicaSet>().get(&set).await.unwrap().metadata.uid.unwrap();
     let age = if revision == REVISIONS[0] { 24 * 3600 } else { 600 };
     let metadata = json!({
-        "labels": {"app": "cart", "pod-template-hash": revision}, "ownerReferences": owner("ReplicaSet", &set, &uid),
+        "labels": {"app": "cart", "pod-template-hash": revision}, "ownerReferences": controlled_by("ReplicaSet", &set, uid),
         "creationTimestamp": ago(age),
     });
     env.pod_with(&format!("{set}-{suffix}"), json!({"metadata": metadata, "spec": spec}), status).await;

@@ -1,16 +1,13 @@
 //! A replica leads, follows, and leads again.
 
 use k8s_openapi::api::batch::v1::Job;
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::support::Cluster;
 use crate::{
-    pod_statuses::{ago, crash_looping},
+    pod_statuses::{ago, completed, crash_looping, failed},
     proxy::{ProxiedRequest, ProxyAction},
+    test_env::TestEnv,
 };
 
 fn is_of_job(request: &ProxiedRequest) -> bool {
@@ -18,35 +15,9 @@ fn is_of_job(request: &ProxiedRequest) -> bool {
 }
 
 /// A Job with a failed pod.
-async fn failing_job(cluster: &Cluster) -> Api<Job> {
-    let jobs: Api<Job> = Api::namespaced(cluster.env.client.clone(), &cluster.env.namespace);
-    let job = json!({
-        "metadata": {"name": "sums"},
-        "spec": {"template": {"spec": {
-            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
-        }}},
-    });
-    let made = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    set_status(&jobs, json!({"startTime": ago(600), "active": 1, "failed": 1})).await;
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": made.metadata.uid, "controller": true,
-    }]}});
-    let status = json!({
-        "phase": "Failed",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {
-                "exitCode": 1, "reason": "Error", "startedAt": ago(60), "finishedAt": ago(30),
-            }},
-        }],
-    });
-    cluster.env.pod_with("sums-0", owner, status).await;
-    jobs
-}
-
-async fn set_status(jobs: &Api<Job>, status: Value) {
-    let patch = Patch::Merge(json!({"status": status}));
-    jobs.patch_status("sums", &PatchParams::default(), &patch).await.unwrap();
+async fn failing_job(env: &TestEnv) {
+    let owner = env.job("sums", json!({"startTime": ago(600), "active": 1, "failed": 1})).await;
+    env.pod_with("sums-0", owner, failed(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +26,7 @@ async fn a_replica_that_leads_again_reads_again_what_it_had_read() {
     let proxy = cluster.proxy("replica-a").await;
     let first = cluster.replica_through("replica-a", &proxy);
     cluster.wait_until_settled("replica-a").await;
-    let jobs = failing_job(&cluster).await;
+    failing_job(&cluster.env).await;
     cluster.wait_for_pods(&["cart-0", "sums-0"]).await;
     cluster.wait_until_delivered(2).await;
 
@@ -65,15 +36,10 @@ async fn a_replica_that_leads_again_reads_again_what_it_had_read() {
     cluster.wait_for_leader(&["replica-b"]).await;
     first.signal("-CONT").await;
     first.wait_for_log("stopped leading").await;
-    let complete = |kind: &str| json!({"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": ago(10)});
-    set_status(
-        &jobs,
-        json!({
-            "completionTime": ago(10), "active": 0, "succeeded": 1, "failed": 1,
-            "conditions": [complete("SuccessCriteriaMet"), complete("Complete")],
-        }),
-    )
-    .await;
+    let mut status = completed(10);
+    // It cannot be changed.
+    status.as_object_mut().unwrap().remove("startTime");
+    cluster.env.set_status_of::<Job>("sums", status).await;
     // It notices that by the next end of a pod of the Job, or when it reads the Job again.
     cluster.env.patch_pod("sums-0", json!({"metadata": {"labels": {"round": "1"}}})).await;
     cluster.wait_for_pods(&["cart-0"]).await;

@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
 use orchestr::api::AlertPhase;
 use orchestr_testbed::Receiver;
 use serde_json::{Value, json};
 
 use crate::{
     alerts::support::{delivery, spec, webhook},
-    pod_statuses::ago,
+    pod_statuses::{ago, completed, container, failed_for_good, terminated},
     proxy::{ProxiedRequest, Proxy, ProxyAction},
     support::TIMEOUT,
     test_env::{TestEnv, condition},
@@ -24,36 +19,10 @@ fn is_of_job(request: &ProxiedRequest) -> bool {
 }
 
 /// A Job with a pod that failed an hour ago.
-async fn job_with_failed_pod(env: &TestEnv, name: &str, conditions: &[&str]) {
-    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
-    let job = json!({
-        "metadata": {"name": name},
-        "spec": {"template": {"spec": {
-            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
-        }}},
-    });
-    let made = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    let condition =
-        |kind: &&str| json!({"type": kind, "status": "True", "reason": "Ended", "lastTransitionTime": ago(3600)});
-    let conditions: Vec<Value> = conditions.iter().map(condition).collect();
-    let mut status = json!({"startTime": ago(7200), "failed": 1, "conditions": conditions});
-    if conditions.iter().any(|own| own["type"] == "Complete") {
-        (status["completionTime"], status["succeeded"]) = (json!(ago(3600)), json!(1));
-    }
-    let patch = Patch::Merge(json!({"status": status}));
-    jobs.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.metadata.uid, "controller": true,
-    }]}});
-    let ended = json!({"exitCode": 1, "reason": "Error", "startedAt": ago(3700), "finishedAt": ago(3600)});
-    let status = json!({
-        "phase": "Failed",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": ended},
-        }],
-    });
-    env.pod_with(&format!("{name}-0"), owner, status).await;
+async fn job_with_failed_pod(env: &TestEnv, name: &str, status: Value) {
+    let owner = env.job(name, status).await;
+    let app = container("app", json!({"state": terminated(1, &ago(3700), &ago(3600))}));
+    env.pod_with(&format!("{name}-0"), owner, json!({"phase": "Failed", "containerStatuses": [app]})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,9 +31,9 @@ async fn failed_pods_of_unread_jobs_neither_begin_nor_end_alerts() {
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
     for number in 0..5 {
-        job_with_failed_pod(&env, &format!("good-{number}"), &["SuccessCriteriaMet", "Complete"]).await;
+        job_with_failed_pod(&env, &format!("good-{number}"), completed(3600)).await;
     }
-    job_with_failed_pod(&env, "bad", &["FailureTarget", "Failed"]).await;
+    job_with_failed_pod(&env, "bad", failed_for_good(3600)).await;
     env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
     let operator = env.operator().fast_alerts().start();
     receiver.wait_for(1, TIMEOUT).await.unwrap();

@@ -7,7 +7,7 @@ use orchestr_testbed::{Answer, Kubelet};
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, crash_looping, not_ready},
+    pod_statuses::{self, crash_looping, merge, not_ready, waiting},
     test_env::{TestEnv, listed, watch_all, watch_with},
 };
 
@@ -33,16 +33,10 @@ fn log<'a>(status: &'a OrchestrStatus, pod: &str) -> &'a str {
 }
 
 fn ended(container: &str, code: i32, message: &str) -> Value {
-    json!({
-        "phase": "Failed",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {
-                "exitCode": code, "reason": "Error", "startedAt": ago(60), "finishedAt": ago(30), "message": message,
-                "containerID": container,
-            }},
-        }],
-    })
+    let mut status = pod_statuses::failed(code);
+    let ended = json!({"state": {"terminated": {"message": message, "containerID": container}}});
+    merge(&mut status["containerStatuses"][0], &ended);
+    status
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,14 +61,7 @@ async fn shows_the_log_that_belongs_to_each_problem() {
     env.pod_with("quiet", on(&kubelet), ended("containerd://b", 2, "the disk is full")).await;
     env.pod_with("lost", on(&kubelet), crash_looping(4)).await;
     env.pod_with("elsewhere", json!({"spec": {"nodeName": "gone"}}), crash_looping(5)).await;
-    let pulling = json!({
-        "phase": "Pending",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}},
-        }],
-    });
-    env.pod_with("pulling", on(&kubelet), pulling).await;
+    env.pod_with("pulling", on(&kubelet), waiting("ImagePullBackOff", "Back-off pulling image", 60)).await;
     env.object("cluster", watch_all()).await;
     env.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
     let operator = env.operator().start();

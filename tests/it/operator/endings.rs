@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, healthy},
+    pod_statuses::{ago, controlled_by, healthy},
     test_env::{TestEnv, condition, listed, watch_with},
 };
 
@@ -11,9 +11,7 @@ fn owned(created: i64) -> Value {
     json!({"metadata": {
         "creationTimestamp": ago(created),
         "labels": {"app": "web", "pod-template-hash": "5d9f"},
-        "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "r", "controller": true},
-        ],
+        "ownerReferences": controlled_by("ReplicaSet", "web-5d9f", "r"),
     }})
 }
 

@@ -20,7 +20,7 @@ use orchestr::{
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, healthy, not_ready},
+    pod_statuses::{ago, controlled_by, healthy, not_ready},
     proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
     support::TIMEOUT,
     test_env::{TestEnv, condition, listed, watch_all},
@@ -165,11 +165,7 @@ async fn opens_one_watch_after_a_list_of_one_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_the_events_of_one_pod_of_each_owner_at_a_start() {
     let env = TestEnv::new("earlier").await;
-    let owner = |name: &str| {
-        json!({"metadata": {"ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name, "controller": true},
-        ]}})
-    };
+    let owner = |name: &str| json!({"metadata": {"ownerReferences": controlled_by("StatefulSet", name, name)}});
     for index in 0..3 {
         env.pod_with(&format!("db-{index}"), owner("db"), not_ready(600)).await;
     }

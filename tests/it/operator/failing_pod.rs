@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, container, crash_looping, healthy},
     test_env::{TestEnv, condition, watch_all},
 };
 
@@ -29,10 +29,8 @@ async fn reports_a_failing_pod_and_its_recovery() {
     assert_eq!(condition(&status, "PodsHealthy").0, "False");
 
     env.set_status("cart-0", healthy()).await;
-    let running_again = json!({"containerStatuses": [{
-        "name": "app", "ready": true, "started": true, "restartCount": 7, "image": "", "imageID": "",
-        "state": {"running": {"startedAt": ago(1)}}, "lastState": {},
-    }]});
+    let app = json!({"ready": true, "started": true, "restartCount": 7, "state": {"running": {"startedAt": ago(1)}}});
+    let running_again = json!({"containerStatuses": [container("app", app)]});
     env.set_status("cart-0", running_again).await;
     let status =
         env.wait_for_status("cluster", "the recovery is reported", |status| status.problematic_pod_count == 0).await;

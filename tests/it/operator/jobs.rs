@@ -3,69 +3,21 @@
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
 use crate::{
     command::{ends, orchestr},
-    pod_statuses::{ago, crash_looping},
+    pod_statuses::{ago, completed, controlled_by, crash_looping, failed, failed_for_good},
     proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, condition, listed, watch_all},
 };
 
-async fn job(env: &TestEnv, name: &str, status: Value) -> Value {
-    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
-    let job = json!({
-        "metadata": {"name": name},
-        "spec": {"template": {"spec": {
-            "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
-        }}},
-    });
-    let made = api.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    set_job(env, name, status).await;
-    json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.metadata.uid, "controller": true,
-    }]}})
-}
-
-async fn set_job(env: &TestEnv, name: &str, status: Value) {
-    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
-    let patch = Patch::Merge(json!({"status": status}));
-    api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-}
-
-fn complete() -> Value {
-    json!({
-        "startTime": ago(600), "completionTime": ago(10), "active": 0, "succeeded": 1, "failed": 1,
-        "conditions": [
-            {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached", "lastTransitionTime": ago(10)},
-            {"type": "Complete", "status": "True", "reason": "CompletionsReached", "lastTransitionTime": ago(10)},
-        ],
-    })
-}
-
-fn failed_job() -> Value {
-    json!({
-        "startTime": ago(600), "failed": 1,
-        "conditions": [
-            {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": ago(10)},
-            {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": ago(10)},
-        ],
-    })
-}
-
-fn ended(phase: &str, code: i32) -> Value {
-    json!({
-        "phase": phase,
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {
-                "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }, "startedAt": ago(60),
-                "finishedAt": ago(30),
-            }},
-        }],
-    })
+fn succeeded() -> Value {
+    let mut status = failed(0);
+    status["phase"] = json!("Succeeded");
+    status
 }
 
 fn is_of_job(request: &ProxiedRequest, name: &str) -> bool {
@@ -75,19 +27,19 @@ fn is_of_job(request: &ProxiedRequest, name: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
     let env = TestEnv::new("jobs").await;
-    let good = job(&env, "good", complete()).await;
-    let bad = job(&env, "bad", failed_job()).await;
-    env.pod_with("good-1", good.clone(), ended("Failed", 1)).await;
-    env.pod_with("good-2", good.clone(), ended("Succeeded", 0)).await;
-    env.pod_with("bad-1", bad.clone(), ended("Failed", 1)).await;
+    let good = env.job("good", completed(10)).await;
+    let bad = env.job("bad", failed_for_good(10)).await;
+    env.pod_with("good-1", good.clone(), failed(1)).await;
+    env.pod_with("good-2", good.clone(), succeeded()).await;
+    env.pod_with("bad-1", bad.clone(), failed(1)).await;
     // The owner reference names a Job that does not exist, with the UID of another Job.
     let mut gone = good.clone();
     gone["metadata"]["ownerReferences"][0]["name"] = json!("gone");
-    env.pod_with("gone-1", gone, ended("Failed", 1)).await;
+    env.pod_with("gone-1", gone, failed(1)).await;
     // Another Job has that name now.
     let mut other = bad.clone();
     other["metadata"]["ownerReferences"][0]["name"] = json!("good");
-    env.pod_with("other-1", other, ended("Failed", 1)).await;
+    env.pod_with("other-1", other, failed(1)).await;
 
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
@@ -115,16 +67,16 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clears_failed_pods_when_their_job_completes() {
     let env = TestEnv::new("jobs-later").await;
-    let owner = job(&env, "sums", json!({"active": 1, "failed": 1})).await;
-    env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
+    let owner = env.job("sums", json!({"active": 1, "failed": 1})).await;
+    env.pod_with("sums-1", owner.clone(), failed(1)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     env.wait_for_status("cluster", "the failure is reported", |status| listed(status) == ["sums-1"]).await;
 
-    env.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
+    env.pod_with("sums-2", owner, succeeded()).await;
     // The Job controller takes a moment.
     env.wait_until_caught_up().await;
-    set_job(&env, "sums", complete()).await;
+    env.set_status_of::<Job>("sums", completed(10)).await;
     let soon = std::time::Duration::from_secs(30);
     env.wait_for_status_within(soon, "cluster", "the pods of the completed Job are no longer reported", |status| {
         listed(status).is_empty()
@@ -135,14 +87,10 @@ async fn clears_failed_pods_when_their_job_completes() {
 
 /// A Job of a CronJob.
 async fn run_of(env: &TestEnv, cron_job: &str, name: &str, status: Value) -> Value {
-    let owner = job(env, name, status).await;
-    let api: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
-    let cron_jobs: Api<CronJob> = Api::namespaced(env.client.clone(), &env.namespace);
-    let uid = cron_jobs.get(cron_job).await.unwrap().metadata.uid;
-    let owners = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "CronJob", "name": cron_job, "uid": uid, "controller": true,
-    }]}});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
+    let owner = env.job(name, status).await;
+    let uid = env.api::<CronJob>().get(cron_job).await.unwrap().metadata.uid;
+    let owners = json!({"metadata": {"ownerReferences": controlled_by("CronJob", cron_job, uid)}});
+    env.api::<Job>().patch(name, &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
     owner
 }
 
@@ -163,8 +111,8 @@ async fn cron_job(env: &TestEnv, name: &str, last_success: i64) {
 async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
     let env = TestEnv::new("cron").await;
     cron_job(&env, "nightly", 86_400).await;
-    let first = run_of(&env, "nightly", "nightly-1", failed_job()).await;
-    env.pod_with("nightly-1-a", first, ended("Failed", 1)).await;
+    let first = run_of(&env, "nightly", "nightly-1", failed_for_good(10)).await;
+    env.pod_with("nightly-1-a", first, failed(1)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     let status =
@@ -176,9 +124,9 @@ async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
     let (code, out, _) = ends(&mut orchestr(&explain));
     assert!(code == 1 && !out.contains("a later run"), "{out}");
 
-    let second = run_of(&env, "nightly", "nightly-2", complete()).await;
+    let second = run_of(&env, "nightly", "nightly-2", completed(10)).await;
     cron_job(&env, "nightly", 0).await;
-    env.pod_with("nightly-2-a", second, ended("Succeeded", 0)).await;
+    env.pod_with("nightly-2-a", second, succeeded()).await;
     let soon = std::time::Duration::from_secs(30);
     let status =
         env.wait_for_status_within(soon, "cluster", "the failure is over", |status| listed(status).is_empty()).await;
@@ -193,8 +141,8 @@ async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
     let env = TestEnv::new("jobs-restart").await;
-    let owner = job(&env, "sums", failed_job()).await;
-    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let owner = env.job("sums", failed_for_good(10)).await;
+    env.pod_with("sums-1", owner, failed(1)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     let before = env.wait_for_status("cluster", "the failure is reported", |status| !listed(status).is_empty()).await;
@@ -233,12 +181,12 @@ async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
 async fn requests_missing_jobs_once_and_foreign_jobs_never() {
     let env = TestEnv::new("jobs-gone").await;
     let owner = |api: &str, name: &str| {
-        json!({"metadata": {"ownerReferences": [
-            {"apiVersion": api, "kind": "Job", "name": name, "uid": "u", "controller": true},
-        ]}})
+        let mut owners = controlled_by("Job", name, "u");
+        owners[0]["apiVersion"] = json!(api);
+        json!({"metadata": {"ownerReferences": owners}})
     };
-    env.pod_with("gone-1", owner("batch/v1", "gone"), ended("Failed", 1)).await;
-    env.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), ended("Failed", 1)).await;
+    env.pod_with("gone-1", owner("batch/v1", "gone"), failed(1)).await;
+    env.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().through(&proxy).start();
@@ -257,8 +205,8 @@ async fn requests_missing_jobs_once_and_foreign_jobs_never() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_a_missing_permission_for_jobs() {
     let env = TestEnv::new("jobs-refused").await;
-    let owner = job(&env, "sums", failed_job()).await;
-    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let owner = env.job("sums", failed_for_good(10)).await;
+    env.pod_with("sums-1", owner, failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
     proxy.rule(|request| {
         if is_of_job(request, "sums") {
@@ -280,9 +228,9 @@ async fn reports_a_missing_permission_for_jobs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_a_job_read_before_reporting_its_pods() {
     let env = TestEnv::new("jobs-moment").await;
-    let owner = job(&env, "sums", complete()).await;
-    env.pod_with("sums-1", owner.clone(), ended("Failed", 1)).await;
-    env.pod_with("sums-2", owner, ended("Succeeded", 0)).await;
+    let owner = env.job("sums", completed(10)).await;
+    env.pod_with("sums-1", owner.clone(), failed(1)).await;
+    env.pod_with("sums-2", owner, succeeded()).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
     env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
@@ -312,13 +260,10 @@ async fn retries_a_job_read_before_reporting_its_pods() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_a_failed_job_once_if_its_cron_job_does_not_exist() {
     let env = TestEnv::new("jobs-orphan").await;
-    let owner = job(&env, "sums", failed_job()).await;
-    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
-    let forged = json!({"metadata": {"ownerReferences": [
-        {"apiVersion": "batch/v1", "kind": "CronJob", "name": "forged", "uid": "u", "controller": true},
-    ]}});
-    jobs.patch("sums", &PatchParams::default(), &Patch::Merge(forged)).await.unwrap();
-    env.pod_with("sums-1", owner, ended("Failed", 1)).await;
+    let owner = env.job("sums", failed_for_good(10)).await;
+    let forged = json!({"metadata": {"ownerReferences": controlled_by("CronJob", "forged", "u")}});
+    env.api::<Job>().patch("sums", &PatchParams::default(), &Patch::Merge(forged)).await.unwrap();
+    env.pod_with("sums-1", owner, failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().through(&proxy).start();

@@ -7,22 +7,17 @@ use orchestr_testbed::{Answer, Kubelet};
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{crash_looping, failed, healthy, merge},
     test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
 /// A pod that has failed and left this termination message.
 fn failed_with(message: &str) -> Value {
-    json!({
-        "phase": "Failed",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {
-                "exitCode": 1, "reason": "Error", "startedAt": ago(60), "finishedAt": ago(30), "message": message,
-                "containerID": format!("containerd://{}", fastrand::u64(..)),
-            }},
-        }],
-    })
+    let id = format!("containerd://{}", fastrand::u64(..));
+    let mut status = failed(1);
+    let ended = json!({"state": {"terminated": {"message": message, "containerID": id}}});
+    merge(&mut status["containerStatuses"][0], &ended);
+    status
 }
 
 fn message<'a>(status: &'a OrchestrStatus, pod: &str) -> &'a str {

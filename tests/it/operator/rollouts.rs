@@ -1,25 +1,19 @@
 //! New revisions of workloads that fail while the earlier one serves.
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
-use kube::{Api, api::PostParams};
+use kube::Api;
 use orchestr::api::{Incident, Revision};
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, controlled_by, crash_looping, healthy, merged},
     proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, condition, watch_all},
 };
 
-/// An owner reference with `controller: true`.
-fn controller(kind: &str, name: &str, uid: &str) -> Value {
-    json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true})
-}
-
 /// A pod template whose container `app` has these fields.
 fn template(labels: &Value, app: &Value) -> Value {
-    let mut container = json!({"name": "app", "image": "shop/cart:1.4.2"});
-    container.as_object_mut().unwrap().extend(app.as_object().unwrap().clone());
+    let container = merged(json!({"name": "app", "image": "shop/cart:1.4.2"}), app);
     json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}})
 }
 
@@ -28,14 +22,12 @@ async fn replica_set(env: &TestEnv, deployment: &str, hash: &str, number: u32, o
     let labels = json!({"app": deployment, "pod-template-hash": hash});
     let replica_set = json!({
         "metadata": {
-            "name": format!("{deployment}-{hash}"), "labels": labels, "ownerReferences": [owner],
+            "name": format!("{deployment}-{hash}"), "labels": labels, "ownerReferences": owner,
             "annotations": {"deployment.kubernetes.io/revision": number.to_string()},
         },
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template(&labels, &app)},
     });
-    let api: Api<ReplicaSet> = Api::namespaced(env.client.clone(), &env.namespace);
-    let made = api.create(&PostParams::default(), &serde_json::from_value(replica_set).unwrap()).await.unwrap();
-    made.metadata.uid.unwrap()
+    env.create::<ReplicaSet>(replica_set).await.metadata.uid.unwrap()
 }
 
 /// Creates a ControllerRevision, as the StatefulSet and DaemonSet controllers do.
@@ -43,24 +35,23 @@ async fn controller_revision(env: &TestEnv, name: &str, number: i64, owner: Valu
     let mut template = template(&json!({"app": "db"}), &app);
     template["$patch"] = "replace".into();
     let revision = json!({
-        "metadata": {"name": name, "ownerReferences": [owner]},
+        "metadata": {"name": name, "ownerReferences": owner},
         "data": {"spec": {"template": template}}, "revision": number,
     });
-    let api: Api<ControllerRevision> = Api::namespaced(env.client.clone(), &env.namespace);
-    api.create(&PostParams::default(), &serde_json::from_value(revision).unwrap()).await.unwrap();
+    env.create::<ControllerRevision>(revision).await;
 }
 
 /// Creates a pod of this age in seconds.
 async fn pod(env: &TestEnv, name: &str, owner: &Value, label: (&str, &str), age: i64, status: Value) {
     let changes = json!({"metadata": {
-        "labels": {"app": "x", label.0: label.1}, "ownerReferences": [owner], "creationTimestamp": ago(age),
+        "labels": {"app": "x", label.0: label.1}, "ownerReferences": owner, "creationTimestamp": ago(age),
     }});
     env.pod_with(name, changes, status).await;
 }
 
 /// Creates pods of a Deployment's revision.
 async fn pods(env: &TestEnv, deployment: &str, hash: &str, uid: &str, age: i64, count: usize, status: &Value) {
-    let owner = controller("ReplicaSet", &format!("{deployment}-{hash}"), uid);
+    let owner = controlled_by("ReplicaSet", &format!("{deployment}-{hash}"), uid);
     for number in 0..count {
         let name = format!("{deployment}-{hash}-{number}");
         pod(env, &name, &owner, ("pod-template-hash", hash), age, status.clone()).await;
@@ -86,7 +77,7 @@ async fn wait_for_changes(env: &TestEnv) -> Incident {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_what_changed_in_the_only_revision_that_fails() {
     let env = TestEnv::new("rollout").await;
-    let owner = controller("Deployment", "cart", "00000000-0000-4000-8000-000000000001");
+    let owner = controlled_by("Deployment", "cart", "00000000-0000-4000-8000-000000000001");
     let old = json!({
         "args": ["serve", "--token", "hunter2"], "resources": {"limits": {"memory": "1Gi"}},
         "env": [{"name": "DB_URL", "value": "postgres://cart:hunter2@db"}, {"name": "OLD", "value": "1"}],
@@ -155,7 +146,7 @@ async fn compares_the_revisions_of_stateful_sets_and_daemon_sets() {
         [("StatefulSet", ["db-1a", "db-2b"], ["db-1a", "db-2b"]), ("DaemonSet", ["db-1a", "db-2b"], ["1a", "2b"])]
     {
         let env = TestEnv::new("revisions").await;
-        let owner = controller(kind, "db", "00000000-0000-4000-8000-000000000002");
+        let owner = controlled_by(kind, "db", "00000000-0000-4000-8000-000000000002");
         controller_revision(&env, old, 1, owner.clone(), json!({"command": ["postgres"]})).await;
         controller_revision(&env, new, 2, owner.clone(), json!({"command": ["postgres", "-c", "fsync=of"]})).await;
         let label = |hash| ("controller-revision-hash", hash);
@@ -180,7 +171,7 @@ async fn compares_the_revisions_of_stateful_sets_and_daemon_sets() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_revisions_that_cannot_be_compared_without_changes() {
     let env = TestEnv::new("odd-rollouts").await;
-    let owner = controller("Deployment", "x", "00000000-0000-4000-8000-000000000003");
+    let owner = controlled_by("Deployment", "x", "00000000-0000-4000-8000-000000000003");
     let (image, failing, well) = (json!({"image": "b:1"}), crash_looping(3), healthy());
     let unknown = "00000000-0000-4000-8000-000000000004";
 
@@ -191,7 +182,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
     // The new one owns itself, and the old one is of another Deployment.
     let one = replica_set(&env, "loop", "one", 1, owner.clone(), json!({})).await;
     let two = replica_set(&env, "loop", "two", 2, owner.clone(), image.clone()).await;
-    let itself = json!({"metadata": {"ownerReferences": [controller("ReplicaSet", "loop-two", &two)]}});
+    let itself = json!({"metadata": {"ownerReferences": controlled_by("ReplicaSet", "loop-two", two.as_str())}});
     let api: Api<ReplicaSet> = Api::namespaced(env.client.clone(), &env.namespace);
     api.patch("loop-two", &Default::default(), &kube::api::Patch::Merge(itself)).await.unwrap();
     pods(&env, "loop", "one", &one, 3600, 1, &well).await;
@@ -204,7 +195,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
     pods(&env, "reused", "two", unknown, 600, 1, &failing).await;
 
     // A label that would lead to another path.
-    let sly = controller("DaemonSet", "sly", unknown);
+    let sly = controlled_by("DaemonSet", "sly", unknown);
     pod(&env, "sly-1", &sly, ("controller-revision-hash", "1"), 3600, well.clone()).await;
     pod(&env, "sly-2", &sly, ("controller-revision-hash", "../../secrets?x="), 600, failing.clone()).await;
 
@@ -255,7 +246,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_a_missing_right_to_read_revisions_once_and_everything_else() {
     let env = TestEnv::new("rollout-denied").await;
-    let owner = controller("Deployment", "x", "00000000-0000-4000-8000-000000000005");
+    let owner = controlled_by("Deployment", "x", "00000000-0000-4000-8000-000000000005");
     for name in ["cart", "shop", "web"] {
         let one = replica_set(&env, name, "one", 1, owner.clone(), json!({})).await;
         let two = replica_set(&env, name, "two", 2, owner.clone(), json!({"image": "b:1"})).await;

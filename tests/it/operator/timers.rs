@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::{
-    pod_statuses::{ago, healthy, not_ready, restarted},
+    pod_statuses::{ago, container, healthy, not_ready, restarted},
     test_env::{TestEnv, condition, listed, watch_with},
 };
 
@@ -25,13 +25,8 @@ async fn reports_pods_without_events_when_they_reach_their_thresholds() {
     env.pod_with("unscheduled", json!({"spec": {"nodeName": null}}), json!({"phase": "Pending"})).await;
     env.pod_with("creating", json!({}), json!({"phase": "Pending", "startTime": ago(0)})).await;
     env.pod("slow", not_ready(0)).await;
-    let init = json!({
-        "phase": "Pending",
-        "initContainerStatuses": [{
-            "name": "init", "ready": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"running": {"startedAt": ago(0)}},
-        }],
-    });
+    let init = container("init", json!({"state": {"running": {"startedAt": ago(0)}}}));
+    let init = json!({"phase": "Pending", "initContainerStatuses": [init]});
     let init_container = json!({"spec": {"initContainers": [{"name": "init", "image": "example.com/init:1"}]}});
     env.pod_with("starting", init_container, init).await;
     // No kubelet terminates the pod, so it still exists after its grace period of one second.

@@ -2,17 +2,12 @@
 
 use std::{process::Stdio, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
 use orchestr_testbed::{Answer, Kubelet, eventually, finish};
 use serde_json::{Value, json};
 
 use crate::{
     command::{assert_usage_error, ends, orchestr},
-    pod_statuses::{crash_looping, not_ready, restarted},
+    pod_statuses::{container, controlled_by, crash_looping, not_ready, restarted},
     support::TIMEOUT,
     test_env::{TestEnv, watch_with},
 };
@@ -113,13 +108,9 @@ async fn reads_another_log_if_the_container_was_restarted_meanwhile() {
     let slowly = |text: &str| Answer::Slow { text: text.into(), chunk: 1, every: Duration::from_millis(200) };
     kubelet.script(namespace, "cart", "app", false, slowly("of the new run\n"));
     kubelet.script(namespace, "cart", "app", true, Answer::text("of the run that failed\n"));
-    let ended = json!({
-        "phase": "Running",
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"terminated": {"exitCode": 2, "reason": "Error", "containerID": "containerd://a"}},
-        }],
-    });
+    let ended = json!({"exitCode": 2, "reason": "Error", "containerID": "containerd://a"});
+    let app = container("app", json!({"state": {"terminated": ended}}));
+    let ended = json!({"phase": "Running", "containerStatuses": [app]});
     env.pod_with("cart", on(&kubelet), ended).await;
     let scan = scan(&env, &["-o", "json"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     eventually("the log is being read", TIMEOUT, async || match kubelet.requests_for(namespace, "cart").len() {
@@ -129,9 +120,7 @@ async fn reads_another_log_if_the_container_was_restarted_meanwhile() {
     .await
     .unwrap();
     // As `restarted`, of a pod that ends in the same way.
-    let pods: Api<Pod> = Api::namespaced(env.client.clone(), namespace);
-    let status = json!({"status": restarted(5)});
-    pods.patch_status("cart", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    env.set_status("cart", restarted(5)).await;
     let output = finish(scan.unwrap(), TIMEOUT).unwrap();
     let output: Value = serde_json::from_slice(&output.stdout).unwrap();
     let issue = &output["problematicPods"][0]["containerIssues"][0];
@@ -169,9 +158,8 @@ async fn reads_a_bounded_number_of_logs_first_of_each_incident() {
     let env = TestEnv::new("scan-many").await;
     let kubelet = kubelet(&env, "node").await;
     kubelet.script_default(Answer::text("here\n"));
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "many", "uid": "1", "controller": true,
-    }]}, "spec": {"nodeName": kubelet.node_name()}});
+    let owners = controlled_by("StatefulSet", "many", "1");
+    let owner = json!({"metadata": {"ownerReferences": owners}, "spec": {"nodeName": kubelet.node_name()}});
     for index in 0..205 {
         env.pod_with(&format!("many-{index}"), owner.clone(), crash_looping(3)).await;
     }

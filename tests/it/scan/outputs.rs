@@ -3,7 +3,10 @@
 use orchestr_testbed::fixtures::real_pods;
 use serde_json::{Value, json};
 
-use crate::command::{assert_fails, assert_usage_error, fed, list, orchestr};
+use crate::{
+    command::{assert_fails, assert_usage_error, fed, list, orchestr},
+    pod_statuses::{container, pod, terminated},
+};
 
 fn scan(more: &[&str]) -> (i32, String, String) {
     fed(&[&["scan", "-f", "-"], more].concat(), &list(&real_pods()))
@@ -83,12 +86,8 @@ fn a_pod_that_cannot_be_decoded_is_an_error() {
 #[test]
 fn since_leaves_out_older_problems_but_never_hides_them() {
     let failed = |name: &str, time: &str| {
-        let ended = json!({"exitCode": 1, "reason": "Error", "startedAt": time, "finishedAt": time});
-        pod_json(
-            name,
-            json!({"phase": "Failed", "containerStatuses": [{"name": "app", "ready": false, "restartCount": 0,
-            "image": "", "imageID": "", "state": {"terminated": ended}}]}),
-        )
+        let app = container("app", json!({"state": terminated(1, time, time)}));
+        pod("shop", name, json!({"status": {"phase": "Failed", "containerStatuses": [app]}}))
     };
     let (new, old) = (failed("new", "2026-03-01T11:55:00Z"), failed("old", "2026-03-01T09:00:00Z"));
     let scan = |pods: &[Value], output: &str| {
@@ -125,15 +124,11 @@ fn since_leaves_out_older_problems_but_never_hides_them() {
     assert!(!fed(&["scan", "-f", "-", "-o", "json"], &list(&only)).1.contains("older"));
 }
 
-fn pod_json(name: &str, status: Value) -> Value {
-    json!({"kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
-        "spec": {"containers": [{"name": "app", "image": "a"}]}, "status": status})
-}
-
 /// The runner of GitHub Actions reads commands from whatever a step prints.
 #[test]
 fn a_table_contains_no_workflow_commands() {
-    let pod = pod_json("::error::a", json!({"phase": "Failed", "reason": "##[add-mask]b", "message": "##[group]c"}));
+    let status = json!({"phase": "Failed", "reason": "##[add-mask]b", "message": "##[group]c"});
+    let pod = pod("shop", "::error::a", json!({"status": status}));
     let (code, out, _) = fed(&["scan", "-f", "-", "-n", "shop"], &list(&[pod]));
     assert_eq!(code, 1);
     assert!(out.contains("[group]c") && !out.contains("##["), "{out}");

@@ -2,16 +2,11 @@
 
 use std::process::{Command, Stdio};
 
-use k8s_openapi::api::batch::v1::Job;
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
 use serde_json::json;
 
 use crate::{
     command::{assert_fails, assert_usage_error, orchestr},
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, completed, crash_looping, failed_for_good, healthy},
     running_command::{RunningCommand, interrupt},
     terminal::Terminal,
     test_env::TestEnv,
@@ -70,23 +65,7 @@ async fn watch_prints_each_change_in_a_pipe() {
 
 /// A Job that is complete or has failed, and a failed pod of it.
 async fn ended_job(env: &TestEnv, name: &str, is_complete: bool) {
-    let jobs = Api::<Job>::namespaced(env.client.clone(), &env.namespace);
-    let job = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never", "containers": [{"name": "app", "image": "example.com/app:1"}],
-    }}}});
-    let job = jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": ago(5)});
-    let status = if is_complete {
-        json!({"startTime": ago(60), "completionTime": ago(5), "succeeded": 1, "uncountedTerminatedPods": {},
-            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]})
-    } else {
-        json!({"startTime": ago(60), "failed": 1, "conditions": [condition("FailureTarget"), condition("Failed")]})
-    };
-    let patch = Patch::Merge(json!({"status": status}));
-    jobs.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-    let owner = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job.metadata.uid, "controller": true,
-    }]}});
+    let owner = env.job(name, if is_complete { completed(5) } else { failed_for_good(5) }).await;
     env.pod_with(name, owner, json!({"phase": "Failed", "reason": "Evicted"})).await;
 }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     alerts::support::{spec, webhook},
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{ago, controlled_by, crash_looping, healthy},
     proxy::{Proxy, ProxyAction},
     running_operator::RunningOperator,
     support::TIMEOUT,
@@ -128,9 +128,7 @@ impl Scenario {
         spec["thresholds"] = json!({"notReady": "1s"});
         env.object("cluster", spec).await;
         for (index, owner) in OWNERS.into_iter().enumerate() {
-            let owner = json!([{
-                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": true,
-            }]);
+            let owner = controlled_by("StatefulSet", owner, owner);
             let changes = json!({"metadata": {"ownerReferences": owner}, "spec": {"nodeName": node}});
             env.pod_with(&format!("pod-{index}"), changes, healthy()).await;
         }

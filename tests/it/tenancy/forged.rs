@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     alerts::support::webhook,
     install::{apply, bind, installed},
-    pod_statuses::{ago, crash_looping, healthy},
+    pod_statuses::{self, ago, crash_looping, healthy},
     support::TIMEOUT,
     test_env::{TestEnv, watch_with},
 };
@@ -28,19 +28,11 @@ const FOREIGN_REGISTRY: usize = 3;
 const UNKNOWN_NODE: usize = 3;
 const GATED: usize = 60;
 
-/// A status as a kubelet writes it while a container waits.
+/// A pod without a sandbox whose container waits.
 fn waiting(reason: &str, message: &str) -> Value {
-    json!({
-        "phase": "Pending", "startTime": ago(3600),
-        "conditions": [
-            {"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": ago(3600)},
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(3600)},
-        ],
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": {"waiting": {"reason": reason, "message": message}}, "lastState": {},
-        }],
-    })
+    let mut status = pod_statuses::waiting(reason, message, 3600);
+    status["conditions"][1]["type"] = "PodReadyToStartContainers".into();
+    status
 }
 
 fn image(name: &str) -> Value {

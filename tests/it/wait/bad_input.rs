@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, api::PostParams};
 use serde_json::json;
 
-use super::support::{Rollout, Wait, creating, set_status, stateful_set};
+use super::support::{Rollout, Wait, creating, stateful_set};
 use crate::{
     command::{assert_fails, assert_usage_error, ends, orchestr},
     pod_statuses::healthy,
@@ -48,8 +48,7 @@ async fn says_what_does_not_exist_or_may_not_be_read() {
     assert!(code == 2 && err.contains("the kubeconfig has no context \"nosuch\""), "{err}");
 
     stateful_set(&env, "manual", json!({"type": "OnDelete"})).await;
-    set_status::<k8s_openapi::api::apps::v1::StatefulSet>(
-        &env,
+    env.set_status_of::<k8s_openapi::api::apps::v1::StatefulSet>(
         "manual",
         json!({"observedGeneration": 1, "replicas": 2}),
     )

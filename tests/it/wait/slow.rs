@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::{Rollout, Wait, assert_ended, creating, waits};
 use crate::{
-    pod_statuses::{ago, healthy},
+    pod_statuses::{ago, container, healthy, status, terminated},
     test_env::TestEnv,
 };
 
@@ -17,14 +17,9 @@ const LONGEST_DELAY: u64 = 600;
 /// The states that a slow pod goes through, before it is healthy.
 fn states() -> Vec<Value> {
     let crashed = |restarts: i32| {
-        let ended =
-            json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(3), "finishedAt": ago(1)}});
-        json!({
-            "phase": "Running", "startTime": ago(5),
-            "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False", "lastTransitionTime": ago(5)}],
-            "containerStatuses": [{"name": "app", "ready": false, "started": false, "restartCount": restarts, "image": "",
-                "imageID": "", "lastState": ended, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}],
-        })
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
+        let app = json!({"restartCount": restarts, "state": waiting, "lastState": terminated(1, &ago(3), &ago(1))});
+        status("Running", false, &ago(5), [container("app", app)])
     };
     vec![
         json!({"phase": "Pending"}),

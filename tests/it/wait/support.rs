@@ -1,34 +1,22 @@
 //! Workloads as their controllers write them, and `orchestr wait` under way.
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, Stdio},
-    sync::{Arc, Mutex},
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::Job,
 };
-use kube::{
-    Api, Resource,
-    api::{Patch, PatchParams, PostParams},
-    core::NamespaceResourceScope,
-};
-use orchestr_testbed::{eventually, finish};
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{command::orchestr, pod_statuses::ago, support::TIMEOUT, test_env::TestEnv};
+use crate::{
+    command::orchestr,
+    pod_statuses::{ago, container, controlled_by, status, terminated, waiting},
+    running_command::RunningCommand,
+    test_env::{Namespaced, TestEnv},
+};
 
 /// `orchestr wait` under way.
-pub struct Wait {
-    child: Child,
-    errors: Arc<Mutex<Vec<String>>>,
-    reader: JoinHandle<()>,
-}
+pub struct Wait(RunningCommand);
 
 /// How `orchestr wait` ended.
 #[derive(Debug)]
@@ -47,48 +35,24 @@ impl Wait {
 
     pub fn start_with_defaults(env: &TestEnv, args: &[&str]) -> Self {
         let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
-        let all = [&["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace], args].concat();
-        let mut command = orchestr(&all);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let pipe = BufReader::new(child.stderr.take().unwrap());
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        let lines = Arc::clone(&errors);
-        let reader = std::thread::spawn(move || {
-            pipe.lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line));
-        });
-        Self { child, errors, reader }
+        Self(RunningCommand::start(orchestr(
+            &[&["wait", "--kubeconfig", kubeconfig, "-n", &env.namespace], args].concat(),
+        )))
     }
 
     /// Waits for a line of progress that contains this text.
     pub async fn says(&self, part: &str) {
-        let what = format!("it says {part:?}");
-        let found = eventually(&what, TIMEOUT, async || {
-            let lines = self.errors.lock().unwrap();
-            if lines.iter().any(|line| line.contains(part)) { Ok(()) } else { Err(lines.join("\n")) }
-        });
-        found.await.unwrap();
+        self.0.says(part).await;
     }
 
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.0.has_ended()
     }
 
-    /// Waits for its end, without blocking the test's other tasks.
     pub async fn ends(self) -> Ended {
-        let Self { child, errors, reader } = self;
-        tokio::task::spawn_blocking(move || {
-            let said = || errors.lock().unwrap().join("\n");
-            let output = finish(child, TIMEOUT).unwrap_or_else(|error| panic!("{error}; it said:\n{}", said()));
-            let at = Instant::now();
-            reader.join().unwrap();
-            let err = errors.lock().unwrap().join("\n");
-            let mut out = String::new();
-            output.stdout.as_slice().read_to_string(&mut out).unwrap();
-            Ended { code: output.status.code().unwrap(), out, err, at }
-        })
-        .await
-        .unwrap()
+        let (code, out, err) = self.0.ends().await;
+        let out = out.lines().flat_map(|line| [line, "\n"]).collect();
+        Ended { code, out, err, at: Instant::now() }
     }
 }
 
@@ -106,35 +70,13 @@ pub fn assert_ended(scenario: &str, appeared: Instant, ended: &Ended, code: i32,
     assert!(seconds < Duration::from_secs(10), "{scenario} took {seconds:?}");
 }
 
-async fn create<K>(env: &TestEnv, object: Value) -> String
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Serialize
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(env.client.clone(), &env.namespace);
-    let made = api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-    made.meta().uid.clone().unwrap()
-}
-
-pub async fn set_status<K>(env: &TestEnv, name: &str, status: Value)
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(env.client.clone(), &env.namespace);
-    let patch = Patch::Merge(json!({"status": status}));
-    api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+/// Creates an object and returns its UID.
+async fn create<K: Namespaced>(env: &TestEnv, object: Value) -> String {
+    env.create::<K>(object).await.meta().uid.clone().unwrap()
 }
 
 fn template(name: &str) -> Value {
     json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "shop/cart:1"}]}})
-}
-
-pub fn owner(kind: &str, name: &str, uid: &str) -> Value {
-    let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
-    json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}])
 }
 
 /// A Deployment with two revisions, of which `new` is the newest.
@@ -166,7 +108,7 @@ impl Rollout {
             let mut template = template(name);
             template["metadata"]["labels"] = labels.clone();
             let set = json!({
-                "metadata": {"name": format!("{name}-{hash}"), "labels": labels, "ownerReferences": owner("Deployment", name, &uid),
+                "metadata": {"name": format!("{name}-{hash}"), "labels": labels, "ownerReferences": controlled_by("Deployment", name, uid.as_str()),
                     "annotations": {"deployment.kubernetes.io/revision": number}},
                 "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
             });
@@ -183,7 +125,7 @@ impl Rollout {
             "observedGeneration": 1, "replicas": replicas, "updatedReplicas": updated, "readyReplicas": available,
             "availableReplicas": available, "unavailableReplicas": (replicas - available).max(0),
         });
-        set_status::<Deployment>(env, &self.name, status).await;
+        env.set_status_of::<Deployment>(&self.name, status).await;
     }
 
     pub async fn is_done(&self, env: &TestEnv) {
@@ -193,7 +135,7 @@ impl Rollout {
     pub async fn condition(&self, env: &TestEnv, kind: &str, status: &str, reason: &str, message: &str) {
         let conditions = json!([{"type": kind, "status": status, "reason": reason, "message": message,
             "lastTransitionTime": ago(0), "lastUpdateTime": ago(0)}]);
-        set_status::<Deployment>(env, &self.name, json!({"conditions": conditions})).await;
+        env.set_status_of::<Deployment>(&self.name, json!({"conditions": conditions})).await;
     }
 
     /// Creates a pod of the newest revision.
@@ -208,7 +150,7 @@ impl Rollout {
         let name = format!("{set}-{suffix}");
         let labels = json!({"app": self.name, "pod-template-hash": hash});
         let changes = json!({
-            "metadata": {"labels": labels, "ownerReferences": owner("ReplicaSet", &set, uid), "creationTimestamp": ago(5)},
+            "metadata": {"labels": labels, "ownerReferences": controlled_by("ReplicaSet", &set, uid.as_str()), "creationTimestamp": ago(5)},
             "spec": {"containers": [{"name": "app", "image": "registry.example/cart:1.4.3"}]},
         });
         env.pod_with(&name, changes, status).await;
@@ -232,7 +174,7 @@ pub async fn daemon_set(env: &TestEnv, name: &str) -> String {
     for (hash, number) in [("one", 1), ("two", 2)] {
         let revision = json!({
             "metadata": {"name": format!("{name}-{hash}"), "labels": {"app": name, "controller-revision-hash": hash},
-                "ownerReferences": owner("DaemonSet", name, &uid)},
+                "ownerReferences": controlled_by("DaemonSet", name, uid.as_str())},
             "data": {}, "revision": number,
         });
         create::<ControllerRevision>(env, revision).await;
@@ -263,7 +205,7 @@ pub async fn pod_of(
         _ => json!({"app": workload, "controller-revision-hash": hash}),
     };
     let metadata =
-        json!({"labels": labels, "ownerReferences": owner(kind, workload, uid), "creationTimestamp": ago(5)});
+        json!({"labels": labels, "ownerReferences": controlled_by(kind, workload, uid), "creationTimestamp": ago(5)});
     let changes = json!({"metadata": metadata});
     env.pod_with(&name, changes, status).await;
     name
@@ -271,17 +213,7 @@ pub async fn pod_of(
 
 /// A pod whose container `app` is waiting.
 pub fn waits(reason: &str, message: &str) -> Value {
-    json!({
-        "phase": "Pending", "startTime": ago(5),
-        "conditions": [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(5)},
-            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(5)},
-        ],
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 0, "image": "", "imageID": "", "lastState": {},
-            "state": {"waiting": {"reason": reason, "message": message}},
-        }],
-    })
+    waiting(reason, message, 5)
 }
 
 pub fn creating() -> Value {
@@ -299,17 +231,11 @@ pub fn bad_image() -> Value {
 
 /// A container that has crashed often, and was first started minutes ago.
 pub fn crash_loop() -> Value {
-    json!({
-        "phase": "Running", "startTime": ago(400),
-        "conditions": [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(400)},
-            {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(400)},
-        ],
-        "containerStatuses": [{
-            "name": "app", "ready": false, "started": false, "restartCount": 5, "image": "", "imageID": "",
-            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2m40s restarting failed container=app"}},
-            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": ago(200), "finishedAt": ago(198),
-                "containerID": format!("containerd://{:064}", 5)}},
-        }],
-    })
+    let message = "back-off 2m40s restarting failed container=app";
+    let mut last = terminated(1, &ago(200), &ago(198));
+    last["terminated"]["containerID"] = json!(format!("containerd://{:064}", 5));
+    let app = json!({
+        "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": message}}, "lastState": last,
+    });
+    status("Running", false, &ago(400), [container("app", app)])
 }

@@ -10,7 +10,7 @@ use kube::{
 use orchestr_testbed::{Answer, Kubelet};
 use serde_json::{Value, json};
 
-use super::support::{Rollout, Wait, assert_ended, bad_image, crash_loop, creating, job, pod_of, set_status, waits};
+use super::support::{Rollout, Wait, assert_ended, bad_image, crash_loop, creating, job, pod_of, waits};
 use crate::{
     pod_statuses::{ago, healthy},
     test_env::TestEnv,
@@ -196,7 +196,7 @@ async fn a_job_that_failed_for_good_fails_a_wait_for_labels() {
         {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": time}]});
     let wait = Wait::start(&env, &["-l", "app=batch"]);
     wait.says("1 of 2 pods ready; bad-1 Evicted").await;
-    set_status::<Job>(&env, "bad", failed).await;
+    env.set_status_of::<Job>("bad", failed).await;
     assert_ended("a failed Job", Instant::now(), &wait.ends().await, 1, &["bad-1", "Evicted"]);
     let ended = check().await;
     assert_eq!(ended.code, 1, "{ended:#?}");

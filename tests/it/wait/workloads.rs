@@ -10,9 +10,7 @@ use kube::{Api, api::DeleteParams};
 use orchestr_testbed::Options;
 use serde_json::json;
 
-use super::support::{
-    Rollout, Wait, assert_ended, bad_image, creating, daemon_set, job, pod_of, set_status, stateful_set,
-};
+use super::support::{Rollout, Wait, assert_ended, bad_image, creating, daemon_set, job, pod_of, stateful_set};
 use crate::{command::orchestr, pod_statuses::healthy, running_command::RunningCommand, test_env::TestEnv};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,14 +32,14 @@ async fn waits_for_each_kind_of_workload() {
         json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": ready, "availableReplicas": ready,
             "updatedReplicas": updated, "updateRevision": "db-2", "currentRevision": "db-1"})
     };
-    set_status::<StatefulSet>(&env, "db", status(1, 1)).await;
+    env.set_status_of::<StatefulSet>("db", status(1, 1)).await;
     // The other pod still has the old revision.
     pod_of(&env, "StatefulSet", "db", &uid, "db-1", "0", bad_image()).await;
     pod_of(&env, "StatefulSet", "db", &uid, "db-2", "1", healthy()).await;
     wait.says("statefulset/db: 1 of 2 pods ready").await;
     env.delete_pod("db-0").await;
     pod_of(&env, "StatefulSet", "db", &uid, "db-2", "0", healthy()).await;
-    set_status::<StatefulSet>(&env, "db", status(2, 2)).await;
+    env.set_status_of::<StatefulSet>("db", status(2, 2)).await;
     let appeared = Instant::now();
     assert_ended("StatefulSet", appeared, &wait.ends().await, 0, &["statefulset/db is healthy", "2 pods"]);
 
@@ -50,18 +48,18 @@ async fn waits_for_each_kind_of_workload() {
         json!({"observedGeneration": 1, "desiredNumberScheduled": 2, "currentNumberScheduled": 2, "numberMisscheduled": 0,
             "numberReady": available, "updatedNumberScheduled": updated, "numberAvailable": available})
     };
-    set_status::<DaemonSet>(&env, "agent", status(1, 1)).await;
+    env.set_status_of::<DaemonSet>("agent", status(1, 1)).await;
     pod_of(&env, "DaemonSet", "agent", &uid, "one", "x", bad_image()).await;
     let wait = Wait::start(&env, &["ds/agent"]);
     wait.says("daemonset/agent: 1 of 2 pods updated").await;
     // The status counts a pod that does not exist.
     pod_of(&env, "DaemonSet", "agent", &uid, "two", "v", healthy()).await;
-    set_status::<DaemonSet>(&env, "agent", status(2, 2)).await;
+    env.set_status_of::<DaemonSet>("agent", status(2, 2)).await;
     wait.says("2 pods, but only 1 of the pods of its newest revision exist").await;
     pod_of(&env, "DaemonSet", "agent", &uid, "two", "w", healthy()).await;
     let appeared = Instant::now();
     assert_ended("DaemonSet", appeared, &wait.ends().await, 0, &["daemonset/agent is healthy"]);
-    set_status::<DaemonSet>(&env, "agent", status(2, 1)).await;
+    env.set_status_of::<DaemonSet>("agent", status(2, 1)).await;
     let wait = Wait::start(&env, &["ds/agent"]);
     wait.says("daemonset/agent: 1 of 2 updated pods available").await;
     pod_of(&env, "DaemonSet", "agent", &uid, "two", "y", bad_image()).await;
@@ -79,7 +77,7 @@ async fn waits_for_jobs_and_pods() {
     wait.says("job/good: 0 of 1 pod succeeded").await;
     // The first attempt fails. The Job decides whether that matters.
     pod_of(&env, "Job", "good", &uid, "", "1", json!({"phase": "Failed", "reason": "Evicted"})).await;
-    set_status::<Job>(&env, "good", json!({"failed": 1, "active": 1, "startTime": started})).await;
+    env.set_status_of::<Job>("good", json!({"failed": 1, "active": 1, "startTime": started})).await;
     wait.says("0 of 1 pod succeeded, 1 failed").await;
     let ended = |kind: &str, target: &str, reason: &str| {
         let time = crate::pod_statuses::ago(5);
@@ -93,14 +91,14 @@ async fn waits_for_jobs_and_pods() {
         }
         status
     };
-    set_status::<Job>(&env, "good", ended("Complete", "SuccessCriteriaMet", "CompletionsReached")).await;
+    env.set_status_of::<Job>("good", ended("Complete", "SuccessCriteriaMet", "CompletionsReached")).await;
     let appeared = Instant::now();
     assert_ended("Job", appeared, &wait.ends().await, 0, &["job/good is healthy", "1 pod succeeded"]);
 
     // A complete Job may be deleted, for example when its `ttlSecondsAfterFinished` are over.
     let wait = Wait::start(&env, &["job/good", "-l", "app=late"]);
     wait.says("job/good: healthy, 1 pod succeeded").await;
-    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    let jobs = env.api::<Job>();
     jobs.delete("good", &DeleteParams::background()).await.unwrap();
     let gone =
         async || if jobs.get_opt("good").await.unwrap().is_none() { Ok(()) } else { Err("it exists".to_owned()) };
@@ -113,7 +111,7 @@ async fn waits_for_jobs_and_pods() {
     job(&env, "bad").await;
     let wait = Wait::start(&env, &["job/bad"]);
     wait.says("job/bad: 0 of 1 pod succeeded").await;
-    set_status::<Job>(&env, "bad", ended("Failed", "FailureTarget", "BackoffLimitExceeded")).await;
+    env.set_status_of::<Job>("bad", ended("Failed", "FailureTarget", "BackoffLimitExceeded")).await;
     let appeared = Instant::now();
     assert_ended("Job, failed", appeared, &wait.ends().await, 1, &["job/bad failed", "the Job has failed: no more"]);
 
@@ -159,12 +157,12 @@ async fn follows_kubectl_if_an_object_is_deleted_paused_or_scaled_to_zero() {
     let patch = json!({"spec": {"paused": true}});
     deployments.patch("paused", &Default::default(), &kube::api::Patch::Merge(&patch)).await.unwrap();
     let status = json!({"observedGeneration": 2, "replicas": 2, "availableReplicas": 2, "updatedReplicas": 0});
-    set_status::<Deployment>(&env, "paused", status).await;
+    env.set_status_of::<Deployment>("paused", status).await;
     // The pods of the revision before the pause are not the newest.
     rollout.pod(&env, "a", bad_image()).await;
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "shop/cart:2"}]}}}});
     deployments.patch("paused", &Default::default(), &kube::api::Patch::Strategic(&patch)).await.unwrap();
-    set_status::<Deployment>(&env, "paused", json!({"observedGeneration": 3})).await;
+    env.set_status_of::<Deployment>("paused", json!({"observedGeneration": 3})).await;
     let wait = Wait::start(&env, &["deploy/paused", "--timeout", "3s"]);
     wait.says("it is paused, and cannot finish before `kubectl rollout resume`").await;
     assert_ended(
@@ -237,7 +235,7 @@ async fn a_job_whose_end_was_not_seen_is_not_called_failed() {
     job(&env, "sums").await;
     let wait = Wait::start(&env, &["job/sums"]);
     wait.says("job/sums: 0 of 1 pod succeeded").await;
-    let jobs: Api<Job> = Api::namespaced(env.client.clone(), &env.namespace);
+    let jobs = env.api::<Job>();
     jobs.delete("sums", &DeleteParams::background()).await.unwrap();
     assert_ended("a Job deleted before its end", Instant::now(), &wait.ends().await, 1, &["it was deleted"]);
 }

@@ -23,6 +23,7 @@ mod http_get;
 mod kubelet;
 mod kubelet_server;
 mod logs;
+pub mod objects;
 mod pki;
 pub mod pods;
 mod port;

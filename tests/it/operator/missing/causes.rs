@@ -11,8 +11,9 @@ use orchestr::api::{Cause, Incident, OrchestrStatus, ProblemKind};
 use orchestr_testbed::{Receiver, Reply, eventually};
 use serde_json::{Value, json};
 
-use super::controllers::{Workload, controlled_by, resource};
+use super::controllers::{Workload, resource};
 use crate::{
+    pod_statuses::controlled_by,
     support::TIMEOUT,
     test_env::{TestEnv, condition, watch_all},
 };

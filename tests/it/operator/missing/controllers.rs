@@ -8,7 +8,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{pod_statuses::ago, test_env::TestEnv};
+use crate::{
+    pod_statuses::{ago, controlled_by},
+    test_env::TestEnv,
+};
 
 /// A workload that exists in the API.
 pub struct Workload<'e> {
@@ -32,12 +35,6 @@ pub fn resource(kind: &str) -> ApiResource {
         other => panic!("{other}"),
     };
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
-}
-
-/// The owner reference to a controller.
-pub fn controlled_by(kind: &str, name: &str, uid: &str) -> Value {
-    let api_version = resource(kind).api_version;
-    json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true}])
 }
 
 impl TestEnv {
@@ -102,7 +99,7 @@ impl Workload<'_> {
             Some(name) => pod["metadata"]["name"] = json!(name),
             None => pod["metadata"]["generateName"] = json!(format!("{}-", self.name)),
         }
-        pod["metadata"]["ownerReferences"] = controlled_by(self.kind, &self.name, &self.uid);
+        pod["metadata"]["ownerReferences"] = controlled_by(self.kind, &self.name, self.uid.as_str());
         match self.env.pods().create(&PostParams::default(), &serde_json::from_value::<Pod>(pod).unwrap()).await {
             Ok(pod) => Ok(pod.metadata.name.unwrap()),
             Err(kube::Error::Api(status)) => Err(status.message.clone()),

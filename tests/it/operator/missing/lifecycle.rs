@@ -6,13 +6,10 @@ use orchestr::api::{AlertPhase, Cause, OrchestrStatus};
 use orchestr_testbed::{Receiver, eventually};
 use serde_json::{Value, json};
 
-use super::{
-    causes::{deployment, full_quota, missing},
-    controllers::controlled_by,
-};
+use super::causes::{deployment, full_quota, missing};
 use crate::{
     alerts::support::{delivery, spec, webhook},
-    pod_statuses::{crash_looping, healthy},
+    pod_statuses::{controlled_by, crash_looping, healthy},
     proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
     support::TIMEOUT,
     test_env::{TestEnv, condition, watch_all, watch_with},

@@ -6,7 +6,11 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{Attack, PreparedAttack, objects::ticks};
-use crate::{error::Result, kubelet::Answer};
+use crate::{
+    error::Result,
+    kubelet::Answer,
+    objects::{container, controlled_by, merged, pod, stored},
+};
 
 /// Concurrent requests of the tenant.
 const CONCURRENT: usize = 4;
@@ -75,48 +79,37 @@ impl PreparedAttack<'_> {
             Attack::Patterns => "A".repeat(TERMINATION_MESSAGE),
             _ => String::new(),
         };
-        let status = json!({
-            "phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}],
-            "containerStatuses": [{
-                "name": "app", "ready": false, "started": false, "restartCount": restarts, "image": "", "imageID": "",
-                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
-                "lastState": {"terminated": {
-                    "exitCode": 1, "reason": "Error", "startedAt": CRASHED, "finishedAt": CRASHED, "message": message,
-                    "containerID": format!("containerd://{index:032x}{restarts:032x}"),
-                }},
-            }],
+        let app = json!({
+            "restartCount": restarts, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {
+                "exitCode": 1, "reason": "Error", "startedAt": CRASHED, "finishedAt": CRASHED, "message": message,
+                "containerID": format!("containerd://{index:032x}{restarts:032x}"),
+            }},
         });
-        self.pod(index, &json!({}), &status)
+        let scheduled = json!([{"type": "PodScheduled", "status": "True"}]);
+        let containers = [container("app", app)];
+        self.pod(
+            index,
+            &json!({}),
+            &json!({"phase": "Running", "conditions": scheduled, "containerStatuses": containers}),
+        )
     }
 
     fn pod(&self, index: usize, metadata: &Value, status: &Value) -> (String, String) {
         let namespace = &self.tenant.namespace;
-        let name = name(index);
         // A pod that waits to be scheduled has no node.
         let node = (status["phase"] != "Pending").then(|| self.kubelet.node_name());
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": name, "namespace": namespace, "uid": uid(namespace, index), "creationTimestamp": CRASHED,
-            },
-            "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": node},
-            "status": status,
-        });
-        for (field, value) in metadata.as_object().into_iter().flatten() {
-            pod["metadata"][field] = value.clone();
-        }
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        (crate::pods::key(namespace, name), pod.to_string())
+        let metadata = merged(json!({"uid": uid(namespace, index), "creationTimestamp": CRASHED}), metadata);
+        let changes = json!({"metadata": metadata, "spec": {"nodeName": node}, "status": status});
+        stored("pods", &pod(namespace, &name(index), changes))
     }
 
     /// Failed pods, each of another Job or ReplicaSet that does not exist.
     pub(super) async fn load_forged_owners(&self) -> Result<()> {
         let pods = (0..10 * self.size.pods).map(|index| {
-            let (kind, version) = if index % 2 == 0 { ("Job", "batch/v1") } else { ("ReplicaSet", "apps/v1") };
-            let owner = json!([{
-                "apiVersion": version, "kind": kind, "name": format!("job\u{202e}{index}\u{1b}[2J\u{2066}"),
-                "uid": format!("forged-{index}"), "controller": true,
-            }]);
+            let kind = if index % 2 == 0 { "Job" } else { "ReplicaSet" };
+            let name = format!("job\u{202e}{index}\u{1b}[2J\u{2066}");
+            let owner = controlled_by(kind, &name, format!("forged-{index}"));
             let status = json!({"phase": "Failed", "reason": "Evicted", "message": "\u{202e}\u{1b}[31m evil"});
             self.pod(index, &json!({"ownerReferences": owner}), &status)
         });

@@ -20,6 +20,7 @@ use crate::{
     control_plane::ControlPlane,
     error::{Error, Result},
     kubelet::{Answer, Kubelet},
+    objects::{container, pod, stored},
 };
 
 const NAMESPACE: &str = "victim";
@@ -138,20 +139,16 @@ impl<'a> Victim<'a> {
             false => (json!({"running": {"startedAt": at}}), json!({})),
         };
         let ready = if is_failing { "False" } else { "True" };
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": NAME, "namespace": NAMESPACE, "uid": "victim", "creationTimestamp": at},
-            "spec": {"containers": [{"name": "app", "image": "app:1"}], "nodeName": self.node},
-            "status": {
-                "phase": "Running", "startTime": at,
-                "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready}],
-                "containerStatuses": [{
-                    "name": "app", "ready": !is_failing, "started": true, "restartCount": restarts, "image": "",
-                    "imageID": "", "state": state, "lastState": last,
-                }],
-            },
+        let app = json!({
+            "ready": !is_failing, "started": true, "restartCount": restarts, "state": state, "lastState": last,
         });
-        (crate::pods::key(NAMESPACE, NAME), pod.to_string())
+        let status = json!({
+            "phase": "Running", "startTime": at, "containerStatuses": [container("app", app)],
+            "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready}],
+        });
+        let metadata = json!({"uid": "victim", "creationTimestamp": at});
+        let changes = json!({"metadata": metadata, "spec": {"nodeName": self.node}, "status": status});
+        stored("pods", &pod(NAMESPACE, NAME, changes))
     }
 
     /// Waits until the object has a status.
